@@ -1,0 +1,1 @@
+//! The Terrace file system: inodes, namespace, data, page cache, recovery, check.

@@ -1,0 +1,1 @@
+//! Every structure that Terrace FS keeps on media.

@@ -1,0 +1,1 @@
+//! Persistent-memory regions, disks, device models and their simulators.

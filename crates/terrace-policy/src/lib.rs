@@ -1,0 +1,1 @@
+//! Pure placement decisions of Terrace FS.
