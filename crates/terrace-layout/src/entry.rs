@@ -1,0 +1,592 @@
+//! Log entries: what an inode's log is made of.
+//!
+//! An entry takes one slot of 64 bytes or a few adjacent ones in the same page. It starts with type, length in
+//! slots, flags and a CRC32C that is seeded with inode and generation, so that an entry of another inode, or of an
+//! earlier one with the same number, never passes for this one's.
+
+use crate::crc::crc_with_hole;
+use crate::field::media_struct;
+use crate::{BlockAddr, LayoutError, MediaStruct, PAGE_SLOTS, SLOT_BYTES};
+use zerocopy::IntoBytes;
+
+/// Longest entry: a page's worth of slots.
+pub const ENTRY_BYTES_MAX: usize = (PAGE_SLOTS * SLOT_BYTES) as usize;
+/// Longest name of a directory entry.
+pub const NAME_BYTES_MAX: usize = 255;
+/// Longest payload of a patch: beyond it, rewriting the block costs less than writing the bytes twice.
+pub const PATCH_BYTES_MAX: usize = 1024;
+/// Longest piece of a symbolic link's target in one entry.
+pub const TARGET_PIECE_BYTES_MAX: usize = ENTRY_BYTES_MAX - size_of::<TargetEntry>();
+/// Longest extended attribute name, as Linux has it.
+pub const XATTR_NAME_BYTES_MAX: usize = 255;
+/// Longest extended attribute value, as Linux has it.
+pub const XATTR_VALUE_BYTES_MAX: usize = 65536;
+/// Longest file: what `off_t` can address.
+pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+
+/// Flag of a write entry: the blocks are allocated but were never written; they read as zeros.
+pub const WRITE_UNWRITTEN: u16 = 1;
+
+/// Write entry without data checksums.
+pub const CRC_NONE: u16 = 0;
+/// Write entry of at most two blocks, whose checksums are in the entry.
+pub const CRC_ENTRY: u16 = 1;
+/// Write entry whose checksums stand in the slots that follow it.
+pub const CRC_SLOTS: u16 = 2;
+/// Write entry whose checksums stand in CRC blocks.
+pub const CRC_BLOCKS: u16 = 3;
+/// Blocks that the checksums of a [`CRC_SLOTS`] entry can cover.
+pub const CRC_SLOTS_BLOCKS_MAX: u64 = (PAGE_SLOTS - 1) * SLOT_BYTES / 4;
+
+/// Types of entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "each names its structure")]
+pub enum EntryType {
+    Write = 1,
+    Append = 2,
+    Patch = 3,
+    SetSize = 4,
+    Hole = 5,
+    Attr = 6,
+    XattrSet = 7,
+    XattrRemove = 8,
+    DentryAdd = 9,
+    DentryRemove = 10,
+    Target = 11,
+    Pad = 12,
+}
+
+impl EntryType {
+    fn from_u8(value: u8) -> Option<EntryType> {
+        use EntryType::*;
+        [
+            Write,
+            Append,
+            Patch,
+            SetSize,
+            Hole,
+            Attr,
+            XattrSet,
+            XattrRemove,
+            DentryAdd,
+            DentryRemove,
+            Target,
+            Pad,
+        ]
+        .into_iter()
+        .find(|&t| t as u8 == value)
+    }
+}
+
+media_struct! {
+    /// Maps a run of file blocks to a run of device blocks: the unit of placement, prediction and migration.
+    pub struct WriteEntry [64] {
+        /// 1.
+        pub kind: u8,
+        /// Slots that the entry takes.
+        pub slots: u8,
+        /// [`WRITE_UNWRITTEN`].
+        pub flags: u16,
+        /// CRC32C of the entry.
+        pub crc: u32,
+        /// First file block.
+        pub file_block: u64,
+        /// First device block ([`BlockAddr`]).
+        pub address: u64,
+        /// Blocks.
+        pub blocks: u32,
+        /// Write-size counter of the predictor.
+        pub counter: u16,
+        /// Where the data checksums are: [`CRC_NONE`], [`CRC_ENTRY`], [`CRC_SLOTS`] or [`CRC_BLOCKS`].
+        pub crc_form: u16,
+        /// File size after this write, in bytes.
+        pub size: u64,
+        /// Modification time.
+        pub mtime_ns: i64,
+        /// First CRC block ([`BlockAddr`]), with [`CRC_BLOCKS`].
+        pub crc_address: u64,
+        /// Checksums of the blocks, with [`CRC_ENTRY`].
+        pub crcs: [u32; 2],
+    }
+}
+
+media_struct! {
+    /// New bytes inside the last block, written in place beyond the size committed before.
+    pub struct AppendEntry [64] {
+        /// 2.
+        pub kind: u8,
+        /// 1.
+        pub slots: u8,
+        /// Zero.
+        pub flags: u16,
+        /// CRC32C of the entry.
+        pub crc: u32,
+        /// File size after this append, in bytes.
+        pub size: u64,
+        /// Modification time.
+        pub mtime_ns: i64,
+        /// The block that holds the bytes ([`BlockAddr`]).
+        pub address: u64,
+        /// Zero.
+        pub reserved: [u8; 32],
+    }
+}
+
+media_struct! {
+    /// A small overwrite: the bytes themselves follow. After the commit they are applied to their block in place.
+    pub struct PatchEntry [32] {
+        /// 3.
+        pub kind: u8,
+        /// Slots that the entry takes.
+        pub slots: u8,
+        /// Zero.
+        pub flags: u16,
+        /// CRC32C of the entry.
+        pub crc: u32,
+        /// Where in the file, in bytes; the patch lies in one block.
+        pub offset: u64,
+        /// Bytes that follow.
+        pub len: u32,
+        /// Zero.
+        pub reserved: u32,
+        /// Modification time.
+        pub mtime_ns: i64,
+    }
+}
+
+media_struct! {
+    /// The file was truncated or extended.
+    pub struct SetSizeEntry [64] {
+        /// 4.
+        pub kind: u8,
+        /// 1.
+        pub slots: u8,
+        /// Zero.
+        pub flags: u16,
+        /// CRC32C of the entry.
+        pub crc: u32,
+        /// New size in bytes; blocks wholly beyond it are gone.
+        pub size: u64,
+        /// Modification time.
+        pub mtime_ns: i64,
+        /// Zero.
+        pub reserved: [u8; 40],
+    }
+}
+
+media_struct! {
+    /// A run of file blocks was deallocated.
+    pub struct HoleEntry [64] {
+        /// 5.
+        pub kind: u8,
+        /// 1.
+        pub slots: u8,
+        /// Zero.
+        pub flags: u16,
+        /// CRC32C of the entry.
+        pub crc: u32,
+        /// First file block.
+        pub file_block: u64,
+        /// Blocks.
+        pub blocks: u64,
+        /// Modification time.
+        pub mtime_ns: i64,
+        /// File size after it, in bytes.
+        pub size: u64,
+        /// Zero.
+        pub reserved: [u8; 24],
+    }
+}
+
+media_struct! {
+    /// All attributes but the size; the latest counts.
+    pub struct AttrEntry [64] {
+        /// 6.
+        pub kind: u8,
+        /// 1.
+        pub slots: u8,
+        /// Zero.
+        pub flags: u16,
+        /// CRC32C of the entry.
+        pub crc: u32,
+        /// Permission and set-id bits.
+        pub mode: u32,
+        /// Owner.
+        pub uid: u32,
+        /// Group.
+        pub gid: u32,
+        /// Hard links (0 for directories, whose links are counted from their entries).
+        pub nlink: u32,
+        /// Access time.
+        pub atime_ns: i64,
+        /// Modification time.
+        pub mtime_ns: i64,
+        /// Change time.
+        pub ctime_ns: i64,
+        /// Zero.
+        pub reserved: [u8; 16],
+    }
+}
+
+media_struct! {
+    /// An extended attribute set (7) or removed (8): name, then value if it is inline.
+    pub struct XattrEntry [40] {
+        /// 7 or 8.
+        pub kind: u8,
+        /// Slots that the entry takes.
+        pub slots: u8,
+        /// Zero.
+        pub flags: u16,
+        /// CRC32C of the entry.
+        pub crc: u32,
+        /// Change time.
+        pub ctime_ns: i64,
+        /// First of the PM blocks that hold a value too long for the entry, else 0.
+        pub address: u64,
+        /// Bytes of the value.
+        pub value_len: u32,
+        /// CRC32C of such a value, else 0.
+        pub value_crc: u32,
+        /// Bytes of the name.
+        pub name_len: u16,
+        /// Zero.
+        pub reserved: [u8; 6],
+    }
+}
+
+media_struct! {
+    /// A name was added to a directory; the name follows.
+    pub struct DentryAddEntry [40] {
+        /// 9.
+        pub kind: u8,
+        /// Slots that the entry takes.
+        pub slots: u8,
+        /// Zero.
+        pub flags: u16,
+        /// CRC32C of the entry.
+        pub crc: u32,
+        /// The inode.
+        pub ino: u64,
+        /// Position in listings, unique in the directory for ever.
+        pub cookie: u64,
+        /// Modification time of the directory.
+        pub mtime_ns: i64,
+        /// Generation of the inode.
+        pub generation: u32,
+        /// File type of the inode: `S_IFMT` bits shifted right by 12.
+        pub file_type: u8,
+        /// Bytes of the name.
+        pub name_len: u8,
+        /// Zero.
+        pub reserved: u16,
+    }
+}
+
+media_struct! {
+    /// A name was removed from a directory.
+    pub struct DentryRemoveEntry [64] {
+        /// 10.
+        pub kind: u8,
+        /// 1.
+        pub slots: u8,
+        /// Zero.
+        pub flags: u16,
+        /// CRC32C of the entry.
+        pub crc: u32,
+        /// Cookie of the entry that added it.
+        pub cookie: u64,
+        /// Modification time of the directory.
+        pub mtime_ns: i64,
+        /// Zero.
+        pub reserved: [u8; 40],
+    }
+}
+
+media_struct! {
+    /// (A piece of) a symbolic link's target; its bytes follow.
+    pub struct TargetEntry [16] {
+        /// 11.
+        pub kind: u8,
+        /// Slots that the entry takes.
+        pub slots: u8,
+        /// Zero.
+        pub flags: u16,
+        /// CRC32C of the entry.
+        pub crc: u32,
+        /// Where in the target the piece belongs, in bytes.
+        pub offset: u32,
+        /// Bytes of the piece.
+        pub len: u32,
+    }
+}
+
+media_struct! {
+    /// Nothing: fills the slots that an entry would not fit in.
+    pub struct PadEntry [64] {
+        /// 12.
+        pub kind: u8,
+        /// Slots to skip.
+        pub slots: u8,
+        /// Zero.
+        pub flags: u16,
+        /// CRC32C of the first slot.
+        pub crc: u32,
+        /// Zero.
+        pub reserved: [u8; 56],
+    }
+}
+
+/// A decoded entry; variable parts borrow from the bytes it was read from.
+#[derive(Clone, Copy, Debug)]
+pub enum LogEntry<'a> {
+    /// See [`WriteEntry`]; with [`CRC_SLOTS`] the checksums, four bytes each, little-endian.
+    Write(WriteEntry, &'a [u8]),
+    /// See [`AppendEntry`].
+    Append(AppendEntry),
+    /// See [`PatchEntry`]; the bytes.
+    Patch(PatchEntry, &'a [u8]),
+    /// See [`SetSizeEntry`].
+    SetSize(SetSizeEntry),
+    /// See [`HoleEntry`].
+    Hole(HoleEntry),
+    /// See [`AttrEntry`].
+    Attr(AttrEntry),
+    /// See [`XattrEntry`]; name and inline value.
+    XattrSet(XattrEntry, &'a [u8], &'a [u8]),
+    /// See [`XattrEntry`]; name.
+    XattrRemove(XattrEntry, &'a [u8]),
+    /// See [`DentryAddEntry`]; name.
+    DentryAdd(DentryAddEntry, &'a [u8]),
+    /// See [`DentryRemoveEntry`].
+    DentryRemove(DentryRemoveEntry),
+    /// See [`TargetEntry`]; the piece.
+    Target(TargetEntry, &'a [u8]),
+    /// See [`PadEntry`].
+    Pad,
+}
+
+/// Seed of the checksums of an inode's entries.
+pub fn entry_seed(ino: u64, generation: u32) -> u32 {
+    let mixed = (ino ^ u64::from(generation) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as u32
+}
+
+/// Slots that `bytes` take.
+pub const fn slots_for(bytes: usize) -> u64 {
+    (bytes as u64).div_ceil(SLOT_BYTES)
+}
+
+/// Builds an entry from its fixed part and what follows it: sets length and checksum, pads with zeros.
+///
+/// The result's length is a multiple of [`SLOT_BYTES`]. `head` is one of this module's structures, whose type is set
+/// already.
+///
+/// # Panics
+/// If the entry would be longer than [`ENTRY_BYTES_MAX`]: callers bound what they put in.
+pub fn encode_entry<'b, T: MediaStruct>(
+    buf: &'b mut Vec<u8>,
+    seed: u32,
+    head: &T,
+    parts: &[&[u8]],
+) -> &'b [u8] {
+    let start = buf.len();
+    buf.extend_from_slice(head.as_bytes());
+    for part in parts {
+        buf.extend_from_slice(part);
+    }
+    let slots = slots_for(buf.len() - start);
+    assert!(slots <= PAGE_SLOTS, "log entry too long");
+    buf.resize(start + (slots * SLOT_BYTES) as usize, 0);
+    let entry = &mut buf[start..];
+    entry[1] = slots as u8;
+    let crc = crc_with_hole(seed, entry, 4);
+    entry[4..8].copy_from_slice(&crc.to_le_bytes());
+    entry
+}
+
+/// A pad of `slots` slots; only its first slot carries anything.
+pub fn encode_pad(seed: u32, slots: u64) -> [u8; SLOT_BYTES as usize] {
+    let mut pad = PadEntry {
+        kind: EntryType::Pad as u8,
+        slots: slots as u8,
+        flags: 0,
+        crc: 0,
+        reserved: [0; 56],
+    };
+    pad.crc = crc_with_hole(seed, pad.as_bytes(), 4);
+    pad.as_bytes().try_into().expect("one slot")
+}
+
+/// Slots that the entry starting with these bytes says it takes, if that is possible with `available` slots left.
+pub fn entry_slots(first: &[u8], available: u64) -> Option<u64> {
+    let slots = u64::from(first[1]);
+    (slots >= 1 && slots <= available && EntryType::from_u8(first[0]).is_some()).then_some(slots)
+}
+
+impl<'a> LogEntry<'a> {
+    /// Reads the entry that `bytes` (its slots, exactly) hold.
+    ///
+    /// # Errors
+    /// If its checksum does not match or a field is impossible.
+    pub fn decode(bytes: &'a [u8], seed: u32) -> Result<LogEntry<'a>, LayoutError> {
+        let kind = EntryType::from_u8(bytes[0])
+            .ok_or_else(|| LayoutError("unknown log entry type".into()))?;
+        let covered = if kind == EntryType::Pad {
+            &bytes[..SLOT_BYTES as usize]
+        } else {
+            bytes
+        };
+        let crc = u32::from_le_bytes(bytes[4..8].try_into().expect("four bytes"));
+        if crc != crc_with_hole(seed, covered, 4) {
+            return Err(LayoutError("log entry checksum does not match".into()));
+        }
+        Self::decode_kind(kind, bytes)
+            .ok_or_else(|| LayoutError(format!("{kind:?} entry with impossible fields")))
+    }
+
+    fn decode_kind(kind: EntryType, bytes: &'a [u8]) -> Option<LogEntry<'a>> {
+        let tail = |head: usize, len: usize| bytes.get(head..head.checked_add(len)?);
+        Some(match kind {
+            EntryType::Write => decode_write(bytes)?,
+            EntryType::Append => {
+                let e = AppendEntry::from_bytes(bytes);
+                (e.size <= FILE_BYTES_MAX).then_some(LogEntry::Append(e))?
+            }
+            EntryType::Patch => {
+                let e = PatchEntry::from_bytes(bytes);
+                let end = e.offset.checked_add(u64::from(e.len))?;
+                let one_block =
+                    e.len > 0 && e.offset / 4096 == (end - 1) / 4096 && end <= FILE_BYTES_MAX;
+                one_block.then_some(())?;
+                LogEntry::Patch(e, tail(size_of::<PatchEntry>(), e.len as usize)?)
+            }
+            EntryType::SetSize => {
+                let e = SetSizeEntry::from_bytes(bytes);
+                (e.size <= FILE_BYTES_MAX).then_some(LogEntry::SetSize(e))?
+            }
+            EntryType::Hole => {
+                let e = HoleEntry::from_bytes(bytes);
+                let end = e.file_block.checked_add(e.blocks)?;
+                (end <= 1 << 51 && e.size <= FILE_BYTES_MAX).then_some(LogEntry::Hole(e))?
+            }
+            EntryType::Attr => LogEntry::Attr(AttrEntry::from_bytes(bytes)),
+            EntryType::XattrSet | EntryType::XattrRemove => decode_xattr(kind, bytes)?,
+            EntryType::DentryAdd => {
+                let e = DentryAddEntry::from_bytes(bytes);
+                let name = tail(size_of::<DentryAddEntry>(), usize::from(e.name_len))?;
+                (!name.is_empty() && e.ino != 0).then_some(LogEntry::DentryAdd(e, name))?
+            }
+            EntryType::DentryRemove => LogEntry::DentryRemove(DentryRemoveEntry::from_bytes(bytes)),
+            EntryType::Target => {
+                let e = TargetEntry::from_bytes(bytes);
+                (e.offset <= 4096).then_some(())?;
+                LogEntry::Target(e, tail(size_of::<TargetEntry>(), e.len as usize)?)
+            }
+            EntryType::Pad => LogEntry::Pad,
+        })
+    }
+}
+
+fn decode_write(bytes: &[u8]) -> Option<LogEntry<'_>> {
+    let e = WriteEntry::from_bytes(bytes);
+    let blocks = u64::from(e.blocks);
+    let addr = BlockAddr(e.address);
+    let in_range = blocks > 0
+        && e.file_block.checked_add(blocks)? <= 1 << 51
+        && usize::from(addr.device()) < crate::DEVICES_MAX
+        && addr.block().checked_add(blocks)? < crate::DEVICE_BLOCKS_MAX
+        && e.size <= FILE_BYTES_MAX;
+    let crcs = match e.crc_form {
+        CRC_NONE | CRC_BLOCKS => &[],
+        CRC_ENTRY if blocks <= 2 => &[],
+        CRC_SLOTS => bytes.get(64..64 + blocks as usize * 4)?,
+        _ => return None,
+    };
+    in_range.then_some(LogEntry::Write(e, crcs))
+}
+
+fn decode_xattr(kind: EntryType, bytes: &[u8]) -> Option<LogEntry<'_>> {
+    let e = XattrEntry::from_bytes(bytes);
+    let head = size_of::<XattrEntry>();
+    let name = bytes.get(head..head + usize::from(e.name_len))?;
+    if name.is_empty()
+        || name.len() > XATTR_NAME_BYTES_MAX
+        || e.value_len as usize > XATTR_VALUE_BYTES_MAX
+    {
+        return None;
+    }
+    if kind == EntryType::XattrRemove {
+        return Some(LogEntry::XattrRemove(e, name));
+    }
+    let inline = if e.address == 0 {
+        e.value_len as usize
+    } else {
+        0
+    };
+    let value = bytes.get(head + name.len()..head + name.len() + inline)?;
+    Some(LogEntry::XattrSet(e, name, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn dentry(name: &[u8]) -> DentryAddEntry {
+        DentryAddEntry {
+            kind: EntryType::DentryAdd as u8,
+            slots: 0,
+            flags: 0,
+            crc: 0,
+            ino: 7,
+            cookie: 9,
+            mtime_ns: -5,
+            generation: 3,
+            file_type: 8,
+            name_len: name.len() as u8,
+            reserved: 0,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_dentry_round_trips(name in proptest::collection::vec(1u8..255, 1..256)) {
+            let mut buf = Vec::new();
+            let bytes = encode_entry(&mut buf, 42, &dentry(&name), &[&name]).to_vec();
+            prop_assert_eq!(entry_slots(&bytes, PAGE_SLOTS), Some(bytes.len() as u64 / 64));
+            match LogEntry::decode(&bytes, 42).unwrap() {
+                LogEntry::DentryAdd(e, n) => {
+                    prop_assert_eq!((e.ino, e.cookie, e.mtime_ns), (7, 9, -5));
+                    prop_assert_eq!(n, &name[..]);
+                }
+                other => prop_assert!(false, "decoded {:?}", other),
+            }
+        }
+
+        #[test]
+        fn a_flipped_bit_is_noticed(byte in 0usize..64, bit in 0u8..8) {
+            let mut buf = Vec::new();
+            let mut bytes = encode_entry(&mut buf, 1, &dentry(b"name"), &[b"name"]).to_vec();
+            bytes[byte] ^= 1 << bit;
+            prop_assert!(entry_slots(&bytes, PAGE_SLOTS) != Some(1) || LogEntry::decode(&bytes, 1).is_err());
+        }
+
+        #[test]
+        fn arbitrary_slots_never_panic(bytes in proptest::collection::vec(any::<u8>(), 64 * 3)) {
+            let _ = LogEntry::decode(&bytes, 0);
+            if let Some(kind) = EntryType::from_u8(bytes[0] % 13) {
+                let _ = LogEntry::decode_kind(kind, &bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn entries_of_other_inodes_are_refused() {
+        let mut buf = Vec::new();
+        let bytes = encode_entry(&mut buf, entry_seed(5, 1), &dentry(b"x"), &[b"x"]);
+        assert!(LogEntry::decode(bytes, entry_seed(5, 1)).is_ok());
+        assert!(LogEntry::decode(bytes, entry_seed(5, 2)).is_err());
+        assert!(LogEntry::decode(bytes, entry_seed(6, 1)).is_err());
+    }
+}
