@@ -1,1 +1,30 @@
-//! Persistent-memory regions, disks, device models and their simulators.
+//! Persistent-memory regions and disks: the only crate of Terrace that stores to PM or issues disk I/O.
+//!
+//! * [`Pm`] is one mapped PM region. Stores reach it through [`Pm::write`], [`Pm::write_nt`] and [`Pm::store_u64`];
+//!   they are durable once their lines were flushed and a [`Pm::fence`] followed.
+//! * [`Disk`] is one block device or file, read and written in multiples of 4 KiB; writes are durable after
+//!   [`Disk::flush`].
+//! * A [`DeviceModel`] in front of either makes it as slow as given hardware.
+//! * [`PmSim`] and [`DiskSim`] record what is not durable yet and build every image that a crash could leave.
+//!
+//! Sizes and offsets are bytes. Operating errors are [`MediaError`]s; programmer errors panic.
+
+mod buffer;
+mod disk;
+mod error;
+mod file;
+mod model;
+mod pm;
+mod probe;
+mod sim;
+
+pub use buffer::{AlignedBuf, IO_ALIGN_BYTES};
+pub use disk::{
+    Disk, DiskOpenOptions, DiskStats, IoEngine, create_disk_file, memory_disk, open_disk, sim_disk,
+    sim_disk_from,
+};
+pub use error::{IoOp, MediaError};
+pub use model::{DeviceModel, UnknownModel};
+pub use pm::{Pm, PmKind, PmOpenOptions, PmStats};
+pub use probe::{DeviceContents, device_len, probe_device};
+pub use sim::{DiskSim, PendingWrite, PmSim, SECTOR_BYTES, WriteFate};

@@ -1,0 +1,267 @@
+//! The PM crash model: which stores a power cut may lose.
+//!
+//! * Memory persists in cache lines of 64 bytes. Each line has an ordered list of the stores that are not durable; a
+//!   crash keeps a prefix of each list, independently for each line.
+//! * Stores are split at 8-byte boundaries: an aligned 8-byte store is atomic, a longer one may tear.
+//! * A flush covers the stores that its lines hold at that moment; they are durable once a fence *by the same thread* follows,
+//!   since a fence orders only its own thread's flushes. A non-temporal store is a store and a flush.
+//!
+//! What the program sees meanwhile is the mapping itself; `durable` is what has been fenced.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::thread::{self, ThreadId};
+
+use parking_lot::Mutex;
+
+use super::{PlantedDrops, Random};
+use crate::pm::LINE_BYTES;
+
+const WORD_BYTES: usize = 8;
+
+/// The recorder of a simulated PM region. It sees every store, flush and fence since the region was made.
+pub struct PmSim {
+    state: Mutex<State>,
+    on_fence: Mutex<Option<FenceHook>>,
+}
+
+type FenceHook = Arc<dyn Fn(&PmSim) + Send + Sync>;
+
+struct State {
+    durable: Vec<u8>,
+    /// By line index: the lines with stores that are not durable.
+    pending: BTreeMap<u64, Line>,
+    flush_drops: PlantedDrops,
+    fence_drops: PlantedDrops,
+}
+
+#[derive(Default)]
+struct Line {
+    stores: Vec<Store>,
+    /// Which threads flushed this line, and how many of its stores the latest flush of each covered.
+    flushed: Vec<(ThreadId, usize)>,
+}
+
+/// A store within one aligned word.
+struct Store {
+    off: usize,
+    len: usize,
+    bytes: [u8; WORD_BYTES],
+}
+
+impl Store {
+    fn apply(&self, image: &mut [u8]) {
+        image[self.off..self.off + self.len].copy_from_slice(&self.bytes[..self.len]);
+    }
+}
+
+impl Line {
+    fn flush(&mut self, thread: ThreadId) {
+        let covered = self.stores.len();
+        match self.flushed.iter_mut().find(|(by, _)| *by == thread) {
+            Some((_, stores)) => *stores = covered,
+            None => self.flushed.push((thread, covered)),
+        }
+    }
+
+    /// Moves what `thread` flushed to the durable image.
+    fn fence(&mut self, thread: ThreadId, durable: &mut [u8]) {
+        let Some(&(_, count)) = self.flushed.iter().find(|(by, _)| *by == thread) else {
+            return;
+        };
+        for store in self.stores.drain(..count) {
+            store.apply(durable);
+        }
+        for (_, covered) in &mut self.flushed {
+            *covered = covered.saturating_sub(count);
+        }
+        self.flushed.retain(|&(_, covered)| covered > 0);
+    }
+}
+
+impl State {
+    fn record(&mut self, off: u64, data: &[u8]) {
+        let mut at = off as usize;
+        let mut rest = data;
+        while !rest.is_empty() {
+            let len = (WORD_BYTES - at % WORD_BYTES).min(rest.len());
+            let mut bytes = [0; WORD_BYTES];
+            bytes[..len].copy_from_slice(&rest[..len]);
+            let line = self.pending.entry((at / LINE_BYTES) as u64).or_default();
+            line.stores.push(Store {
+                off: at,
+                len,
+                bytes,
+            });
+            at += len;
+            rest = &rest[len..];
+        }
+    }
+
+    fn flush(&mut self, off: u64, len: u64) {
+        let line_bytes = LINE_BYTES as u64;
+        let thread = thread::current().id();
+        let lines = off / line_bytes..(off + len).div_ceil(line_bytes);
+        for (_, line) in self.pending.range_mut(lines) {
+            line.flush(thread);
+        }
+    }
+}
+
+impl PmSim {
+    pub(crate) fn new(image: Vec<u8>) -> Self {
+        let state = State {
+            durable: image,
+            pending: BTreeMap::new(),
+            flush_drops: PlantedDrops::default(),
+            fence_drops: PlantedDrops::default(),
+        };
+        PmSim {
+            state: Mutex::new(state),
+            on_fence: Mutex::new(None),
+        }
+    }
+
+    // The region's side. The store itself happens under the recorder's lock, so that racing stores are recorded in
+    // the order in which they took effect.
+
+    pub(crate) fn store(&self, off: u64, data: &[u8], store: impl FnOnce()) {
+        let mut state = self.state.lock();
+        store();
+        state.record(off, data);
+    }
+
+    pub(crate) fn store_nt(&self, off: u64, data: &[u8], store: impl FnOnce()) {
+        let mut state = self.state.lock();
+        store();
+        state.record(off, data);
+        if !data.is_empty() {
+            state.flush(off, data.len() as u64);
+        }
+    }
+
+    pub(crate) fn compare_exchange(
+        &self,
+        off: u64,
+        new: u64,
+        exchange: impl FnOnce() -> Result<u64, u64>,
+    ) -> Result<u64, u64> {
+        let mut state = self.state.lock();
+        let result = exchange();
+        if result.is_ok() {
+            state.record(off, &new.to_ne_bytes());
+        }
+        result
+    }
+
+    pub(crate) fn flush(&self, off: u64, len: u64) {
+        let mut state = self.state.lock();
+        if !state.flush_drops.ignores_this_call() && len > 0 {
+            state.flush(off, len);
+        }
+    }
+
+    pub(crate) fn fence(&self) {
+        // Called unlocked, so that it can ask for images.
+        let hook = self.on_fence.lock().clone();
+        if let Some(hook) = hook {
+            hook(self);
+        }
+        let mut state = self.state.lock();
+        if state.fence_drops.ignores_this_call() {
+            return;
+        }
+        let State {
+            durable, pending, ..
+        } = &mut *state;
+        let thread = thread::current().id();
+        pending.retain(|_, line| {
+            line.fence(thread, durable);
+            !line.stores.is_empty()
+        });
+    }
+
+    // The harness's side.
+
+    /// The lines with stores that are not durable: line index (offset / 64) and number of stores, in order.
+    pub fn pending_lines(&self) -> Vec<(u64, usize)> {
+        self.state
+            .lock()
+            .pending
+            .iter()
+            .map(|(&index, line)| (index, line.stores.len()))
+            .collect()
+    }
+
+    /// What is durable: everything stored, flushed and fenced.
+    pub fn durable_image(&self) -> Vec<u8> {
+        self.state.lock().durable.clone()
+    }
+
+    /// The image that a crash leaves when line by line, in order of their index, `choose` tells how many of the line's stores that
+    /// are not durable persist nevertheless: always the first so many.
+    ///
+    /// # Panics
+    /// When `choose` answers more than it was told there are.
+    pub fn crash_image(&self, choose: &mut dyn FnMut(u64, usize) -> usize) -> Vec<u8> {
+        let state = self.state.lock();
+        let mut image = state.durable.clone();
+        for (&index, line) in &state.pending {
+            let kept = choose(index, line.stores.len());
+            for store in &line.stores[..kept] {
+                store.apply(&mut image);
+            }
+        }
+        image
+    }
+
+    /// A crash image chosen at random, the same for the same seed: a quarter of the lines lose all, a quarter keep all,
+    /// the others keep any number of their stores.
+    pub fn crash_image_random(&self, seed: u64) -> Vec<u8> {
+        let mut random = Random(seed);
+        self.crash_image(&mut |_, stores| match random.below(4) {
+            0 => 0,
+            1 => stores,
+            _ => random.below(stores + 1),
+        })
+    }
+
+    /// Calls `hook` just before each fence takes effect: the moment at which most is undecided. It may ask for images, but must not
+    /// access the region.
+    pub fn set_on_fence(&self, hook: Box<dyn Fn(&PmSim) + Send + Sync>) {
+        *self.on_fence.lock() = Some(Arc::from(hook));
+    }
+
+    /// Removes the hook.
+    pub fn clear_on_fence(&self) {
+        *self.on_fence.lock() = None;
+    }
+
+    /// Flushes and fences seen so far: what the numbers of the planted drops can count up to.
+    pub fn calls(&self) -> (u64, u64) {
+        let state = self.state.lock();
+        (state.flush_drops.calls, state.fence_drops.calls)
+    }
+
+    /// Plants a bug: the `n`-th flush from now (1 is the next) does nothing. (`write_nt` flushes by itself and is not
+    /// counted.)
+    pub fn drop_flush_number(&self, n: u64) {
+        self.state.lock().flush_drops.plant(n);
+    }
+
+    /// Plants a bug: the `n`-th fence from now (1 is the next) does nothing.
+    pub fn drop_fence_number(&self, n: u64) {
+        self.state.lock().fence_drops.plant(n);
+    }
+}
+
+impl fmt::Debug for PmSim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state.lock();
+        f.debug_struct("PmSim")
+            .field("len", &state.durable.len())
+            .field("pending_lines", &state.pending.len())
+            .finish_non_exhaustive()
+    }
+}
