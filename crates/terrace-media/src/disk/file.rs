@@ -33,8 +33,8 @@ pub enum IoEngine {
     Sync,
 }
 
-/// How to open a disk.
-#[derive(Clone, Copy, Debug, Default)]
+/// How to open a disk; by default writable, taken exclusively, past the kernel's page cache and at its own speed.
+#[derive(Clone, Copy, Debug)]
 pub struct DiskOpenOptions {
     /// Writes and discards fail.
     pub read_only: bool,
@@ -46,6 +46,18 @@ pub struct DiskOpenOptions {
     pub engine: IoEngine,
     /// Make the disk as slow as this.
     pub model: Option<DeviceModel>,
+}
+
+impl Default for DiskOpenOptions {
+    fn default() -> Self {
+        DiskOpenOptions {
+            read_only: false,
+            lock: true,
+            direct: true,
+            engine: IoEngine::Auto,
+            model: None,
+        }
+    }
 }
 
 /// Opens a block device or a file as a disk. Its length is rounded down to a multiple of 4 KiB.

@@ -19,8 +19,8 @@ use crate::error::{MediaError, errno_of};
 use crate::file;
 use crate::model::{DeviceModel, Throttle};
 
-/// How to open a PM region.
-#[derive(Clone, Copy, Debug, Default)]
+/// How to open a PM region; by default writable, taken exclusively and at its own speed.
+#[derive(Clone, Copy, Debug)]
 pub struct PmOpenOptions {
     /// Stores are programmer errors (unless `private`), and the file needs to be readable only.
     pub read_only: bool,
@@ -31,6 +31,17 @@ pub struct PmOpenOptions {
     pub lock: bool,
     /// Make the region as slow as this.
     pub model: Option<DeviceModel>,
+}
+
+impl Default for PmOpenOptions {
+    fn default() -> Self {
+        PmOpenOptions {
+            read_only: false,
+            private: false,
+            lock: true,
+            model: None,
+        }
+    }
 }
 
 /// What the length of a PM file is a multiple of.
@@ -70,9 +81,9 @@ impl Pm {
     /// length is not a multiple of 4 KiB; or the system refuses to open or map it.
     pub fn open(path: &Path, options: &PmOpenOptions) -> Result<Arc<Pm>, MediaError> {
         let writable = !options.read_only && !options.private;
+        let len_bytes = region_len(path)?;
         let opened = OpenOptions::new().read(true).write(writable).open(path);
         let file = opened.map_err(|error| MediaError::open(path, "open", error))?;
-        let len_bytes = region_len(path, &file)?;
         if options.lock {
             file::lock(path, &file)?;
         }
@@ -91,11 +102,11 @@ impl Pm {
     }
 }
 
-/// The length of what can be a PM region; an error for what cannot.
-fn region_len(path: &Path, file: &File) -> Result<u64, MediaError> {
-    let metadata = file
-        .metadata()
-        .map_err(|error| MediaError::open(path, "examine", error))?;
+/// The length of what can be a PM region; an error for what cannot. Asked before opening, since opening some things
+/// (a FIFO, a tape) has effects.
+fn region_len(path: &Path) -> Result<u64, MediaError> {
+    let metadata =
+        std::fs::metadata(path).map_err(|error| MediaError::open(path, "open", error))?;
     let found = metadata.file_type();
     let unsuitable = |found, expected| {
         Err(MediaError::Unsuitable {
@@ -121,6 +132,8 @@ fn region_len(path: &Path, file: &File) -> Result<u64, MediaError> {
             "a block device",
             "give a file on a DAX file system made on it, or use it as a disk",
         );
+    } else if found.is_dir() {
+        return unsuitable("a directory", "give a PM file or a dax device");
     } else {
         return unsuitable(
             "neither a file nor a device",
