@@ -1,0 +1,25 @@
+//! Harness for the outer proof of Terrace FS: tests that see a mount only as a program sees it.
+//!
+//! Each test in `tests/` calls [`proof`] and mounts its own [`TestVolume`]. Environment:
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `TERRACE_BIN` | the `terrace` binary (default: the one built beside the test program) |
+//! | `TERRACE_TOOLS` | directory of pjdfstest and fsx (default: `target/tools/bin`) |
+//! | `TERRACE_PROOF_TMP` | where disk images and reference trees live (default: `/var/tmp`) |
+//! | `TERRACE_PROOF_DIR` | use this directory instead of mounts, to try the tests themselves |
+//! | `TERRACE_PROOF_REQUIRE` | if set, a test that cannot run here fails instead of being skipped |
+
+mod command;
+mod rng;
+mod scratch;
+mod skip;
+mod tree;
+mod volume;
+
+pub use command::{run, run_with_input, tool, wait_or_kill};
+pub use rng::Rng;
+pub use scratch::Scratch;
+pub use skip::{Skipped, proof, skip};
+pub use tree::{Node, Tree, TreeScope, check_holes};
+pub use volume::{MIB, TestVolume, VolumeSpec};

@@ -1,0 +1,367 @@
+//! One Terrace volume per test: formatted, mounted, and gone afterwards, also after a panic.
+//!
+//! The daemon runs in the foreground as our own child, so that it can be killed by its process id
+//! and nobody else's daemon can be hit. In directory mode (`TERRACE_PROOF_DIR`) the same interface
+//! hands out a plain directory; killing, remounting and checking then do nothing.
+
+use crate::skip::note;
+use crate::{Scratch, run, skip, tool, wait_or_kill};
+use anyhow::{Context, Result, bail};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// One mebibyte.
+pub const MIB: u64 = 1 << 20;
+
+/// No mount, recovery included, and no unmount of a test volume takes nearly this long; past it the
+/// test fails with a reason instead of hanging.
+const DAEMON_LIMIT: Duration = Duration::from_secs(120);
+
+/// Size and mount options of a test volume.
+#[derive(Debug, Clone)]
+pub struct VolumeSpec {
+    name: String,
+    pm_bytes: u64,
+    disk_bytes: u64,
+    options: Vec<String>,
+}
+
+impl VolumeSpec {
+    /// A volume with 64 MiB of PM and a sparse 1 GiB disk image; `name` appears in its paths.
+    pub fn new(name: &str) -> Self {
+        VolumeSpec {
+            name: name.to_owned(),
+            pm_bytes: 64 * MIB,
+            disk_bytes: 1024 * MIB,
+            options: Vec::new(),
+        }
+    }
+
+    /// Sets the size of the PM device.
+    pub fn pm_mib(mut self, mib: u64) -> Self {
+        self.pm_bytes = mib * MIB;
+        self
+    }
+
+    /// Sets the size of the disk.
+    pub fn disk_mib(mut self, mib: u64) -> Self {
+        self.disk_bytes = mib * MIB;
+        self
+    }
+
+    /// Adds mount options, as after `-o`.
+    pub fn options(mut self, options: &str) -> Self {
+        self.options.extend(
+            options
+                .split(',')
+                .filter(|o| !o.is_empty())
+                .map(str::to_owned),
+        );
+        self
+    }
+
+    /// Adds the options of a mount for several users, with the kernel's permission checks.
+    pub fn shared(self) -> Self {
+        self.options("allow_other,default_permissions")
+    }
+
+    /// Formats and mounts it.
+    ///
+    /// # Errors
+    /// A skip if mounts are impossible here; otherwise what `terrace` printed.
+    pub fn mount(self) -> Result<TestVolume> {
+        TestVolume::new(self)
+    }
+}
+
+/// A mounted volume, unmounted and removed when dropped.
+#[derive(Debug)]
+pub struct TestVolume {
+    spec: VolumeSpec,
+    binary: Option<PathBuf>,
+    scratch: Scratch,
+    pm: PathBuf,
+    mountpoint: PathBuf,
+    daemon: Option<Child>,
+}
+
+impl TestVolume {
+    fn new(spec: VolumeSpec) -> Result<Self> {
+        if let Some(dir) = std::env::var_os("TERRACE_PROOF_DIR") {
+            let scratch = Scratch::new_in(Path::new(&dir), &spec.name)?;
+            let mountpoint = scratch.path().to_owned();
+            return Ok(TestVolume {
+                spec,
+                binary: None,
+                scratch,
+                pm: PathBuf::new(),
+                mountpoint,
+                daemon: None,
+            });
+        }
+        let binary = terrace_binary()?;
+        std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/fuse")
+            .map_err(|e| skip(format!("/dev/fuse cannot be opened: {e}")))?;
+        let scratch = Scratch::new(&spec.name)?;
+        let mountpoint = scratch.join("mnt");
+        std::fs::create_dir(&mountpoint)?;
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let pm = format!(
+            "/dev/shm/terrace-proof-{}-{}-{serial}.pm",
+            spec.name,
+            std::process::id()
+        );
+        let mut volume = TestVolume {
+            spec,
+            binary: Some(binary),
+            scratch,
+            pm: PathBuf::from(pm),
+            mountpoint,
+            daemon: None,
+        };
+        volume.format()?;
+        volume.start()?;
+        Ok(volume)
+    }
+
+    /// Where programs find the file system.
+    pub fn root(&self) -> &Path {
+        &self.mountpoint
+    }
+
+    /// `name` in its root directory.
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.mountpoint.join(name)
+    }
+
+    /// Whether this is a real mount and not directory mode.
+    pub fn is_mount(&self) -> bool {
+        self.binary.is_some()
+    }
+
+    /// The PM device's file (an empty path in directory mode).
+    pub fn pm_path(&self) -> &Path {
+        &self.pm
+    }
+
+    /// A `terrace` command line that starts with `subcommand`.
+    ///
+    /// # Errors
+    /// A skip in directory mode.
+    pub fn terrace(&self, subcommand: &str) -> Result<Command> {
+        let binary = self
+            .binary
+            .as_ref()
+            .ok_or_else(|| skip("needs a mount, not a directory"))?;
+        let mut command = Command::new(binary);
+        command.arg(subcommand);
+        Ok(command)
+    }
+
+    /// SIGKILL for the daemon, as a crash of it would be. The mount answers with errors from now on.
+    ///
+    /// # Errors
+    /// If the daemon had already ended by itself, which is a crash that the test did not order.
+    pub fn kill(&mut self) -> Result<()> {
+        let Some(mut daemon) = self.daemon.take() else {
+            return Ok(());
+        };
+        if let Some(status) = daemon.try_wait()? {
+            bail!(
+                "the daemon ended before it was killed: {status}\n{}",
+                self.daemon_log()
+            );
+        }
+        daemon.kill()?;
+        daemon.wait()?;
+        Ok(())
+    }
+
+    /// Unmounts (if the daemon lives) and mounts again at the same place, recovering if need be.
+    ///
+    /// # Errors
+    /// What `terrace` printed.
+    pub fn remount(&mut self) -> Result<()> {
+        self.remount_with("")
+    }
+
+    /// As [`TestVolume::remount`], with further mount options for this mount only.
+    ///
+    /// # Errors
+    /// As [`TestVolume::remount`].
+    pub fn remount_with(&mut self, options: &str) -> Result<()> {
+        self.unmount()?;
+        let spec = self.spec.clone();
+        self.spec = spec.clone().options(options);
+        let started = self.start();
+        self.spec = spec;
+        started
+    }
+
+    /// Cleanly unmounts, if mounted. The daemon must exit with success.
+    ///
+    /// # Errors
+    /// If something still uses the mount, or the daemon failed.
+    pub fn unmount(&mut self) -> Result<()> {
+        if self.daemon.is_none() {
+            return Ok(());
+        }
+        run(self.terrace("umount")?.arg(&self.mountpoint))?;
+        let mut daemon = self.daemon.take().context("no daemon")?;
+        let status = wait_or_kill(&mut daemon, DAEMON_LIMIT)?;
+        if !status.success() {
+            bail!(
+                "the daemon failed at unmount: {status}\n{}",
+                self.daemon_log()
+            );
+        }
+        Ok(())
+    }
+
+    /// Unmounts, runs `terrace check`, which must find nothing, and mounts again.
+    ///
+    /// # Errors
+    /// What `terrace check` found.
+    pub fn check(&mut self) -> Result<()> {
+        if !self.is_mount() {
+            return Ok(());
+        }
+        self.unmount()?;
+        run(self.terrace("check")?.arg(&self.pm))?;
+        self.start()
+    }
+
+    fn format(&self) -> Result<()> {
+        if !self.is_mount() {
+            return Ok(());
+        }
+        let device = |path: &Path, bytes: u64| format!("{}:{}M", path.display(), bytes / MIB);
+        run(self
+            .terrace("format")?
+            .args(["--pm", &device(&self.pm, self.spec.pm_bytes)])
+            .args([
+                "--disk",
+                &device(&self.scratch.join("disk.img"), self.spec.disk_bytes),
+            ]))?;
+        Ok(())
+    }
+
+    fn start(&mut self) -> Result<()> {
+        if !self.is_mount() {
+            return Ok(());
+        }
+        let mut command = self.terrace("mount")?;
+        command
+            .arg(&self.pm)
+            .arg(&self.mountpoint)
+            .arg("--foreground");
+        if !self.spec.options.is_empty() {
+            command.args(["-o", &self.spec.options.join(",")]);
+        }
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.log_path())?;
+        command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        // SAFETY: between fork and exec only prctl is called, which is async-signal-safe. It takes
+        // the daemon (and with it the mount) along if the test process is killed.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+                Ok(())
+            });
+        }
+        let before = device_of(self.scratch.path())?;
+        let mut daemon = command.spawn().context("starting terrace mount")?;
+        let deadline = Instant::now() + DAEMON_LIMIT;
+        loop {
+            // A dead mount of a killed daemon fails to stat until the new daemon has replaced it.
+            if device_of(&self.mountpoint).is_ok_and(|dev| dev != before) {
+                self.daemon = Some(daemon);
+                return Ok(());
+            }
+            if let Some(status) = daemon.try_wait()? {
+                bail!("terrace mount: {status}\n{}", self.daemon_log());
+            }
+            if Instant::now() > deadline {
+                daemon.kill()?;
+                daemon.wait()?;
+                bail!(
+                    "terrace mount: no mount after {DAEMON_LIMIT:?}\n{}",
+                    self.daemon_log()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.scratch.join("daemon.log")
+    }
+
+    fn daemon_log(&self) -> String {
+        std::fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+}
+
+impl Drop for TestVolume {
+    /// Leaves no mount, daemon or PM file behind, whatever state the test left them in.
+    fn drop(&mut self) {
+        if !self.is_mount() {
+            return;
+        }
+        let log = format!("daemon log of {}:\n{}", self.spec.name, self.daemon_log());
+        if std::thread::panicking() {
+            eprintln!("{log}");
+        } else {
+            note(log);
+        }
+        if self.unmount().is_err() || device_of(&self.mountpoint).is_err() {
+            // Lazily: the test may have panicked with files open.
+            if let Ok(fusermount) = tool("fusermount3") {
+                let _ = run(Command::new(fusermount)
+                    .args(["-u", "-z"])
+                    .arg(&self.mountpoint));
+            }
+        }
+        if let Some(mut daemon) = self.daemon.take() {
+            let _ = wait_or_kill(&mut daemon, Duration::from_secs(10));
+        }
+        let _ = std::fs::remove_file(&self.pm);
+    }
+}
+
+fn device_of(path: &Path) -> std::io::Result<u64> {
+    Ok(std::fs::metadata(path)?.dev())
+}
+
+/// `TERRACE_BIN`, or `terrace` in the profile directory of the running test program.
+fn terrace_binary() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("TERRACE_BIN") {
+        return Ok(PathBuf::from(path));
+    }
+    let test_program = std::env::current_exe()?;
+    let profile_dir = test_program
+        .parent()
+        .and_then(Path::parent)
+        .context("no profile directory")?;
+    let binary = profile_dir.join("terrace");
+    if binary.is_file() {
+        return Ok(binary);
+    }
+    Err(skip(format!(
+        "{} is not built and TERRACE_BIN is not set",
+        binary.display()
+    )))
+}

@@ -1,0 +1,208 @@
+//! Random operations on a mount and on a directory of the host file system, compared call by call
+//! (result and errno) and tree by tree.
+//!
+//! A failure prints its seed and a shortened list of operations. `TERRACE_DIFF_SEED` sets the first
+//! seed, `TERRACE_DIFF_SEEDS` how many to run, `TERRACE_DIFF_OPS` the operations per seed.
+
+mod apply;
+mod ops;
+
+use anyhow::{Context, Result, bail, ensure};
+use apply::Side;
+use ops::{Generator, Op};
+use terrace_proof::{Rng, Scratch, TestVolume, Tree, TreeScope, VolumeSpec, proof};
+
+const SCOPE: TreeScope = TreeScope {
+    all_times: false,
+    xattrs: true,
+};
+/// Reruns spent on shortening a failing list.
+const SHRINK_RUNS: usize = 120;
+
+fn environment(name: &str, default: u64) -> Result<u64> {
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .with_context(|| format!("{name}={text} is not a number")),
+        Err(_) => Ok(default),
+    }
+}
+
+/// Runs `ops` on two fresh directories and returns how many calls succeeded. Fails at the first
+/// difference.
+fn execute(volume: &mut TestVolume, host: &Scratch, run: &str, ops: &[Op]) -> Result<usize> {
+    let subject = volume.join(run);
+    let reference = host.join(run);
+    std::fs::create_dir(&subject)?;
+    std::fs::create_dir(&reference)?;
+    let result = compare(
+        volume,
+        &mut Side::new(&subject),
+        &mut Side::new(&reference),
+        ops,
+    );
+    std::fs::remove_dir_all(&reference)?;
+    if result.is_ok() {
+        std::fs::remove_dir_all(&subject).context("removing the tree afterwards")?;
+    }
+    result
+}
+
+fn compare(
+    volume: &mut TestVolume,
+    subject: &mut Side,
+    reference: &mut Side,
+    ops: &[Op],
+) -> Result<usize> {
+    let mut successes = 0;
+    for (number, op) in ops.iter().enumerate() {
+        match op {
+            Op::Remount => {
+                subject.close_all();
+                reference.close_all();
+                volume.remount()?;
+                same_trees(subject, reference)
+                    .with_context(|| format!("after remount {number}"))?;
+            }
+            Op::CompareTrees => {
+                same_trees(subject, reference)
+                    .with_context(|| format!("trees at operation {number}"))?;
+            }
+            op => {
+                let (got, expected) = (subject.apply(op), reference.apply(op));
+                successes += usize::from(expected.is_ok());
+                ensure!(
+                    got == expected,
+                    "operation {number}, {op:?}: {} here, {} on the host",
+                    apply::describe(got),
+                    apply::describe(expected)
+                );
+            }
+        }
+    }
+    same_trees(subject, reference).context("trees at the end")?;
+    Ok(successes)
+}
+
+fn same_trees(subject: &Side, reference: &Side) -> Result<()> {
+    let tree = Tree::read(subject.root(), SCOPE)?;
+    tree.must_equal(&Tree::read(reference.root(), SCOPE)?)?;
+    for path in tree.regular_files() {
+        terrace_proof::check_holes(&subject.root().join(path))?;
+    }
+    Ok(())
+}
+
+/// Removes operations as long as what is left still fails, and returns the shortest list found.
+fn shrink(
+    volume: &mut TestVolume,
+    host: &Scratch,
+    seed: u64,
+    mut ops: Vec<Op>,
+) -> (Vec<Op>, String) {
+    let mut runs = 0;
+    let mut failure = String::from("not reproduced by a second run");
+    let mut chunk = ops.len();
+    while chunk > 0 && runs < SHRINK_RUNS {
+        let mut start = 0;
+        while start < ops.len() && runs < SHRINK_RUNS {
+            let mut fewer = ops.clone();
+            // The first pass, over everything at once, asks whether the failure comes back at all.
+            let whole = chunk == ops.len();
+            if !whole {
+                fewer.drain(start..(start + chunk).min(ops.len()));
+            }
+            runs += 1;
+            match execute(volume, host, &format!("shrink-{seed}-{runs}"), &fewer) {
+                Err(error) => {
+                    failure = format!("{error:#}");
+                    ops = fewer;
+                    if volume.remount().is_err() {
+                        return (ops, failure);
+                    }
+                    if whole {
+                        start += chunk;
+                    }
+                }
+                Ok(_) => start += chunk,
+            }
+        }
+        chunk /= 2;
+    }
+    (ops, failure)
+}
+
+fn differential(name: &str, mount_options: &str, first_seed: u64) -> Result<()> {
+    ensure!(
+        rustix::process::geteuid().is_root(),
+        terrace_proof::skip("owners and trusted attributes need root")
+    );
+    let first_seed = environment("TERRACE_DIFF_SEED", first_seed)?;
+    let seeds = environment("TERRACE_DIFF_SEEDS", 3)?;
+    let count = environment("TERRACE_DIFF_OPS", 3000)?;
+    let host = reference_directory()?;
+    let features = apply::Features::of(&host)?;
+    let mut volume = VolumeSpec::new(name)
+        .pm_mib(32)
+        .options(mount_options)
+        .mount()?;
+    for seed in first_seed..first_seed + seeds {
+        let ops = Generator::new(Rng::new(seed), features).list(count as usize);
+        match execute(&mut volume, &host, &format!("seed-{seed}"), &ops) {
+            // Mostly failing calls would prove little.
+            Ok(successes) => ensure!(
+                successes > ops.len() / 4,
+                "only {successes} calls succeeded"
+            ),
+            Err(error) => {
+                // If the daemon died there is nothing to shrink on; the first report has to do.
+                volume
+                    .remount()
+                    .with_context(|| format!("seed {seed}: {error:#}"))?;
+                let (ops, last) = shrink(&mut volume, &host, seed, ops);
+                let list: Vec<String> = ops.iter().map(|op| format!("{op:?}")).collect();
+                let list = list.join("\n");
+                bail!(
+                    "TERRACE_DIFF_SEED={seed}: {error:#}\nshortened to {} operations:\n{list}\n{last}",
+                    ops.len()
+                );
+            }
+        }
+        volume
+            .check()
+            .with_context(|| format!("terrace check after seed {seed}"))?;
+    }
+    Ok(())
+}
+
+/// A directory on a file system whose behaviour is a fair reference: the host's disk file system,
+/// or tmpfs where that is an overlay.
+fn reference_directory() -> Result<Scratch> {
+    const OVERLAYFS: i64 = 0x794c_7630;
+    let host = Scratch::new("reference")?;
+    if rustix::fs::statfs(host.path())?.f_type as i64 == OVERLAYFS {
+        return Scratch::new_in(std::path::Path::new("/dev/shm"), "reference");
+    }
+    Ok(host)
+}
+
+#[test]
+fn same_as_the_host() {
+    proof(|| differential("differential", "", 1));
+}
+
+#[test]
+fn same_as_the_host_when_durable() {
+    proof(|| differential("differential-durable", "durable", 101));
+}
+
+#[test]
+fn same_as_the_host_when_shared() {
+    proof(|| {
+        differential(
+            "differential-shared",
+            "allow_other,default_permissions",
+            201,
+        )
+    });
+}

@@ -1,0 +1,572 @@
+//! The writers: each works until the mount dies under it, and knows what must be there afterwards.
+
+use crate::Load;
+use crate::record::{decode, encode};
+use anyhow::{Context, Result, ensure};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use terrace_proof::{MIB, Rng};
+
+/// One kind of load. The methods are called in this order.
+pub trait Writer: Send {
+    /// For messages.
+    fn name(&self) -> &'static str;
+
+    /// Creates what the work needs.
+    fn prepare(&mut self, _dir: &Path) -> Result<()> {
+        Ok(())
+    }
+
+    /// Works until an operation fails (the daemon is gone) or the load says stop.
+    fn work(&mut self, dir: &Path, load: &Load);
+
+    /// Compares what is there after the crash with what was acknowledged.
+    fn verify(&self, dir: &Path) -> Result<()>;
+}
+
+/// Repeats `step` until it fails or the load ends. That it fails is how a crash looks from here.
+fn until_the_end(load: &Load, mut step: impl FnMut() -> std::io::Result<()>) {
+    while step().is_ok() && load.acknowledge() {}
+}
+
+/// Appends records with O_APPEND, with or without fdatasync after each.
+pub struct Appender {
+    rng: Rng,
+    sync: bool,
+    returned: u64,
+}
+
+impl Appender {
+    pub fn new(rng: &mut Rng, sync: bool) -> Self {
+        Appender {
+            rng: Rng::new(rng.next_u64()),
+            sync,
+            returned: 0,
+        }
+    }
+}
+
+impl Writer for Appender {
+    fn name(&self) -> &'static str {
+        "appender"
+    }
+
+    fn work(&mut self, dir: &Path, load: &Load) {
+        let Ok(mut file) = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(dir.join("appended"))
+        else {
+            return;
+        };
+        until_the_end(load, || {
+            let len_bytes = 40 + self.rng.below(9000) as usize;
+            let record = encode(0, self.returned, len_bytes);
+            ensure_whole(file.write(&record)?, record.len())?;
+            self.returned += 1;
+            if self.sync { file.sync_data() } else { Ok(()) }
+        });
+    }
+
+    fn verify(&self, dir: &Path) -> Result<()> {
+        let path = dir.join("appended");
+        let bytes = if path.exists() {
+            std::fs::read(path)?
+        } else {
+            Vec::new()
+        };
+        let (mut at, mut count) = (0, 0);
+        while at < bytes.len() {
+            let found = decode(&bytes[at..])
+                .with_context(|| format!("no whole record {count} at byte {at}"))?;
+            ensure!(
+                found.version == count,
+                "record {} at byte {at} instead of {count}",
+                found.version
+            );
+            at += found.len_bytes;
+            count += 1;
+        }
+        in_flight_or_acknowledged(count, self.returned)
+    }
+}
+
+/// A write(2) to a regular file is short only if the file system has no more room.
+fn ensure_whole(written: usize, asked: usize) -> std::io::Result<()> {
+    if written == asked {
+        Ok(())
+    } else {
+        Err(std::io::Error::from_raw_os_error(libc::ENOSPC))
+    }
+}
+
+/// `found` operations took effect, `returned` had returned: one more may have been in flight.
+fn in_flight_or_acknowledged(found: u64, returned: u64) -> Result<()> {
+    ensure!(
+        found >= returned,
+        "{returned} operations had returned, {found} are there"
+    );
+    ensure!(
+        found <= returned + 1,
+        "{found} operations are there, {returned} had returned and one was in flight"
+    );
+    Ok(())
+}
+
+/// Overwrites fixed slots of one file with ever newer versions, each in one pwrite.
+pub struct Overwriter {
+    rng: Rng,
+    sync: bool,
+    /// The version that has returned, per slot.
+    returned: Vec<u64>,
+    in_flight: Option<(usize, u64)>,
+}
+
+const SLOT_BYTES: usize = 12 << 10;
+const SLOTS: usize = 96;
+
+impl Overwriter {
+    pub fn new(rng: &mut Rng, sync: bool) -> Self {
+        Overwriter {
+            rng: Rng::new(rng.next_u64()),
+            sync,
+            returned: vec![0; SLOTS],
+            in_flight: None,
+        }
+    }
+}
+
+impl Writer for Overwriter {
+    fn name(&self) -> &'static str {
+        "overwriter"
+    }
+
+    fn prepare(&mut self, dir: &Path) -> Result<()> {
+        let file = File::create(dir.join("slots"))?;
+        for slot in 0..SLOTS {
+            file.write_all_at(
+                &encode(slot as u64, 0, SLOT_BYTES),
+                (slot * SLOT_BYTES) as u64,
+            )?;
+        }
+        Ok(file.sync_all()?)
+    }
+
+    fn work(&mut self, dir: &Path, load: &Load) {
+        let Ok(file) = OpenOptions::new().write(true).open(dir.join("slots")) else {
+            return;
+        };
+        until_the_end(load, || {
+            let slot = self.rng.below(SLOTS as u64) as usize;
+            let version = self.returned[slot] + 1;
+            self.in_flight = Some((slot, version));
+            let record = encode(
+                slot as u64,
+                version,
+                100 + self.rng.below(SLOT_BYTES as u64 - 100) as usize,
+            );
+            ensure_whole(
+                file.write_at(&record, (slot * SLOT_BYTES) as u64)?,
+                record.len(),
+            )?;
+            self.returned[slot] = version;
+            self.in_flight = None;
+            if self.sync { file.sync_data() } else { Ok(()) }
+        });
+    }
+
+    fn verify(&self, dir: &Path) -> Result<()> {
+        let bytes = std::fs::read(dir.join("slots"))?;
+        ensure!(
+            bytes.len() == SLOTS * SLOT_BYTES,
+            "the file has {} bytes",
+            bytes.len()
+        );
+        for (slot, returned) in self.returned.iter().enumerate() {
+            let found =
+                decode(&bytes[slot * SLOT_BYTES..(slot + 1) * SLOT_BYTES]).with_context(|| {
+                    format!("slot {slot} holds no whole record, version {returned} had returned")
+                })?;
+            let torn = self.in_flight == Some((slot, found.version));
+            ensure!(
+                found.slot == slot as u64,
+                "slot {slot} holds a record of slot {}",
+                found.slot
+            );
+            ensure!(
+                found.version == *returned || torn,
+                "slot {slot} is at version {}, but {returned} had returned (in flight: {:?})",
+                found.version,
+                self.in_flight
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Replaces files by renaming a new version over the old, with or without fsync before the rename.
+/// Without it, programs still rely on the content being there; so do we.
+pub struct Replacer {
+    rng: Rng,
+    sync: bool,
+    returned: BTreeMap<u64, u64>,
+    in_flight: Option<(u64, u64)>,
+}
+
+impl Replacer {
+    pub fn new(rng: &mut Rng, sync: bool) -> Self {
+        Replacer {
+            rng: Rng::new(rng.next_u64()),
+            sync,
+            returned: BTreeMap::new(),
+            in_flight: None,
+        }
+    }
+}
+
+impl Writer for Replacer {
+    fn name(&self) -> &'static str {
+        "replacer"
+    }
+
+    fn work(&mut self, dir: &Path, load: &Load) {
+        until_the_end(load, || {
+            let file_number = self.rng.below(6);
+            let version = self.returned.get(&file_number).map_or(0, |v| v + 1);
+            let temporary = dir.join(format!("config-{file_number}.new"));
+            let mut file = File::create(&temporary)?;
+            file.write_all(&encode(
+                file_number,
+                version,
+                64 + self.rng.below(30_000) as usize,
+            ))?;
+            if self.sync {
+                file.sync_all()?;
+            }
+            drop(file);
+            self.in_flight = Some((file_number, version));
+            std::fs::rename(&temporary, dir.join(format!("config-{file_number}")))?;
+            self.returned.insert(file_number, version);
+            self.in_flight = None;
+            Ok(())
+        });
+    }
+
+    fn verify(&self, dir: &Path) -> Result<()> {
+        for (file_number, returned) in &self.returned {
+            let name = format!("config-{file_number}");
+            let bytes =
+                std::fs::read(dir.join(&name)).with_context(|| format!("{name} is gone"))?;
+            let found = decode(&bytes).with_context(|| format!("{name} is not a whole version"))?;
+            ensure!(
+                found.len_bytes == bytes.len(),
+                "{name} has {} bytes too many",
+                bytes.len() - found.len_bytes
+            );
+            let arrived = self.in_flight == Some((*file_number, found.version));
+            ensure!(
+                found.version == *returned || arrived,
+                "{name} is at version {}, not {returned}",
+                found.version
+            );
+        }
+        Ok(())
+    }
+}
+
+/// What a name of the [`Namespace`] is. Contents and targets are random: equal entries are hard links.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Entry {
+    File(Vec<u8>),
+    Directory,
+    Symlink(String),
+}
+
+/// Creates, removes, links and renames names; each change is durable when its call returns.
+pub struct Namespace {
+    rng: Rng,
+    /// What must be there if nothing was in flight.
+    before: BTreeMap<String, Entry>,
+    /// What must be there if the operation in flight took effect. More than one, if it was several calls.
+    after: Vec<BTreeMap<String, Entry>>,
+}
+
+impl Namespace {
+    pub fn new(rng: &mut Rng) -> Self {
+        Namespace {
+            rng: Rng::new(rng.next_u64()),
+            before: BTreeMap::new(),
+            after: Vec::new(),
+        }
+    }
+
+    /// Plans one operation: the states it may leave behind, the last being its full effect.
+    fn step(&mut self, dir: &Path) -> std::io::Result<()> {
+        let name = format!("n{}", self.rng.below(40));
+        let other = format!("n{}", self.rng.below(40));
+        let (path, to) = (dir.join(&name), dir.join(&other));
+        let mut after = self.before.clone();
+        let present = self.before.get(&name).cloned();
+        match (present, self.rng.below(4)) {
+            (None, 0) => {
+                after.insert(name, Entry::Directory);
+                self.apply(vec![after], || std::fs::create_dir(&path))
+            }
+            (None, 1) => {
+                let target = format!("{other}-{}", self.rng.next_u64());
+                after.insert(name, Entry::Symlink(target.clone()));
+                self.apply(vec![after], || std::os::unix::fs::symlink(&target, &path))
+            }
+            (None, _) => {
+                let content = self.rng.bytes(10);
+                let mut empty = after.clone();
+                empty.insert(name.clone(), Entry::File(Vec::new()));
+                after.insert(name, Entry::File(content.clone()));
+                self.apply(vec![empty, after], || std::fs::write(&path, &content))
+            }
+            (Some(Entry::Directory), _) => {
+                after.remove(&name);
+                self.apply(vec![after], || std::fs::remove_dir(&path))
+            }
+            // rename(2) between two names of one inode does nothing.
+            (Some(entry), 0 | 1)
+                if !matches!(self.before.get(&other), Some(Entry::Directory))
+                    && self.before.get(&other) != Some(&entry) =>
+            {
+                after.remove(&name);
+                after.insert(other, entry);
+                self.apply(vec![after], || std::fs::rename(&path, &to))
+            }
+            (Some(entry), 2) if !self.before.contains_key(&other) => {
+                after.insert(other, entry);
+                self.apply(vec![after], || std::fs::hard_link(&path, &to))
+            }
+            (Some(_), _) => {
+                after.remove(&name);
+                self.apply(vec![after], || std::fs::remove_file(&path))
+            }
+        }
+    }
+
+    fn apply(
+        &mut self,
+        after: Vec<BTreeMap<String, Entry>>,
+        operation: impl FnOnce() -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        self.after = after;
+        operation()?;
+        self.before = self.after.pop().unwrap_or_default();
+        self.after.clear();
+        Ok(())
+    }
+}
+
+impl Writer for Namespace {
+    fn name(&self) -> &'static str {
+        "namespace"
+    }
+
+    fn prepare(&mut self, dir: &Path) -> Result<()> {
+        Ok(std::fs::create_dir(dir.join("names"))?)
+    }
+
+    fn work(&mut self, dir: &Path, load: &Load) {
+        let dir = dir.join("names");
+        until_the_end(load, || self.step(&dir));
+    }
+
+    fn verify(&self, dir: &Path) -> Result<()> {
+        let mut found = BTreeMap::new();
+        for entry in std::fs::read_dir(dir.join("names"))? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            let what = if kind.is_dir() {
+                Entry::Directory
+            } else if kind.is_symlink() {
+                Entry::Symlink(
+                    std::fs::read_link(entry.path())?
+                        .to_string_lossy()
+                        .into_owned(),
+                )
+            } else {
+                Entry::File(std::fs::read(entry.path())?)
+            };
+            found.insert(entry.file_name().to_string_lossy().into_owned(), what);
+        }
+        let legal = found == self.before || self.after.contains(&found);
+        ensure!(
+            legal,
+            "names {found:?}\nare neither {:?}\nnor one of {:?}",
+            self.before,
+            self.after
+        );
+        Ok(())
+    }
+}
+
+/// Streams 1 MiB writes without any fsync: more than PM holds, so that most of it is dirty in the
+/// page cache when the daemon dies.
+pub struct Streamer {
+    returned: u64,
+}
+
+const PIECE_BYTES: usize = MIB as usize;
+const PIECES: u64 = 160;
+
+impl Streamer {
+    pub fn new(_rng: &mut Rng) -> Self {
+        Streamer { returned: 0 }
+    }
+}
+
+impl Writer for Streamer {
+    fn name(&self) -> &'static str {
+        "streamer"
+    }
+
+    fn work(&mut self, dir: &Path, load: &Load) {
+        let Ok(file) = File::create(dir.join("stream")) else {
+            return;
+        };
+        until_the_end(load, || {
+            let piece = self.returned % PIECES;
+            let record = encode(piece, self.returned / PIECES, PIECE_BYTES);
+            file.write_all_at(&record, piece * PIECE_BYTES as u64)?;
+            self.returned += 1;
+            Ok(())
+        });
+    }
+
+    fn verify(&self, dir: &Path) -> Result<()> {
+        if self.returned == 0 {
+            return Ok(());
+        }
+        let bytes = std::fs::read(dir.join("stream"))?;
+        for piece in 0..self.returned.min(PIECES) {
+            // The piece that comes next may be half overwritten: such a large write is not atomic.
+            let maybe_torn = piece == self.returned % PIECES;
+            let last = (self.returned - 1 - piece) / PIECES;
+            let at = piece as usize * PIECE_BYTES;
+            let found = bytes.get(at..at + PIECE_BYTES).and_then(decode);
+            let right = found
+                .as_ref()
+                .is_some_and(|f| f.slot == piece && f.version == last);
+            ensure!(
+                right || maybe_torn,
+                "piece {piece} of {} is {found:?}, not version {last}",
+                self.returned
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Writes through a shared mapping and makes each page durable with msync.
+pub struct Mapper {
+    rng: Rng,
+    returned: Vec<u64>,
+    in_flight: Option<usize>,
+}
+
+const PAGE_BYTES: usize = 4096;
+const PAGES: usize = 64;
+
+impl Mapper {
+    pub fn new(rng: &mut Rng) -> Self {
+        Mapper {
+            rng: Rng::new(rng.next_u64()),
+            returned: vec![0; PAGES],
+            in_flight: None,
+        }
+    }
+
+    /// Writes one page and syncs it. The page is resident and dirty while we write to it, so a
+    /// daemon that dies in between shows up as an error of msync, not as a fault.
+    fn write_page(file: &File, page: usize, record: &[u8]) -> std::io::Result<()> {
+        use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
+        // A fault on a page of a dead mount would be SIGBUS: read(2) reports the death instead, and
+        // leaves the page in the kernel's cache.
+        let mut probe = [0u8; PAGE_BYTES];
+        file.read_exact_at(&mut probe, (page * PAGE_BYTES) as u64)?;
+        let offset = (page * PAGE_BYTES) as u64;
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh mapping, chosen by the kernel, of one page inside the file; it is used
+        // and unmapped below and nowhere else. `record` is not longer than a page.
+        unsafe {
+            let map = mmap(
+                std::ptr::null_mut(),
+                PAGE_BYTES,
+                protection,
+                MapFlags::SHARED,
+                file,
+                offset,
+            )?;
+            std::ptr::copy_nonoverlapping(
+                record.as_ptr(),
+                map.cast(),
+                record.len().min(PAGE_BYTES),
+            );
+            let synced = msync(map, PAGE_BYTES, MsyncFlags::SYNC);
+            munmap(map, PAGE_BYTES)?;
+            Ok(synced?)
+        }
+    }
+}
+
+impl Writer for Mapper {
+    fn name(&self) -> &'static str {
+        "mapper"
+    }
+
+    fn prepare(&mut self, dir: &Path) -> Result<()> {
+        let file = File::create(dir.join("mapped"))?;
+        for page in 0..PAGES {
+            file.write_all_at(
+                &encode(page as u64, 0, PAGE_BYTES),
+                (page * PAGE_BYTES) as u64,
+            )?;
+        }
+        Ok(file.sync_all()?)
+    }
+
+    fn work(&mut self, dir: &Path, load: &Load) {
+        let Ok(file) = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(dir.join("mapped"))
+        else {
+            return;
+        };
+        until_the_end(load, || {
+            let page = self.rng.below(PAGES as u64) as usize;
+            let version = self.returned[page] + 1;
+            self.in_flight = Some(page);
+            Self::write_page(&file, page, &encode(page as u64, version, PAGE_BYTES))?;
+            self.returned[page] = version;
+            self.in_flight = None;
+            Ok(())
+        });
+    }
+
+    fn verify(&self, dir: &Path) -> Result<()> {
+        let bytes = std::fs::read(dir.join("mapped"))?;
+        ensure!(
+            bytes.len() == PAGES * PAGE_BYTES,
+            "the file has {} bytes",
+            bytes.len()
+        );
+        for (page, returned) in self.returned.iter().enumerate() {
+            let found = decode(&bytes[page * PAGE_BYTES..(page + 1) * PAGE_BYTES]);
+            let right = found.as_ref().is_some_and(|f| f.version == *returned);
+            let in_flight = self.in_flight == Some(page);
+            ensure!(
+                right || in_flight,
+                "page {page} is {found:?}, but msync of version {returned} had returned"
+            );
+        }
+        Ok(())
+    }
+}
