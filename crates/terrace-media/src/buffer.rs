@@ -40,7 +40,8 @@ impl AlignedBuf {
 impl Drop for AlignedBuf {
     fn drop(&mut self) {
         if self.len != 0 {
-            // SAFETY: `start` came from alloc_zeroed with this very layout, and nobody uses it after drop.
+            // SAFETY: `start` came from alloc_zeroed with this very layout, and nobody uses it
+            // after drop.
             unsafe { alloc::dealloc(self.start.as_ptr(), Self::layout(self.len)) }
         }
     }
@@ -50,7 +51,8 @@ impl Deref for AlignedBuf {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `start` is valid for `len` initialized bytes (dangling only when len is 0) for as long as self lives.
+        // SAFETY: `start` is valid for `len` initialized bytes (dangling only when len is 0) for as
+        // long as self lives.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

@@ -1,4 +1,5 @@
-//! The one error type of this crate. Each value names the device and, for I/O, the offset; each carries an errno.
+//! The one error type of this crate. Each value names the device and, for I/O, the offset; each
+//! carries an errno.
 
 use std::fmt;
 use std::io;
@@ -30,7 +31,8 @@ impl fmt::Display for IoOp {
     }
 }
 
-/// An operating error of a device. Programmer errors (a PM access out of bounds, say) panic instead.
+/// An operating error of a device. Programmer errors (a PM access out of bounds, say) panic
+/// instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MediaError {
@@ -108,7 +110,8 @@ pub enum MediaError {
         /// The system's reason.
         source: Errno,
     },
-    /// A fence on PM of kind `msync` failed, now or earlier: what was stored since the last good fence may be lost.
+    /// A fence on PM of kind `msync` failed, now or earlier: what was stored since the last good
+    /// fence may be lost.
     #[error("{path}: cannot make stores durable: {source}; unmount and check the device", path = path.display())]
     Sync {
         /// The PM device.

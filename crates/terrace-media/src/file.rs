@@ -1,4 +1,5 @@
-//! What PM files and disk files share: creating them whole or not at all, and taking them exclusively.
+//! What PM files and disk files share: creating them whole or not at all, and taking them
+//! exclusively.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -10,8 +11,8 @@ use rustix::io::Errno;
 
 use crate::error::{MediaError, errno_of};
 
-/// Creates a file that was not there, gives it its space with `allocate` and makes its existence durable; removes it
-/// again when that fails.
+/// Creates a file that was not there, gives it its space with `allocate` and makes its existence
+/// durable; removes it again when that fails.
 pub(crate) fn create_with(
     path: &Path,
     len_bytes: u64,

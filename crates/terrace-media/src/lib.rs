@@ -1,11 +1,14 @@
-//! Persistent-memory regions and disks: the only crate of Terrace that stores to PM or issues disk I/O.
+//! Persistent-memory regions and disks: the only crate of Terrace that stores to PM or issues disk
+//! I/O.
 //!
-//! * [`Pm`] is one mapped PM region. Stores reach it through [`Pm::write`], [`Pm::write_nt`] and [`Pm::store_u64`];
-//!   they are durable once their lines were flushed and a [`Pm::fence`] followed.
-//! * [`Disk`] is one block device or file, read and written in multiples of 4 KiB; writes are durable after
-//!   [`Disk::flush`].
+//! * [`Pm`] is one mapped PM region. Stores reach it through [`Pm::write`], [`Pm::write_nt`] and
+//!   [`Pm::store_u64`]; they are durable once their lines were flushed and a [`Pm::fence`]
+//!   followed.
+//! * [`Disk`] is one block device or file, read and written in multiples of 4 KiB; writes are
+//!   durable after [`Disk::flush`].
 //! * A [`DeviceModel`] in front of either makes it as slow as given hardware.
-//! * [`PmSim`] and [`DiskSim`] record what is not durable yet and build every image that a crash could leave.
+//! * [`PmSim`] and [`DiskSim`] record what is not durable yet and build every image that a crash
+//!   could leave.
 //!
 //! Sizes and offsets are bytes. Operating errors are [`MediaError`]s; programmer errors panic.
 

@@ -1,8 +1,8 @@
 //! Device models: make a device as slow as the hardware it stands for.
 //!
-//! An operation under a model takes at least as long as the modelled device would need: its turn at the device's
-//! bandwidth, then its latency. Latencies of concurrent operations overlap; transfers share one virtual clock, so
-//! together they never exceed the bandwidth.
+//! An operation under a model takes at least as long as the modelled device would need: its turn at
+//! the device's bandwidth, then its latency. Latencies of concurrent operations overlap; transfers
+//! share one virtual clock, so together they never exceed the bandwidth.
 
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -146,8 +146,8 @@ impl Source {
     }
 }
 
-/// The signatures that say what begins here: what they say, where they stand, what they are. The more telling come
-/// first: a boot sector may stand in front of anything.
+/// The signatures that say what begins here: what they say, where they stand, what they are. The
+/// more telling come first: a boot sector may stand in front of anything.
 const SIGNATURES: [(&str, usize, &[u8]); 12] = [
     ("a LUKS encrypted volume", 0, b"LUKS\xba\xbe"),
     ("an XFS file system", 0, b"XFSB"),

@@ -1,4 +1,5 @@
-//! Disks: the engines agree with each other and with plain memory, and every refusal says what and where.
+//! Disks: the engines agree with each other and with plain memory, and every refusal says what and
+//! where.
 
 use std::fs;
 use std::io::{IoSlice, IoSliceMut};

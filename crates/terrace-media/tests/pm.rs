@@ -379,7 +379,8 @@ proptest! {
     }
 }
 
-/// Exhaustive where the edges are: every start and every length over three cache lines, the bytes around untouched.
+/// Exhaustive where the edges are: every start and every length over three cache lines, the bytes
+/// around untouched.
 #[test]
 fn streamed_stores_have_exact_edges() {
     let pm = Pm::anonymous(4096);

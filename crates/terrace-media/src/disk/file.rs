@@ -33,7 +33,8 @@ pub enum IoEngine {
     Sync,
 }
 
-/// How to open a disk; by default writable, taken exclusively, past the kernel's page cache and at its own speed.
+/// How to open a disk; by default writable, taken exclusively, past the kernel's page cache and at
+/// its own speed.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskOpenOptions {
     /// Writes and discards fail.
@@ -124,8 +125,8 @@ pub fn create_disk_file(path: &Path, len_bytes: u64) -> Result<(), MediaError> {
     })
 }
 
-/// Whether the path is a block device; an error if it is not a file either. Asked before opening, since opening some
-/// things (a FIFO, a tape) has effects.
+/// Whether the path is a block device; an error if it is not a file either. Asked before opening,
+/// since opening some things (a FIFO, a tape) has effects.
 fn check_type(path: &Path) -> Result<bool, MediaError> {
     let metadata =
         std::fs::metadata(path).map_err(|error| MediaError::open(path, "open", error))?;
@@ -168,7 +169,8 @@ fn open_file(
         })
     };
     if options.direct {
-        // A file system without O_DIRECT refuses it here or at the first operation, always with EINVAL.
+        // A file system without O_DIRECT refuses it here or at the first operation, always with
+        // EINVAL.
         match open(libc::O_DIRECT) {
             Ok(file) if direct_works(&file) => return Ok((file, true)),
             Err(error) if error.errno() != libc::EINVAL => return Err(error),
@@ -196,7 +198,8 @@ struct FileDisk {
     is_block_device: bool,
     rings: Option<RingPool>,
     throttle: Option<Throttle>,
-    /// Why an earlier flush failed: the kernel may have dropped what it could not write, so no later one may succeed.
+    /// Why an earlier flush failed: the kernel may have dropped what it could not write, so no
+    /// later one may succeed.
     flush_failed: Mutex<Option<Errno>>,
     counters: Counters,
 }
@@ -210,7 +213,8 @@ impl FileDisk {
     /// Reads or writes a run whose range has been checked.
     fn execute(&self, run: &mut Run<'_>) -> Result<(), MediaError> {
         let (op, bytes) = (run.op, run.len_bytes as u64);
-        // With a single piece there is nothing to overlap: one system call is quicker than a trip through a ring.
+        // With a single piece there is nothing to overlap: one system call is quicker than a trip
+        // through a ring.
         let mut execute = || match &self.rings {
             Some(rings) if run.pieces.len() > 1 => rings.execute(&self.file, run),
             _ => sync::execute(&self.file, run),
@@ -307,7 +311,9 @@ impl Disk for FileDisk {
                 result => return result,
             }
         };
-        let result = match (*self.flush_failed.lock(), &self.throttle) {
+        // Not held during the sync: concurrent flushes share a journal commit.
+        let failed_before = *self.flush_failed.lock();
+        let result = match (failed_before, &self.throttle) {
             (Some(errno), _) => Err(errno),
             (None, None) => sync(),
             (None, Some(throttle)) => throttle.write(0, sync),

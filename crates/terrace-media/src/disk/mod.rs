@@ -1,7 +1,8 @@
 //! Disks: block devices and files, read and written in multiples of 4 KiB.
 //!
-//! Invariant of every implementation: offsets and lengths are multiples of 4 KiB and within the device, checked before
-//! anything is touched ([`check_run`]), so that what works on one works on all.
+//! Invariant of every implementation: offsets and lengths are multiples of 4 KiB and within the
+//! device, checked before anything is touched ([`check_run`]), so that what works on one works on
+//! all.
 
 mod counters;
 mod file;
@@ -23,12 +24,13 @@ use crate::buffer::{AlignedBuf, IO_ALIGN_BYTES};
 use crate::error::{IoOp, MediaError};
 use crate::sim::{DiskSim, SimDisk};
 
-/// A disk. Offsets and lengths are bytes, in multiples of 4 KiB; a buffer that starts on a 4 KiB boundary
-/// ([`AlignedBuf`](crate::AlignedBuf)) spares a copy.
+/// A disk. Offsets and lengths are bytes, in multiples of 4 KiB; a buffer that starts on a 4 KiB
+/// boundary ([`AlignedBuf`](crate::AlignedBuf)) spares a copy.
 ///
-/// Operations from several threads run side by side; overlapping ones are ordered by the caller. Every operation
-/// gives an error that names the device and the offset when the device fails, or when the range is misaligned or past
-/// the end; what it read or wrote of the range until then is undefined.
+/// Operations from several threads run side by side; overlapping ones are ordered by the caller.
+/// Every operation gives an error that names the device and the offset when the device fails, or
+/// when the range is misaligned or past the end; what it read or wrote of the range until then is
+/// undefined.
 #[allow(clippy::len_without_is_empty, reason = "a disk is never empty")]
 pub trait Disk: Send + Sync + fmt::Debug {
     /// The device or file, or a name in angle brackets for one in memory.
@@ -49,8 +51,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Writes `buf` at `off`; durable after the next [`Disk::flush`].
     fn write_at(&self, off: u64, buf: &[u8]) -> Result<(), MediaError>;
 
-    /// Writes the buffers, one after the other, to the run of bytes that begins at `off`: any number of them; durable
-    /// after the next [`Disk::flush`].
+    /// Writes the buffers, one after the other, to the run of bytes that begins at `off`: any
+    /// number of them; durable after the next [`Disk::flush`].
     fn write_vectored_at(&self, off: u64, bufs: &[IoSlice<'_>]) -> Result<(), MediaError> {
         check_parts(self, IoOp::Write, off, bufs.iter().map(|buf| buf.len()))?;
         self.write_at(off, &gather(bufs))
@@ -59,8 +61,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Makes every write durable that returned before this began.
     fn flush(&self) -> Result<(), MediaError>;
 
-    /// Tells the device that the range is not needed; what it holds afterwards is undefined. Ok where the device has
-    /// no such operation.
+    /// Tells the device that the range is not needed; what it holds afterwards is undefined. Ok
+    /// where the device has no such operation.
     fn discard(&self, off: u64, len: u64) -> Result<(), MediaError>;
 
     /// What was done to the disk since it was opened.

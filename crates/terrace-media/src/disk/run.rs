@@ -1,7 +1,8 @@
 //! One contiguous device run and the buffers it is read into or gathered from, cut into pieces.
 //!
-//! Invariants: the pieces cover the run in order without gaps; no buffer part belongs to two pieces; a piece has at
-//! most [`PIECE_BYTES`] bytes and [`IOV_MAX`] buffer parts. The lifetime keeps the buffers borrowed while the kernel may touch them.
+//! Invariants: the pieces cover the run in order without gaps; no buffer part belongs to two
+//! pieces; a piece has at most [`PIECE_BYTES`] bytes and [`IOV_MAX`] buffer parts. The lifetime
+//! keeps the buffers borrowed while the kernel may touch them.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::marker::PhantomData;
@@ -11,12 +12,14 @@ use libc::iovec;
 use crate::buffer::IO_ALIGN_BYTES;
 use crate::error::IoOp;
 
-/// The longest piece: large enough for a disk's full bandwidth, small enough to keep several in flight.
+/// The longest piece: large enough for a disk's full bandwidth, small enough to keep several in
+/// flight.
 pub(super) const PIECE_BYTES: usize = 1 << 20;
 /// The most buffers that the kernel takes in one operation.
 pub(super) const IOV_MAX: usize = 1024;
 
-/// A part of a run that one system operation reads or writes; it shrinks from the front as the operation advances.
+/// A part of a run that one system operation reads or writes; it shrinks from the front as the
+/// operation advances.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) offset: u64,
@@ -66,7 +69,8 @@ impl<'a> Run<'a> {
         run
     }
 
-    /// Appends as much of a buffer as the last piece has room for; opens a new piece when it has none.
+    /// Appends as much of a buffer as the last piece has room for; opens a new piece when it has
+    /// none.
     fn take(&mut self, start: *mut u8, len: usize) -> usize {
         let has_room =
             |piece: &Piece| piece.left_bytes < PIECE_BYTES && piece.end - piece.first < IOV_MAX;

@@ -62,7 +62,8 @@ fn call(file: &File, run: &Run<'_>, piece: usize) -> isize {
     let parts = run.parts(piece);
     let offset = run.pieces[piece].offset as libc::off_t;
     let count = parts.len() as libc::c_int;
-    // SAFETY: the parts name memory that the run borrows, exclusively if it is a read, and count is their number.
+    // SAFETY: the parts name memory that the run borrows, exclusively if it is a read, and count is
+    // their number.
     let done = unsafe {
         match run.op {
             IoOp::Read => libc::preadv(file.as_raw_fd(), parts.as_ptr(), count, offset),

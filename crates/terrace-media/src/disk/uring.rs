@@ -1,7 +1,8 @@
 //! The io_uring engine: all pieces of a run in flight at once.
 //!
-//! Each call takes a ring from a pool (so there are as many as threads ever were active at once), submits the pieces and waits for every one of them.
-//! Invariant: `execute` does not return while the kernel may still touch the run's buffers, whatever fails.
+//! Each call takes a ring from a pool (so there are as many as threads ever were active at once),
+//! submits the pieces and waits for every one of them. Invariant: `execute` does not return while
+//! the kernel may still touch the run's buffers, whatever fails.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -111,8 +112,9 @@ impl Flight<'_> {
             _ => opcode::Writev::new(fd, start, count).offset(offset).build(),
         };
         let entry = entry.user_data(piece as u64);
-        // SAFETY: the buffers and the list of parts belong to `run`, which is borrowed until fly() returns, and that
-        // waits for this entry's completion. Parts of a piece do not move or change while it is in flight.
+        // SAFETY: the buffers and the list of parts belong to `run`, which is borrowed until fly()
+        // returns, and that waits for this entry's completion. Parts of a piece do not move or
+        // change while it is in flight.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.expect("no more entries are queued than the ring holds");
         self.in_flight += 1;

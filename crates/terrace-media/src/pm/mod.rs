@@ -1,9 +1,10 @@
 //! A persistent-memory region: a mapping, and the ways to store to it.
 //!
-//! Invariants: every access is checked against the length of the region before it touches memory, and a store also
-//! against the region being writable; `base` stays mapped for the life of the value. The region is shared memory like the
-//! hardware it stands for: whoever lets two threads store to the same bytes, or read bytes being stored, orders them
-//! himself (with `store_u64` and `load_u64`, or a lock).
+//! Invariants: every access is checked against the length of the region before it touches memory,
+//! and a store also against the region being writable; `base` stays mapped for the life of the
+//! value. The region is shared memory like the hardware it stands for: whoever lets two threads
+//! store to the same bytes, or read bytes being stored, orders them himself (with `store_u64` and
+//! `load_u64`, or a lock).
 
 mod msync;
 mod open;
@@ -71,7 +72,8 @@ pub struct Pm {
 
 // SAFETY: the mapping belongs to the value and moves between threads like any memory.
 unsafe impl Send for Pm {}
-// SAFETY: shared access is by copies and atomics only; ordering plain accesses is the callers' task (module text).
+// SAFETY: shared access is by copies and atomics only; ordering plain accesses is the callers' task
+// (module text).
 unsafe impl Sync for Pm {}
 
 impl Pm {
@@ -159,7 +161,8 @@ impl Pm {
     pub fn read(&self, off: u64, buf: &mut [u8]) {
         let len = buf.len();
         let (src, dst) = (self.at(off, len), buf.as_mut_ptr());
-        // SAFETY: `src` is mapped for `len` bytes; `buf` is exclusive, so it lies outside the mapping.
+        // SAFETY: `src` is mapped for `len` bytes; `buf` is exclusive, so it lies outside the
+        // mapping.
         let copy = || unsafe { std::ptr::copy_nonoverlapping(src, dst, len) };
         match &self.throttle {
             None => copy(),
@@ -173,12 +176,13 @@ impl Pm {
         self.atomic(self.at(off, 8), off).load(Ordering::Acquire)
     }
 
-    /// Stores bytes like ordinary memory: durable only after [`Pm::flush`] of them and [`Pm::fence`].
+    /// Stores bytes like ordinary memory: durable only after [`Pm::flush`] of them and
+    /// [`Pm::fence`].
     #[inline]
     pub fn write(&self, off: u64, data: &[u8]) {
         let dst = self.store_at(off, data.len());
-        // SAFETY: `dst` is mapped writable for data.len() bytes. A slice of the mapping is never handed out, so they
-        // do not overlap.
+        // SAFETY: `dst` is mapped writable for data.len() bytes. A slice of the mapping is never
+        // handed out, so they do not overlap.
         let copy = || unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), dst, data.len()) };
         match &self.sim {
             None => copy(),
@@ -187,7 +191,8 @@ impl Pm {
         self.counters.stored(data.len() as u64);
     }
 
-    /// Stores bytes past the cache, the quick way for bulk: durable after the next [`Pm::fence`], without a flush.
+    /// Stores bytes past the cache, the quick way for bulk: durable after the next [`Pm::fence`],
+    /// without a flush.
     #[inline]
     pub fn write_nt(&self, off: u64, data: &[u8]) {
         let dst = self.store_at(off, data.len());
@@ -214,7 +219,8 @@ impl Pm {
         self.counters.stored(len);
     }
 
-    /// Stores 8 aligned bytes atomically (release): durable only after [`Pm::flush`] of them and [`Pm::fence`].
+    /// Stores 8 aligned bytes atomically (release): durable only after [`Pm::flush`] of them and
+    /// [`Pm::fence`].
     #[inline]
     pub fn store_u64(&self, off: u64, value: u64) {
         let word = self.atomic(self.store_at(off, 8), off);
@@ -226,8 +232,8 @@ impl Pm {
         self.counters.stored(8);
     }
 
-    /// Replaces 8 aligned bytes atomically if they equal `old`: durable only after [`Pm::flush`] and [`Pm::fence`].
-    /// Gives the former value: as Ok if it was replaced.
+    /// Replaces 8 aligned bytes atomically if they equal `old`: durable only after [`Pm::flush`]
+    /// and [`Pm::fence`]. Gives the former value: as Ok if it was replaced.
     #[inline]
     pub fn compare_exchange_u64(&self, off: u64, old: u64, new: u64) -> Result<u64, u64> {
         let word = self.atomic(self.store_at(off, 8), off);
@@ -242,8 +248,8 @@ impl Pm {
         result
     }
 
-    /// Starts writing back the cache lines that hold the range: what was stored there is durable after the next
-    /// [`Pm::fence`] of this thread.
+    /// Starts writing back the cache lines that hold the range: what was stored there is durable
+    /// after the next [`Pm::fence`] of this thread.
     #[inline]
     pub fn flush(&self, off: u64, len: u64) {
         let len_bytes = usize::try_from(len).unwrap_or(usize::MAX);
@@ -352,8 +358,9 @@ impl Pm {
             off.is_multiple_of(8),
             "an atomic access at offset {off}, which is not a multiple of 8"
         );
-        // SAFETY: the callers checked 8 mapped bytes at `word`; a mapping starts at a page, so it is aligned as `off`
-        // is. A region mapped read-only is only loaded from. The mapping lives as long as self.
+        // SAFETY: the callers checked 8 mapped bytes at `word`; a mapping starts at a page, so it
+        // is aligned as `off` is. A region mapped read-only is only loaded from. The mapping lives
+        // as long as self.
         unsafe { AtomicU64::from_ptr(word.cast()) }
     }
 }

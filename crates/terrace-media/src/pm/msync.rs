@@ -1,8 +1,10 @@
-//! Durability for PM on an ordinary file system: what was dirtied is synced at each fence, with group commit.
+//! Durability for PM on an ordinary file system: what was dirtied is synced at each fence, with
+//! group commit.
 //!
-//! Invariants: a range marked before a fence began is durable when that fence returns Ok; at most one sync runs at a
-//! time, and fences that arrive meanwhile share the next one; after a sync has failed every fence fails, since the
-//! kernel may have dropped the very pages that it could not write.
+//! Invariants: a range marked before a fence began is durable when that fence returns Ok; at most
+//! one sync runs at a time, and fences that arrive meanwhile share the next one; after a sync has
+//! failed every fence fails, since the kernel may have dropped the very pages that it could not
+//! write.
 
 use std::ops::Range;
 
@@ -14,8 +16,8 @@ use rustix::io::Errno;
 pub(super) enum Dirty {
     /// One run of pages: msync of that run.
     Run(Range<u64>),
-    /// Runs apart from each other within these bounds: one fdatasync is quicker than an msync (a journal commit and
-    /// a device flush) for each.
+    /// Runs apart from each other within these bounds: one fdatasync is quicker than an msync (a
+    /// journal commit and a device flush) for each.
     Scattered(Range<u64>),
 }
 
@@ -83,7 +85,8 @@ impl GroupSync {
         sync: impl FnOnce(&Dirty) -> Result<(), Errno>,
     ) -> Result<(), SyncFailure> {
         let mut state = self.state.lock();
-        // What this fence must wait for: the next sync if anything is marked, else the one that is running.
+        // What this fence must wait for: the next sync if anything is marked, else the one that is
+        // running.
         let wanted = state.begun + u64::from(state.dirty.is_some());
         loop {
             if let Some(failure) = state.failed {

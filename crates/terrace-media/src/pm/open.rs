@@ -24,12 +24,13 @@ use crate::model::{DeviceModel, Throttle};
 pub struct PmOpenOptions {
     /// Stores are programmer errors (unless `private`), and the file needs to be readable only.
     pub read_only: bool,
-    /// Stores stay in DRAM and are gone when the region is closed: a volume can be recovered and read without
-    /// changing its media. The file needs to be readable only.
+    /// Stores stay in DRAM and are gone when the region is closed: a volume can be recovered and
+    /// read without changing its media. The file needs to be readable only.
     pub private: bool,
     /// Take the device exclusively; fail if somebody else has.
     pub lock: bool,
-    /// Make the region as slow as this.
+    /// Make the region as slow as this: reads, bulk stores and flushes, that is; single words and cached stores cost
+    /// what the CPU takes.
     pub model: Option<DeviceModel>,
 }
 
@@ -102,8 +103,8 @@ impl Pm {
     }
 }
 
-/// The length of what can be a PM region; an error for what cannot. Asked before opening, since opening some things
-/// (a FIFO, a tape) has effects.
+/// The length of what can be a PM region; an error for what cannot. Asked before opening, since
+/// opening some things (a FIFO, a tape) has effects.
 fn region_len(path: &Path) -> Result<u64, MediaError> {
     let metadata =
         std::fs::metadata(path).map_err(|error| MediaError::open(path, "open", error))?;
@@ -344,7 +345,8 @@ impl Mapping {
             .max(PAGE_BYTES);
         let start = pages.start / page_bytes * page_bytes;
         let end = pages.end.min(self.len());
-        // SAFETY: start <= end <= len, so the range lies within the mapping; msync changes no memory.
+        // SAFETY: start <= end <= len, so the range lies within the mapping; msync changes no
+        // memory.
         unsafe {
             msync(
                 self.base.add(start as usize).cast(),
@@ -364,8 +366,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: base and len are those of the mapping, and no access outlives the region that owns it. Unmapping a whole
-        // mapping cannot fail.
+        // SAFETY: base and len are those of the mapping, and no access outlives the region that
+        // owns it. Unmapping a whole mapping cannot fail.
         let _ = unsafe { munmap(self.base.cast(), self.len) };
     }
 }

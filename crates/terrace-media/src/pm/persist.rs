@@ -1,7 +1,8 @@
 //! The instructions that make stores to memory durable, chosen once at run time.
 //!
-//! A line is flushed with the gentlest instruction the CPU has (clwb keeps it cached). Bulk copies stream whole lines past the cache;
-//! what they cannot stream, the unaligned edges, they store and flush.
+//! A line is flushed with the gentlest instruction the CPU has (clwb keeps it cached). Bulk copies
+//! stream whole lines past the cache; what they cannot stream, the unaligned edges, they store and
+//! flush.
 
 #[cfg(target_arch = "aarch64")]
 use self::aarch64 as arch;
@@ -60,7 +61,8 @@ impl Persist {
     #[inline]
     pub(super) unsafe fn copy_nt(self, dst: *mut u8, src: *const u8, len: usize) {
         let Parts { head, body, tail } = parts(dst, len);
-        // SAFETY: the three parts lie one after the other within the caller's ranges, and the body starts at a line.
+        // SAFETY: the three parts lie one after the other within the caller's ranges, and the body
+        // starts at a line.
         unsafe {
             self.copy_edge(dst, src, head);
             self.0
@@ -173,7 +175,8 @@ mod x86_64 {
         /// `line` must be mapped.
         #[inline]
         pub(super) unsafe fn flush_line(self, line: *const u8) {
-            // SAFETY: the CPU has the chosen instruction (detect), and flushing a mapped line changes no memory.
+            // SAFETY: the CPU has the chosen instruction (detect), and flushing a mapped line
+            // changes no memory.
             unsafe {
                 match self.flush {
                     Flush::Clwb => {
@@ -254,7 +257,8 @@ mod x86_64 {
     /// As for stream_copy.
     unsafe fn stream_copy_sse2(dst: *mut u8, src: *const u8, lines: usize) {
         for at in (0..lines * WORDS_PER_LINE).map(|word| word * WORD_BYTES) {
-            // SAFETY: `at` is within both ranges, and dst + at is 16-byte aligned. SSE2 is part of x86-64.
+            // SAFETY: `at` is within both ranges, and dst + at is 16-byte aligned. SSE2 is part of
+            // x86-64.
             unsafe {
                 let word = _mm_loadu_si128(src.add(at).cast::<__m128i>());
                 _mm_stream_si128(dst.add(at).cast::<__m128i>(), word);
@@ -275,7 +279,8 @@ mod x86_64 {
     mod tests {
         use super::*;
 
-        /// Whatever this CPU has, the paths of older CPUs are tested too: each is a subset of the newer.
+        /// Whatever this CPU has, the paths of older CPUs are tested too: each is a subset of the
+        /// newer.
         #[test]
         fn every_instruction_set_copies_and_zeroes() {
             #[repr(align(64))]
@@ -291,7 +296,8 @@ mod x86_64 {
                 let source: Vec<u8> = (0..200).collect();
                 let mut target = Lines([0xff; 5 * LINE_BYTES]);
                 let dst = target.0.as_mut_ptr();
-                // SAFETY: three lines from 1 of 200 source bytes into lines 1 to 3 of five, then line 3 zeroed.
+                // SAFETY: three lines from 1 of 200 source bytes into lines 1 to 3 of five, then
+                // line 3 zeroed.
                 unsafe {
                     instructions.stream_copy(dst.add(LINE_BYTES), source.as_ptr().add(1), 3);
                     instructions.stream_zero(dst.add(3 * LINE_BYTES), 1);
@@ -318,7 +324,8 @@ mod aarch64 {
 
     #[derive(Clone, Copy, Debug)]
     pub(super) struct Instructions {
-        /// The CPU can clean to the point of persistence (`dc cvap`); else to the point of coherency (`dc cvac`).
+        /// The CPU can clean to the point of persistence (`dc cvap`); else to the point of
+        /// coherency (`dc cvac`).
         to_persistence: bool,
         /// The CPU's own line, where shorter than ours.
         step_bytes: usize,
@@ -356,8 +363,9 @@ mod aarch64 {
         pub(super) unsafe fn flush_line(self, line: *const u8) {
             for at in (0..LINE_BYTES).step_by(self.step_bytes) {
                 let part = line.wrapping_add(at);
-                // SAFETY: cleaning a mapped line changes no memory; dc cvap (written as the sys instruction it is, so
-                // that any assembler takes it) is used only where the CPU has it.
+                // SAFETY: cleaning a mapped line changes no memory; dc cvap (written as the sys
+                // instruction it is, so that any assembler takes it) is used only where the CPU has
+                // it.
                 unsafe {
                     if self.to_persistence {
                         asm!("sys #3, c7, c12, #1, {}", in(reg) part, options(nostack, preserves_flags));

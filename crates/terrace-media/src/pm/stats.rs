@@ -1,7 +1,8 @@
-//! Counters cheap enough for every store: each thread has a stripe to itself, so counting is a plain add.
+//! Counters cheap enough for every store: each thread has a stripe to itself, so counting is a
+//! plain add.
 //!
-//! A locked add would do more than cost its own few nanoseconds: it would drain the write-combining buffers that a
-//! streaming copy has just filled.
+//! A locked add would do more than cost its own few nanoseconds: it would drain the write-combining
+//! buffers that a streaming copy has just filled.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -90,7 +91,8 @@ fn add(stripe: usize, counter: &AtomicU64, amount: u64) {
     }
 }
 
-/// Stripe numbers that no live thread holds. Its lock also orders a stripe's old owner before its new one.
+/// Stripe numbers that no live thread holds. Its lock also orders a stripe's old owner before its
+/// new one.
 static FREE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 /// Stripes handed out at least once.
 static USED: Mutex<usize> = Mutex::new(0);

@@ -1,8 +1,9 @@
 //! The disk crash model: which writes a power cut may lose, reorder or tear.
 //!
-//! Each write since the last flush may be applied, lost, or torn at sectors of 512 bytes, independently of the others. Applying
-//! a subset in order covers every reordering too: where two writes overlap, "the earlier one last" is "the later one
-//! lost there". A discarded range holds junk afterwards, because a real disk promises nothing.
+//! Each write since the last flush may be applied, lost, or torn at sectors of 512 bytes,
+//! independently of the others. Applying a subset in order covers every reordering too: where two
+//! writes overlap, "the earlier one last" is "the later one lost there". A discarded range holds
+//! junk afterwards, because a real disk promises nothing.
 
 use std::fmt;
 use std::ops::Range;
@@ -155,8 +156,8 @@ impl DiskSim {
         self.state.lock().durable.clone()
     }
 
-    /// The image that a crash leaves when `choose` decides on each pending write, in order; it is told the write's index
-    /// among them.
+    /// The image that a crash leaves when `choose` decides on each pending write, in order; it is
+    /// told the write's index among them.
     pub fn crash_image(
         &self,
         choose: &mut dyn FnMut(usize, &PendingWrite) -> WriteFate,
@@ -184,7 +185,8 @@ impl DiskSim {
         })
     }
 
-    /// Calls `hook` just before each flush takes effect. It may ask for images, but must not access the disk.
+    /// Calls `hook` just before each flush takes effect. It may ask for images, but must not access
+    /// the disk.
     pub fn set_on_flush(&self, hook: Box<dyn Fn(&DiskSim) + Send + Sync>) {
         *self.on_flush.lock() = Some(Arc::from(hook));
     }
@@ -209,7 +211,8 @@ impl DiskSim {
         self.state.lock().faults.reads.push(range);
     }
 
-    /// From now on writes (and discards) that touch this range of bytes fail with EIO and change nothing.
+    /// From now on writes (and discards) that touch this range of bytes fail with EIO and change
+    /// nothing.
     pub fn fail_writes(&self, range: Range<u64>) {
         self.state.lock().faults.writes.push(range);
     }
@@ -316,7 +319,7 @@ impl Disk for SimDisk {
         let mut state = self.sim.state.lock();
         let dropped = state.flush_drops.ignores_this_call();
         if state.faults.flush {
-            return Err(self.failed(IoOp::Flush, &(0..0)));
+            return Err(self.failed(IoOp::Flush, &(0..self.sim.len)));
         }
         if !dropped {
             let State {

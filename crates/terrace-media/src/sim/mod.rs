@@ -1,4 +1,5 @@
-//! Simulators: they know what of PM and of a disk is not durable yet, and build the images that a crash could leave.
+//! Simulators: they know what of PM and of a disk is not durable yet, and build the images that a
+//! crash could leave.
 
 mod disk;
 mod pm;
@@ -7,7 +8,8 @@ pub(crate) use disk::SimDisk;
 pub use disk::{DiskSim, PendingWrite, SECTOR_BYTES, WriteFate};
 pub use pm::PmSim;
 
-/// A small seeded generator (splitmix64): crash images must be replayable from their seed on any machine.
+/// A small seeded generator (splitmix64): crash images must be replayable from their seed on any
+/// machine.
 #[derive(Debug)]
 struct Random(u64);
 

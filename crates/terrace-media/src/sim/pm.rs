@@ -1,10 +1,12 @@
 //! The PM crash model: which stores a power cut may lose.
 //!
-//! * Memory persists in cache lines of 64 bytes. Each line has an ordered list of the stores that are not durable; a
-//!   crash keeps a prefix of each list, independently for each line.
-//! * Stores are split at 8-byte boundaries: an aligned 8-byte store is atomic, a longer one may tear.
-//! * A flush covers the stores that its lines hold at that moment; they are durable once a fence *by the same thread* follows,
-//!   since a fence orders only its own thread's flushes. A non-temporal store is a store and a flush.
+//! * Memory persists in cache lines of 64 bytes. Each line has an ordered list of the stores that
+//!   are not durable; a crash keeps a prefix of each list, independently for each line.
+//! * Stores are split at 8-byte boundaries: an aligned 8-byte store is atomic, a longer one may
+//!   tear.
+//! * A flush covers the stores that its lines hold at that moment; they are durable once a fence
+//!   *by the same thread* follows, since a fence orders only its own thread's flushes. A
+//!   non-temporal store is a store and a flush.
 //!
 //! What the program sees meanwhile is the mapping itself; `durable` is what has been fenced.
 
@@ -20,7 +22,8 @@ use crate::pm::LINE_BYTES;
 
 const WORD_BYTES: usize = 8;
 
-/// The recorder of a simulated PM region. It sees every store, flush and fence since the region was made.
+/// The recorder of a simulated PM region. It sees every store, flush and fence since the region was
+/// made.
 pub struct PmSim {
     state: Mutex<State>,
     on_fence: Mutex<Option<FenceHook>>,
@@ -39,7 +42,8 @@ struct State {
 #[derive(Default)]
 struct Line {
     stores: Vec<Store>,
-    /// Which threads flushed this line, and how many of its stores the latest flush of each covered.
+    /// Which threads flushed this line, and how many of its stores the latest flush of each
+    /// covered.
     flushed: Vec<(ThreadId, usize)>,
 }
 
@@ -123,8 +127,8 @@ impl PmSim {
         }
     }
 
-    // The region's side. The store itself happens under the recorder's lock, so that racing stores are recorded in
-    // the order in which they took effect.
+    // The region's side. The store itself happens under the recorder's lock, so that racing stores
+    // are recorded in the order in which they took effect.
 
     pub(crate) fn store(&self, off: u64, data: &[u8], store: impl FnOnce()) {
         let mut state = self.state.lock();
@@ -184,7 +188,8 @@ impl PmSim {
 
     // The harness's side.
 
-    /// The lines with stores that are not durable: line index (offset / 64) and number of stores, in order.
+    /// The lines with stores that are not durable: line index (offset / 64) and number of stores,
+    /// in order.
     pub fn pending_lines(&self) -> Vec<(u64, usize)> {
         self.state
             .lock()
@@ -199,8 +204,9 @@ impl PmSim {
         self.state.lock().durable.clone()
     }
 
-    /// The image that a crash leaves when line by line, in order of their index, `choose` tells how many of the line's stores that
-    /// are not durable persist nevertheless: always the first so many.
+    /// The image that a crash leaves when line by line, in order of their index, `choose` tells how
+    /// many of the line's stores that are not durable persist nevertheless: always the first so
+    /// many.
     ///
     /// # Panics
     /// When `choose` answers more than it was told there are.
@@ -216,8 +222,8 @@ impl PmSim {
         image
     }
 
-    /// A crash image chosen at random, the same for the same seed: a quarter of the lines lose all, a quarter keep all,
-    /// the others keep any number of their stores.
+    /// A crash image chosen at random, the same for the same seed: a quarter of the lines lose all,
+    /// a quarter keep all, the others keep any number of their stores.
     pub fn crash_image_random(&self, seed: u64) -> Vec<u8> {
         let mut random = Random(seed);
         self.crash_image(&mut |_, stores| match random.below(4) {
@@ -227,8 +233,8 @@ impl PmSim {
         })
     }
 
-    /// Calls `hook` just before each fence takes effect: the moment at which most is undecided. It may ask for images, but must not
-    /// access the region.
+    /// Calls `hook` just before each fence takes effect: the moment at which most is undecided. It
+    /// may ask for images, but must not access the region.
     pub fn set_on_fence(&self, hook: Box<dyn Fn(&PmSim) + Send + Sync>) {
         *self.on_fence.lock() = Some(Arc::from(hook));
     }
@@ -244,8 +250,8 @@ impl PmSim {
         (state.flush_drops.calls, state.fence_drops.calls)
     }
 
-    /// Plants a bug: the `n`-th flush from now (1 is the next) does nothing. (`write_nt` flushes by itself and is not
-    /// counted.)
+    /// Plants a bug: the `n`-th flush from now (1 is the next) does nothing. (`write_nt` flushes by
+    /// itself and is not counted.)
     pub fn drop_flush_number(&self, n: u64) {
         self.state.lock().flush_drops.plant(n);
     }
