@@ -1,0 +1,33 @@
+# The two commands a newcomer needs: `make run` shows Terrace at work, `make test` checks everything.
+
+CARGO ?= cargo
+
+.PHONY: help run test bench lint fmt clean
+
+help:
+	@echo "make run    mount a volume, use it with real programs, and clean up (under a minute)"
+	@echo "make test   lints, unit and integration tests, then real programs on real mounts"
+	@echo "make bench  benchmarks"
+	@echo "make lint   formatting, clippy and documentation, with warnings as errors"
+	@echo "make fmt    format the code"
+	@echo "make clean  remove what was built, test tools included"
+
+run:
+	@scripts/run.sh
+
+test:
+	@scripts/test.sh
+
+bench:
+	$(CARGO) run --release --package terrace-bench
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+fmt:
+	$(CARGO) fmt --all
+
+clean:
+	$(CARGO) clean

@@ -1,0 +1,105 @@
+#!/bin/sh
+# Shows Terrace at work: a volume on a little (emulated) persistent memory and a larger disk, used by
+# programs that know nothing of it. Leaves nothing behind.
+set -eu
+cd "$(dirname "$0")/.."
+repository=$PWD
+
+scripts/setup.sh run
+echo "Building Terrace ..."
+cargo build --quiet --release --locked --package terrace
+PATH=${CARGO_TARGET_DIR:-$PWD/target}/release:$PATH
+
+work=$(mktemp -d /var/tmp/terrace-demo.XXXXXX)
+mnt=$work/mnt
+pm=/dev/shm/terrace-demo.$$
+mounted=no
+
+clean_up() {
+    status=$?
+    trap - EXIT INT TERM
+    cd /
+    [ $mounted = no ] || terrace umount "$mnt" || fusermount3 -u -z "$mnt"
+    rm -rf "$work" "$pm"
+    [ $status = 0 ] || echo "The demonstration failed (exit status $status)." >&2
+    exit $status
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+step() {
+    printf '\n==> %s\n' "$*"
+}
+
+mount_volume() {
+    terrace mount "$pm" "$mnt" --log "$work/terrace.log"
+    mounted=yes
+}
+
+unmount_volume() {
+    terrace umount "$mnt"
+    mounted=no
+}
+
+# Commits 1000 small transactions with full synchronisation and prints how many fit in a second.
+commits_per_second() {
+    database=$1/demo.db
+    {
+        echo "PRAGMA synchronous = FULL; CREATE TABLE event(id INTEGER PRIMARY KEY, what TEXT);"
+        for number in $(seq 1000); do
+            echo "INSERT INTO event(what) VALUES('event $number');"
+        done
+    } >"$work/events.sql"
+    start=$(date +%s%N)
+    sqlite3 "$database" <"$work/events.sql" >/dev/null
+    end=$(date +%s%N)
+    [ "$(sqlite3 "$database" 'PRAGMA integrity_check; SELECT COUNT(*) FROM event;' | tr '\n' ' ')" = "ok 1000 " ]
+    echo $((1000000000000 / (end - start)))
+}
+
+step "A volume: 256 MiB of persistent memory (PM) over a 2 GiB disk"
+if [ "$(df --output=avail /dev/shm | tail -n 1)" -lt $((300 * 1024)) ]; then
+    pm=$work/pm
+    echo "/dev/shm is too small, so the PM device is a file on disk: durable, but slow."
+else
+    echo "There may be no PM here, so a file in /dev/shm stands in for it: as fast, but lost at reboot"
+    echo "('terrace save' and 'terrace restore' carry it across one). The disk is a file, too."
+fi
+mkdir "$mnt"
+terrace format --pm "$pm:256M" --disk "$work/disk.img:2G"
+mount_volume
+
+step "Git and a compiler: clone this repository into it, check the clone, build two crates there"
+if git -C "$repository" rev-parse --git-dir >/dev/null 2>&1; then
+    git -c safe.directory='*' clone --quiet --no-hardlinks "file://$repository" "$mnt/source"
+else
+    mkdir "$mnt/source"
+    tar -c --exclude=./target . | tar -x -C "$mnt/source"
+    git -C "$mnt/source" init --quiet
+fi
+git -C "$mnt/source" fsck --full --strict --no-progress
+(cd "$mnt/source" && CARGO_TARGET_DIR=$mnt/target cargo build --quiet --offline --package terrace-policy --package terrace-layout)
+echo "$(find "$mnt" -type f | wc -l) files, $(du -sh --apparent-size "$mnt" | cut -f1) in the volume"
+
+step "SQLite: 1000 commits, each with fsync"
+echo "on Terrace:        $(commits_per_second "$mnt") commits per second"
+echo "on the disk below: $(commits_per_second "$work") commits per second"
+
+step "A file twice as large as PM: its newest parts in PM, the rest on disk"
+head -c 512M /dev/urandom | tee "$mnt/large" | sha256sum >"$work/large.sha256"
+terrace sync "$mnt"
+terrace where "$mnt/large"
+echo
+terrace status "$mnt"
+
+step "Unmount, check, mount again: is everything still there?"
+unmount_volume
+terrace check "$pm"
+mount_volume
+sha256sum --check --status "$work/large.sha256" <"$mnt/large"
+git -C "$mnt/source" fsck --full --strict --no-progress
+[ "$(sqlite3 "$mnt/demo.db" 'SELECT COUNT(*) FROM event')" = 1000 ]
+echo "yes: 512 MiB with the same SHA-256, a sound repository, 1000 rows"
+unmount_volume
+
+step "Done, and cleaned up. 'terrace --help' and README.md tell more."

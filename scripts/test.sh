@@ -1,0 +1,24 @@
+#!/bin/sh
+# Checks everything: lints, the tests of each crate, then unmodified programs on real mounts. All
+# stages run even if an earlier one fails; the last lines are the test runner's own.
+set -u
+cd "$(dirname "$0")/.." || exit
+
+scripts/setup.sh test || exit
+
+make --no-print-directory lint
+lint=$?
+[ $lint = 0 ] || echo "test: the lints above failed; going on with the tests" >&2
+
+# The programs under test run as users run them: optimized.
+cargo build --release --locked --package terrace || exit
+target=${CARGO_TARGET_DIR:-$PWD/target}
+export TERRACE_BIN="$target/release/terrace" TERRACE_TOOLS="$PWD/target/tools/bin"
+
+# Root can run every test, so none may be skipped; other users skip those that need root.
+[ "$(id -u)" != 0 ] || export TERRACE_PROOF_REQUIRE=1
+cargo test --workspace --locked --no-fail-fast
+tests=$?
+
+[ $tests = 0 ] && exit $lint
+exit $tests
