@@ -1,1 +1,43 @@
-//! FUSE front end of Terrace FS.
+//! FUSE front end of Terrace FS: the translation between the kernel's messages and the engine's calls, and nothing
+//! else. `docs/FUSE.md` says how many messages each system call takes and what the kernel caches.
+//!
+//! ```no_run
+//! # fn example(volume: std::sync::Arc<terrace_engine::Volume>) -> anyhow::Result<()> {
+//! use terrace_fuse::{MountConfig, mount};
+//!
+//! let config = MountConfig { fs_name: "/dev/dax0.0".to_owned(), ..MountConfig::default() };
+//! let mounted = mount(volume.clone(), "/mnt/data".as_ref(), &config)?;
+//! let unmounter = mounted.unmounter(); // for a thread that waits for signals
+//! mounted.wait()?; // until it is unmounted
+//! volume.close()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | module | idea |
+//! |---|---|
+//! | `adapter` | each message, one engine call |
+//! | `transport` | what is agreed with the kernel at INIT; caching for good; messages that are refused once |
+//! | `mount`, `mountpoint` | attaching to a directory, sessions and threads, dead mounts |
+//! | [`control`] | how `terrace` commands talk to the daemon |
+//! | `counts` | how many messages of each kind came |
+//! | `nullfs` | the file system that does nothing, as a baseline |
+//! | `convert`, `errors`, `caller` | types, errnos and logging, groups of the calling process |
+//!
+//! A daemon that mounts a volume must install a panic hook that aborts: after a panic in the engine, the state in
+//! memory is unknown and must not be served. Memory that outlives the daemon and recovery lose nothing by it.
+
+mod adapter;
+mod caller;
+pub mod control;
+mod convert;
+mod counts;
+mod errors;
+mod mount;
+mod mountpoint;
+mod nullfs;
+mod transport;
+
+pub use counts::{Message, MessageCounts, MessageSnapshot};
+pub use mount::{MountConfig, Mounted, Unmounter, mount, mount_null};
+pub use mountpoint::clean_dead_mount;

@@ -1,0 +1,263 @@
+//! How `terrace` commands talk to the daemon of a mount: ioctls on any open file or directory of it.
+//!
+//! An answer is a JSON text of any length. It is fetched in pages, because an ioctl carries less than 16 KiB: each
+//! request asks for the page at an offset, each reply brings that page and the length of the whole. The first request
+//! of an answer makes the daemon keep it, under a number that the following requests repeat, so that pages of two
+//! different answers never mix. The daemon keeps only a few; a reader whose answer is gone starts again.
+//!
+//! Everybody who can open a file may ask: nothing here changes a volume, and a file's map is only told to those who
+//! have that file open.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use rustix::ioctl::opcode;
+
+pub(crate) mod server;
+
+/// `f_type` of every FUSE mount.
+const FUSE_SUPER_MAGIC: rustix::fs::FsWord = 0x6573_5546;
+
+/// How often a reader starts again before it gives up on a daemon that forgets its answer each time.
+const TRIES_MAX: usize = 8;
+
+/// What can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    /// The state of the volume: [`terrace_engine::Status`].
+    Status,
+    /// Everything dirty to its device; answers `null`.
+    Sync,
+    /// Where the data of the open file lies: [`terrace_engine::FileMap`].
+    FileMap,
+}
+
+impl Command {
+    const ALL: [Command; 3] = [Command::Status, Command::Sync, Command::FileMap];
+
+    const fn number(self) -> u8 {
+        match self {
+            Command::Status => 1,
+            Command::Sync => 2,
+            Command::FileMap => 3,
+        }
+    }
+
+    /// The ioctl's code: `_IOWR('T', number, page)`.
+    const fn opcode(self) -> u32 {
+        opcode::read_write::<[u8; PAGE_BYTES]>(b'T', self.number()) as u32
+    }
+
+    fn from_opcode(opcode: u32) -> Option<Command> {
+        Command::ALL
+            .into_iter()
+            .find(|command| command.opcode() == opcode)
+    }
+}
+
+/// Size of a page, both ways; 14 bits of an ioctl's code hold it.
+const PAGE_BYTES: usize = 16 * 1024 - 64;
+const _: () = assert!(PAGE_BYTES < 1 << 14);
+
+/// First bytes of every page: tells a Terrace daemon from another that happens to know the ioctl's code.
+const MAGIC: [u8; 8] = *b"TERRACE\x01";
+const HEADER_BYTES: usize = 32;
+const DATA_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
+
+/// The fixed part of a page. On the wire: magic, then the three numbers in native order, then data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Header {
+    /// Which answer; 0 in the request that starts one.
+    answer: u64,
+    /// Where in the answer the page's data begins.
+    offset_bytes: u64,
+    /// Length of the whole answer; 0 in a request.
+    total_bytes: u64,
+}
+
+impl Header {
+    fn encode(self, page: &mut [u8]) {
+        page[..8].copy_from_slice(&MAGIC);
+        for (field, value) in page[8..HEADER_BYTES].chunks_exact_mut(8).zip([
+            self.answer,
+            self.offset_bytes,
+            self.total_bytes,
+        ]) {
+            field.copy_from_slice(&value.to_ne_bytes());
+        }
+    }
+
+    /// `None` if it is none.
+    fn decode(page: &[u8]) -> Option<Header> {
+        if page.len() < HEADER_BYTES || page[..8] != MAGIC {
+            return None;
+        }
+        let field = |at: usize| page[at..at + 8].try_into().map(u64::from_ne_bytes).ok();
+        Some(Header {
+            answer: field(8)?,
+            offset_bytes: field(16)?,
+            total_bytes: field(24)?,
+        })
+    }
+}
+
+/// The state of the volume mounted at or above `mountpoint`, as the JSON of [`terrace_engine::Status`].
+///
+/// # Errors
+/// If `mountpoint` cannot be opened or is not on a live Terrace mount.
+pub fn status(mountpoint: &Path) -> Result<String> {
+    ask(&open(mountpoint)?, mountpoint, Command::Status)
+}
+
+/// Makes everything written so far durable: what the kernel holds of mappings, then what the daemon holds.
+///
+/// # Errors
+/// As [`status`]; or what kept data from its device.
+pub fn sync(mountpoint: &Path) -> Result<()> {
+    let file = open(mountpoint)?;
+    rustix::fs::syncfs(&file)
+        .with_context(|| format!("{}: writing back mapped pages", mountpoint.display()))?;
+    ask(&file, mountpoint, Command::Sync).map(drop)
+}
+
+/// Where the data of the file at `path` lies, as the JSON of [`terrace_engine::FileMap`].
+///
+/// # Errors
+/// If `path` is not a regular file or directory that can be read, or is not on a live Terrace mount.
+pub fn file_map(path: &Path) -> Result<String> {
+    ask(&open(path)?, path, Command::FileMap)
+}
+
+/// Opens a file or directory on a FUSE mount. Anything else is refused unopened: opening a device acts on it.
+fn open(path: &Path) -> Result<File> {
+    let metadata = std::fs::metadata(path).map_err(|error| explain(error, path))?;
+    if !metadata.is_file() && !metadata.is_dir() {
+        bail!(
+            "{} is neither a regular file nor a directory",
+            path.display()
+        );
+    }
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)
+        .map_err(|error| explain(error, path))?;
+    let fs = rustix::fs::fstatfs(&file).map_err(|error| explain(error.into(), path))?;
+    if fs.f_type != FUSE_SUPER_MAGIC {
+        bail!("{} is not on a Terrace mount", path.display());
+    }
+    Ok(file)
+}
+
+fn explain(error: io::Error, path: &Path) -> anyhow::Error {
+    match error.raw_os_error() {
+        Some(libc::ENOTTY | libc::ENOSYS | libc::EINVAL | libc::EOPNOTSUPP) => {
+            anyhow::anyhow!("{} is not on a Terrace mount", path.display())
+        }
+        Some(libc::ENOTCONN | libc::ECONNABORTED) => anyhow::anyhow!(
+            "{}: the daemon of this mount is gone; mount the volume again to recover it",
+            path.display()
+        ),
+        _ => anyhow::Error::new(error).context(path.display().to_string()),
+    }
+}
+
+/// Fetches the whole answer.
+fn ask(file: &File, path: &Path, command: Command) -> Result<String> {
+    for _ in 0..TRIES_MAX {
+        if let Some(answer) = fetch(file, path, command)? {
+            return String::from_utf8(answer)
+                .with_context(|| format!("{}: answer of the daemon", path.display()));
+        }
+    }
+    bail!(
+        "{}: too many commands ask this daemon at the same time; try again",
+        path.display()
+    )
+}
+
+/// `None` if the daemon forgot the answer before its last page was read.
+fn fetch(file: &File, path: &Path, command: Command) -> Result<Option<Vec<u8>>> {
+    let mut page = [0; PAGE_BYTES];
+    let mut answer = Vec::new();
+    let mut request = Header::default();
+    loop {
+        request.encode(&mut page);
+        match exchange(file, command, &mut page) {
+            Err(error) if error.raw_os_error() == Some(libc::ESTALE) => return Ok(None),
+            result => result.map_err(|error| explain(error, path))?,
+        }
+        let reply = Header::decode(&page)
+            .filter(|reply| reply.offset_bytes == request.offset_bytes)
+            .with_context(|| format!("{} is not on a Terrace mount", path.display()))?;
+        let rest = usize::try_from(reply.total_bytes)?.saturating_sub(answer.len());
+        answer.extend_from_slice(&page[HEADER_BYTES..][..rest.min(DATA_BYTES)]);
+        if rest <= DATA_BYTES {
+            return Ok(Some(answer));
+        }
+        request = Header {
+            answer: reply.answer,
+            offset_bytes: answer.len() as u64,
+            total_bytes: 0,
+        };
+    }
+}
+
+/// One request and its reply, in the same page.
+fn exchange(file: &File, command: Command, page: &mut [u8; PAGE_BYTES]) -> io::Result<()> {
+    // SAFETY: the code says that the argument points to PAGE_BYTES bytes to read and write, which `page` is,
+    // exclusively ours until the call returns; no Linux file system uses these codes for anything else.
+    let result =
+        unsafe { libc::ioctl(file.as_raw_fd(), command.opcode().into(), page.as_mut_ptr()) };
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_survive_the_wire_and_foreign_pages_are_refused() {
+        let mut page = [0; PAGE_BYTES];
+        assert_eq!(Header::decode(&page), None);
+        let header = Header {
+            answer: 7,
+            offset_bytes: 1 << 40,
+            total_bytes: u64::MAX,
+        };
+        header.encode(&mut page);
+        assert_eq!(Header::decode(&page), Some(header));
+        assert_eq!(Header::decode(&page[..HEADER_BYTES - 1]), None);
+    }
+
+    #[test]
+    fn commands_have_distinct_codes_that_carry_a_page_both_ways() {
+        for command in Command::ALL {
+            assert_eq!(Command::from_opcode(command.opcode()), Some(command));
+            assert_eq!((command.opcode() >> 16) as usize & 0x3fff, PAGE_BYTES);
+        }
+        assert_eq!(Command::from_opcode(libc::TCGETS as u32), None);
+    }
+
+    #[test]
+    fn other_file_systems_are_named_as_such() {
+        let error = status(Path::new("/proc/self/status")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "/proc/self/status is not on a Terrace mount"
+        );
+        let error = file_map(Path::new("/dev/null")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "/dev/null is neither a regular file nor a directory"
+        );
+    }
+}

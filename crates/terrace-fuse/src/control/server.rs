@@ -1,0 +1,190 @@
+//! The daemon's side of [`control`](super).
+//!
+//! Invariant: a page is only ever cut from an answer to the same command on the same inode, so nobody reads the map of
+//! a file that he does not have open.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use terrace_engine::{FsError, FsResult, Ino, Volume};
+
+use super::{Command, DATA_BYTES, HEADER_BYTES, Header, PAGE_BYTES};
+
+/// Answers kept for readers that have not read their last page; older ones give way.
+const KEPT_MAX: usize = 8;
+
+#[derive(Debug, Default)]
+pub(crate) struct ControlServer {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// Number of the youngest answer.
+    last: u64,
+    answers: VecDeque<Answer>,
+}
+
+#[derive(Clone, Debug)]
+struct Answer {
+    number: u64,
+    command: Command,
+    ino: Ino,
+    text: Arc<[u8]>,
+}
+
+impl ControlServer {
+    /// The page that `input` asks for.
+    ///
+    /// # Errors
+    /// `ENOTTY`: no command of ours. `EINVAL`: no page of ours. `ESTALE`: the answer is no longer kept. Else what the
+    /// engine says.
+    pub(crate) fn answer(
+        &self,
+        volume: &Volume,
+        ino: Ino,
+        command: u32,
+        input: &[u8],
+    ) -> FsResult<Vec<u8>> {
+        let command = Command::from_opcode(command).ok_or(FsError::new(libc::ENOTTY))?;
+        let request = Header::decode(input).ok_or(FsError::new(libc::EINVAL))?;
+        let answer = match request.answer {
+            0 => self.keep(command, ino, compute(volume, ino, command)?),
+            number => self
+                .recall(command, ino, number)
+                .ok_or(FsError::new(libc::ESTALE))?,
+        };
+        Ok(cut(&answer, request.offset_bytes))
+    }
+
+    fn keep(&self, command: Command, ino: Ino, text: Vec<u8>) -> Answer {
+        let mut kept = self.kept.lock();
+        kept.last += 1;
+        let answer = Answer {
+            number: kept.last,
+            command,
+            ino,
+            text: text.into(),
+        };
+        if answer.text.len() > DATA_BYTES {
+            if kept.answers.len() == KEPT_MAX {
+                kept.answers.pop_front();
+            }
+            kept.answers.push_back(answer.clone());
+        }
+        answer
+    }
+
+    fn recall(&self, command: Command, ino: Ino, number: u64) -> Option<Answer> {
+        let wanted = |answer: &&Answer| {
+            (answer.number, answer.command, answer.ino) == (number, command, ino)
+        };
+        self.kept.lock().answers.iter().find(wanted).cloned()
+    }
+}
+
+fn compute(volume: &Volume, ino: Ino, command: Command) -> FsResult<Vec<u8>> {
+    match command {
+        Command::Status => json(&volume.status()),
+        Command::Sync => json(&volume.sync()?),
+        Command::FileMap => json(&volume.file_map(ino)?),
+    }
+}
+
+fn json(value: &impl Serialize) -> FsResult<Vec<u8>> {
+    serde_json::to_vec(value).map_err(|error| {
+        FsError::with_message(libc::EIO, format!("answer to a terrace command: {error}"))
+    })
+}
+
+/// The page of `answer` at `offset_bytes`, without the part of it that would be empty.
+fn cut(answer: &Answer, offset_bytes: u64) -> Vec<u8> {
+    let total = answer.text.len();
+    let start = usize::try_from(offset_bytes).unwrap_or(total).min(total);
+    let data = &answer.text[start..total.min(start + DATA_BYTES)];
+    let mut page = Vec::with_capacity(PAGE_BYTES);
+    page.resize(HEADER_BYTES, 0);
+    Header {
+        answer: answer.number,
+        offset_bytes,
+        total_bytes: total as u64,
+    }
+    .encode(&mut page);
+    page.extend_from_slice(data);
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_all(server: &ControlServer, first: &Answer) -> Vec<u8> {
+        let mut text = Vec::new();
+        while text.len() < first.text.len() {
+            let answer = server
+                .recall(first.command, first.ino, first.number)
+                .expect("still kept");
+            let page = cut(&answer, text.len() as u64);
+            assert!(page.len() <= PAGE_BYTES);
+            assert_eq!(
+                Header::decode(&page).map(|header| header.total_bytes),
+                Some(first.text.len() as u64)
+            );
+            text.extend_from_slice(&page[HEADER_BYTES..]);
+        }
+        text
+    }
+
+    #[test]
+    fn pages_add_up_to_the_answer() {
+        let server = ControlServer::default();
+        let text: Vec<u8> = (0..3 * DATA_BYTES + 17)
+            .map(|at| (at % 251) as u8)
+            .collect();
+        let first = server.keep(Command::FileMap, Ino(5), text.clone());
+        // An answer given in between does not get mixed in.
+        server.keep(Command::FileMap, Ino(5), vec![0; 4 * DATA_BYTES]);
+        assert_eq!(read_all(&server, &first), text);
+    }
+
+    #[test]
+    fn answers_are_for_one_file_and_one_command_and_few_are_kept() {
+        let server = ControlServer::default();
+        let long = || vec![b' '; DATA_BYTES + 1];
+        let first = server.keep(Command::FileMap, Ino(5), long());
+        assert!(
+            server
+                .recall(Command::FileMap, Ino(5), first.number)
+                .is_some()
+        );
+        assert!(
+            server
+                .recall(Command::FileMap, Ino(6), first.number)
+                .is_none()
+        );
+        assert!(
+            server
+                .recall(Command::Status, Ino(5), first.number)
+                .is_none()
+        );
+        for _ in 0..KEPT_MAX {
+            server.keep(Command::Status, Ino(1), long());
+        }
+        assert!(
+            server
+                .recall(Command::FileMap, Ino(5), first.number)
+                .is_none()
+        );
+        // A short answer fits its first page and need not be kept.
+        let short = server.keep(Command::Status, Ino(1), b"{}".to_vec());
+        assert!(
+            server
+                .recall(Command::Status, Ino(1), short.number)
+                .is_none()
+        );
+        assert_eq!(&cut(&short, 0)[HEADER_BYTES..], b"{}");
+        assert_eq!(cut(&short, u64::MAX).len(), HEADER_BYTES);
+    }
+}

@@ -1,0 +1,100 @@
+//! From engine errors to what the kernel is told, and to the log.
+
+use fuser::Errno;
+use parking_lot::Mutex;
+use terrace_engine::FsError;
+
+/// Largest errno that the kernel accepts in an answer; beyond it, it refuses the answer and the caller hangs.
+const ERRNO_MAX: i32 = 511;
+
+/// Turns engine errors into errnos and logs those that carry a message for people.
+///
+/// A failing device produces the same message for each request: a repetition of the last one is only counted, and
+/// the count is logged with the next different one.
+#[derive(Debug, Default)]
+pub(crate) struct ErrorLog {
+    last: Mutex<Repeated>,
+}
+
+#[derive(Debug, Default)]
+struct Repeated {
+    message: String,
+    times: u64,
+}
+
+impl ErrorLog {
+    /// The errno to answer with, after logging what there is to say.
+    pub(crate) fn errno(&self, error: &FsError) -> Errno {
+        if let Some(message) = error.message() {
+            self.log(message);
+        }
+        errno_for_kernel(error.errno())
+    }
+
+    fn log(&self, message: &str) {
+        let mut last = self.last.lock();
+        if last.message == message {
+            last.times += 1;
+            return;
+        }
+        if last.times > 0 {
+            tracing::warn!("{} more times: {}", last.times, last.message);
+        }
+        tracing::warn!("{message}");
+        *last = Repeated {
+            message: message.to_owned(),
+            times: 0,
+        };
+    }
+}
+
+impl Drop for ErrorLog {
+    fn drop(&mut self) {
+        let last = self.last.get_mut();
+        if last.times > 0 {
+            tracing::warn!("{} more times: {}", last.times, last.message);
+        }
+    }
+}
+
+/// Keeps an errno from meaning something else to the kernel.
+fn errno_for_kernel(errno: i32) -> Errno {
+    match errno {
+        // To the kernel this says: never send this kind of message again.
+        libc::ENOSYS => Errno::EOPNOTSUPP,
+        1..=ERRNO_MAX => Errno::from_i32(errno),
+        _ => Errno::EIO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_never_disables_a_message_nor_is_refused() {
+        for (errno, told) in [
+            (libc::ENOENT, libc::ENOENT),
+            (libc::ENOSYS, libc::EOPNOTSUPP),
+            (0, libc::EIO),
+            (-5, libc::EIO),
+            (512, libc::EIO),
+        ] {
+            assert_eq!(errno_for_kernel(errno).code(), told);
+        }
+    }
+
+    #[test]
+    fn repetitions_are_counted_not_logged() {
+        let log = ErrorLog::default();
+        let error = FsError::with_message(libc::EIO, "/dev/sdz: read failed at byte 4096");
+        for _ in 0..3 {
+            assert_eq!(log.errno(&error).code(), libc::EIO);
+        }
+        assert_eq!(log.last.lock().times, 2);
+        log.errno(&FsError::with_message(libc::ENOSPC, "all tiers are full"));
+        assert_eq!(log.last.lock().times, 0);
+        log.errno(&FsError::new(libc::ENOENT));
+        assert_eq!(log.last.lock().message, "all tiers are full");
+    }
+}

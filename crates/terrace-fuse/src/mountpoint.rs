@@ -1,0 +1,344 @@
+//! Attaching a FUSE connection to a directory and detaching it again.
+//!
+//! This is done here and not by fuser, because fuser unmounts by path once more when a session ends: where something
+//! else lies under the mount, that would go as well. Here nothing is ever unmounted that is not known to be ours: a
+//! mount is identified by its device number, not by its path.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
+    recvmsg, socketpair,
+};
+
+use crate::mount::MountConfig;
+
+const FUSERMOUNT: &str = "fusermount3";
+
+/// The type that mount tables show: `fuse.terrace`.
+pub(crate) const SUBTYPE: &str = "terrace";
+
+/// A line of the mount table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MountEntry {
+    /// `major:minor`, unique among the mounts of different file systems.
+    pub device: String,
+    pub mountpoint: PathBuf,
+    pub fs_type: String,
+    pub source: String,
+}
+
+impl MountEntry {
+    /// From a line of `/proc/self/mountinfo`.
+    fn parse(line: &[u8]) -> Option<MountEntry> {
+        let mut fields = line.split(|&byte| byte == b' ');
+        let device = text(fields.nth(2)?);
+        let mountpoint = PathBuf::from(std::ffi::OsString::from_vec(unescape(fields.nth(1)?)));
+        let mut after_separator = fields.skip_while(|field| field != b"-").skip(1);
+        let fs_type = text(after_separator.next()?);
+        let source = text(after_separator.next()?);
+        Some(MountEntry {
+            device,
+            mountpoint,
+            fs_type,
+            source,
+        })
+    }
+}
+
+fn text(field: &[u8]) -> String {
+    String::from_utf8_lossy(&unescape(field)).into_owned()
+}
+
+/// Undoes the octal escapes (`\040`) that mount tables use for blanks.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let [first, tail @ ..] = rest {
+        let code = match (first, tail) {
+            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', ..]) => {
+                Some((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'))
+            }
+            _ => None,
+        };
+        bytes.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &tail[3..] } else { tail };
+    }
+    bytes
+}
+
+/// What is mounted exactly at `mountpoint` (absolute, without links), the topmost if several are.
+pub(crate) fn mounted_at(mountpoint: &Path) -> Result<Option<MountEntry>> {
+    let table = std::fs::read("/proc/self/mountinfo").context("reading /proc/self/mountinfo")?;
+    let mut entries = table
+        .split(|&byte| byte == b'\n')
+        .filter_map(MountEntry::parse);
+    Ok(entries.rfind(|entry| entry.mountpoint == mountpoint))
+}
+
+/// The path by which mount tables know `mountpoint`. Works on a dead mount, too, which answers nothing about itself.
+pub(crate) fn canonical(mountpoint: &Path) -> Result<PathBuf> {
+    let error = match mountpoint.canonicalize() {
+        Ok(path) => return Ok(path),
+        Err(error) => error,
+    };
+    match (mountpoint.parent(), mountpoint.file_name()) {
+        (Some(parent), Some(name)) if error.raw_os_error() == Some(libc::ENOTCONN) => {
+            let parent = if parent.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                parent
+            };
+            Ok(parent
+                .canonicalize()
+                .with_context(|| parent.display().to_string())?
+                .join(name))
+        }
+        _ => Err(error).with_context(|| format!("mount point {}", mountpoint.display())),
+    }
+}
+
+/// Makes way for a mount at `mountpoint`: a Terrace mount whose daemon died is removed. Returns whether there was one.
+///
+/// # Errors
+/// If the directory does not exist, if a live Terrace volume is mounted there, if something else that is dead is, or
+/// if the dead mount cannot be removed.
+pub fn clean_dead_mount(mountpoint: &Path) -> Result<bool> {
+    let mountpoint = canonical(mountpoint)?;
+    let Some(entry) = mounted_at(&mountpoint)? else {
+        return Ok(false);
+    };
+    let terrace = entry.fs_type == format!("fuse.{SUBTYPE}");
+    // Forced past the kernel's caches, which outlive the daemon.
+    let state = rustix::fs::statx(
+        CWD,
+        &mountpoint,
+        AtFlags::STATX_FORCE_SYNC,
+        StatxFlags::BASIC_STATS,
+    );
+    let dead = matches!(
+        state.err(),
+        Some(rustix::io::Errno::NOTCONN | rustix::io::Errno::CONNABORTED)
+    );
+    match (terrace, dead) {
+        (true, true) => {
+            tracing::warn!(
+                "{}: removing the mount that a dead daemon left",
+                mountpoint.display()
+            );
+            detach(&mountpoint, &entry.device, true)?;
+            Ok(true)
+        }
+        (true, false) => bail!(
+            "{} is the mount point of a mounted volume ({}); unmount it first, or choose another directory",
+            mountpoint.display(),
+            entry.source
+        ),
+        (false, true) => bail!(
+            "{}: a dead mount of type {} is in the way; unmount it first",
+            mountpoint.display(),
+            entry.fs_type
+        ),
+        (false, false) => Ok(false),
+    }
+}
+
+/// Unmounts `mountpoint` if the file system on top of it is still the one with this device number.
+///
+/// `lazily`: at once, even while it is in use; the connection then ends with its last user.
+pub(crate) fn detach(mountpoint: &Path, device: &str, lazily: bool) -> Result<()> {
+    if mounted_at(mountpoint)?.is_none_or(|entry| entry.device != device) {
+        return Ok(());
+    }
+    let flags = if lazily {
+        UnmountFlags::DETACH
+    } else {
+        UnmountFlags::empty()
+    };
+    match rustix::mount::unmount(mountpoint, flags | UnmountFlags::NOFOLLOW) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::PERM) => {
+            let mut command = Command::new(FUSERMOUNT);
+            command
+                .arg("-u")
+                .args(lazily.then_some("-z"))
+                .arg("--")
+                .arg(mountpoint);
+            run(&mut command).with_context(|| format!("unmounting {}", mountpoint.display()))
+        }
+        Err(rustix::io::Errno::BUSY) => bail!(
+            "{} is in use; end the programs that have files open on it or work in it (fuser -vm shows them)",
+            mountpoint.display()
+        ),
+        Err(error) => Err(error).with_context(|| format!("unmounting {}", mountpoint.display())),
+    }
+}
+
+/// Mounts a new connection at `mountpoint` (absolute, without links) and returns the daemon's end of it: directly
+/// where that is permitted, through `fusermount3` for other users.
+pub(crate) fn attach(
+    mountpoint: &Path,
+    config: &MountConfig,
+    kernel_checks: bool,
+) -> Result<OwnedFd> {
+    match attach_directly(mountpoint, config, kernel_checks) {
+        Err(rustix::io::Errno::PERM | rustix::io::Errno::ACCESS) => {
+            attach_through_helper(mountpoint, config, kernel_checks)
+        }
+        result => result
+            .with_context(|| format!("mounting on {} through /dev/fuse", mountpoint.display())),
+    }
+}
+
+fn attach_directly(
+    mountpoint: &Path,
+    config: &MountConfig,
+    kernel_checks: bool,
+) -> rustix::io::Result<OwnedFd> {
+    let root = rustix::fs::stat(mountpoint)?;
+    let device = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    let mut data = format!(
+        "fd={},rootmode={:o},user_id={},group_id={}",
+        device.as_raw_fd(),
+        root.st_mode & libc::S_IFMT,
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    );
+    for (given, option) in [
+        (config.allow_other, ",allow_other"),
+        (kernel_checks, ",default_permissions"),
+    ] {
+        data.push_str(if given { option } else { "" });
+    }
+    let mut flags = MountFlags::empty();
+    for (given, flag) in [
+        (config.read_only, MountFlags::RDONLY),
+        (!config.suid, MountFlags::NOSUID),
+        (!config.dev, MountFlags::NODEV),
+        (!config.exec, MountFlags::NOEXEC),
+    ] {
+        flags.set(flag, given);
+    }
+    let data = CString::new(data).map_err(|_| rustix::io::Errno::INVAL)?;
+    rustix::mount::mount(
+        config.fs_name.as_str(),
+        mountpoint,
+        format!("fuse.{SUBTYPE}"),
+        flags,
+        data.as_c_str(),
+    )?;
+    Ok(device)
+}
+
+fn attach_through_helper(
+    mountpoint: &Path,
+    config: &MountConfig,
+    kernel_checks: bool,
+) -> Result<OwnedFd> {
+    // The helper splits options at commas and takes a backslash before one as an escape.
+    let name = config.fs_name.replace('\\', "\\\\").replace(',', "\\,");
+    let mut options = format!("fsname={name},subtype={SUBTYPE}");
+    for (given, option) in [
+        (config.allow_other, "allow_other"),
+        (kernel_checks, "default_permissions"),
+        (config.read_only, "ro"),
+        (!config.exec, "noexec"),
+        // Without these two the helper says no by itself; with them, to everybody but root.
+        (config.suid, "suid"),
+        (config.dev, "dev"),
+    ] {
+        if given {
+            options.push(',');
+            options.push_str(option);
+        }
+    }
+    let no_flags = SocketFlags::empty();
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, no_flags, None)
+        .context("socketpair")?;
+    rustix::io::fcntl_setfd(&ours, rustix::io::FdFlags::CLOEXEC).context("socketpair")?;
+    let mut command = Command::new(FUSERMOUNT);
+    command
+        .env("_FUSE_COMMFD", theirs.as_raw_fd().to_string())
+        .args(["-o", &options, "--"])
+        .arg(mountpoint);
+    run(&mut command).with_context(|| format!("mounting on {}", mountpoint.display()))?;
+    drop(theirs);
+    receive_descriptor(&ours).with_context(|| format!("{FUSERMOUNT} passed no descriptor"))
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let output = command.output().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            anyhow::anyhow!("{FUSERMOUNT} is not installed (package fuse3); root needs none")
+        }
+        _ => anyhow::Error::new(error).context(FUSERMOUNT),
+    })?;
+    if !output.status.success() {
+        bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
+fn receive_descriptor(socket: &OwnedFd) -> Result<OwnedFd> {
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    recvmsg(
+        socket,
+        &mut [io::IoSliceMut::new(&mut byte)],
+        &mut ancillary,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
+    let descriptor = ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    descriptor.context("no descriptor in the message")
+}
+
+/// Lets the kernel read ahead as much as one message carries; by default it stops at 128 KiB, whatever INIT said.
+/// Root only; others keep the default.
+pub(crate) fn widen_read_ahead(device: &str, len_bytes: u32) {
+    let path = format!("/sys/class/bdi/{device}/read_ahead_kb");
+    if let Err(error) = std::fs::write(&path, (len_bytes / 1024).to_string()) {
+        tracing::debug!("{path}: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_tables_are_read_with_their_escapes_and_optional_fields() {
+        let line = br"36 35 0:98 / /mnt/two\040words\134x rw,noatime shared:1 master:7 - fuse.terrace /dev/pmem0\040a rw,user_id=0";
+        let entry = MountEntry::parse(line).expect("a line");
+        assert_eq!(entry.device, "0:98");
+        assert_eq!(entry.mountpoint, Path::new(r"/mnt/two words\x"));
+        assert_eq!(
+            (entry.fs_type.as_str(), entry.source.as_str()),
+            ("fuse.terrace", "/dev/pmem0 a")
+        );
+        assert_eq!(MountEntry::parse(b"36 35 0:98 / /mnt rw"), None);
+        assert_eq!(unescape(br"\04"), br"\04");
+    }
+
+    #[test]
+    fn the_root_is_mounted_and_an_ordinary_directory_is_not() {
+        assert!(mounted_at(Path::new("/")).unwrap().is_some());
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(mounted_at(&canonical(dir.path()).unwrap()).unwrap(), None);
+        assert!(!clean_dead_mount(dir.path()).unwrap());
+        assert!(clean_dead_mount(&dir.path().join("absent")).is_err());
+        // A live mount of another kind is nothing to clean, and no obstacle.
+        assert!(!clean_dead_mount(Path::new("/proc")).unwrap());
+    }
+}

@@ -1,0 +1,247 @@
+//! Names, kinds, owners, modes and sizes of the file system that does nothing.
+//!
+//! Invariant: an inode lives while it has names or the kernel knows it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{OsStr, OsString};
+use std::time::SystemTime;
+
+use fuser::{Errno, FileAttr, FileType, INodeNo, RenameFlags, Request};
+
+use crate::convert::BLOCK_BYTES;
+
+/// Inodes by number.
+#[derive(Debug)]
+pub(super) struct Tree {
+    pub(super) nodes: HashMap<u64, Node>,
+    last: u64,
+    started: SystemTime,
+}
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) attr: FileAttr,
+    pub(super) lookups: u64,
+    pub(super) target: OsString,
+    names: Names,
+}
+
+/// A directory's names. Each keeps its cookie, so that a listing goes on at the right place after removals.
+#[derive(Debug, Default)]
+struct Names {
+    by_name: HashMap<OsString, (u64, u64)>,
+    by_cookie: BTreeMap<u64, (OsString, u64)>,
+    last_cookie: u64,
+}
+
+impl Names {
+    fn get(&self, name: &OsStr) -> Option<u64> {
+        self.by_name.get(name).map(|&(_, number)| number)
+    }
+
+    fn insert(&mut self, name: &OsStr, number: u64) {
+        self.last_cookie += 1;
+        self.by_name
+            .insert(name.to_owned(), (self.last_cookie, number));
+        self.by_cookie
+            .insert(self.last_cookie, (name.to_owned(), number));
+    }
+
+    fn remove(&mut self, name: &OsStr) -> Option<u64> {
+        let (cookie, number) = self.by_name.remove(name)?;
+        self.by_cookie.remove(&cookie);
+        Some(number)
+    }
+}
+
+impl Tree {
+    pub(super) fn new() -> Self {
+        let mut tree = Tree {
+            nodes: HashMap::new(),
+            last: 0,
+            started: SystemTime::now(),
+        };
+        let owner = (
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw(),
+        );
+        let root = tree.add(FileType::Directory, 0o755, owner, 0);
+        debug_assert_eq!(root, INodeNo::ROOT.0);
+        tree
+    }
+
+    fn add(&mut self, kind: FileType, mode: u32, (uid, gid): (u32, u32), rdev: u32) -> u64 {
+        self.last += 1;
+        let time = self.started;
+        let attr = FileAttr {
+            ino: INodeNo(self.last),
+            size: 0,
+            blocks: 0,
+            atime: time,
+            mtime: time,
+            ctime: time,
+            crtime: time,
+            kind,
+            perm: (mode & 0o7777) as u16,
+            nlink: if kind == FileType::Directory { 2 } else { 1 },
+            uid,
+            gid,
+            rdev,
+            blksize: BLOCK_BYTES,
+            flags: 0,
+        };
+        self.nodes.insert(
+            self.last,
+            Node {
+                attr,
+                lookups: 0,
+                target: OsString::new(),
+                names: Names::default(),
+            },
+        );
+        self.last
+    }
+
+    pub(super) fn node(&mut self, number: INodeNo) -> Result<&mut Node, Errno> {
+        self.nodes.get_mut(&number.0).ok_or(Errno::ESTALE)
+    }
+
+    pub(super) fn child(&mut self, parent: INodeNo, name: &OsStr) -> Result<u64, Errno> {
+        self.node(parent)?.names.get(name).ok_or(Errno::ENOENT)
+    }
+
+    /// The attributes to answer with, which make the kernel know the inode once more.
+    pub(super) fn looked_up(&mut self, number: u64) -> Result<FileAttr, Errno> {
+        let node = self.node(INodeNo(number))?;
+        node.lookups += 1;
+        Ok(node.attr)
+    }
+
+    pub(super) fn create(
+        &mut self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        kind: FileType,
+        mode: u32,
+        rdev: u32,
+    ) -> Result<FileAttr, Errno> {
+        if self.child(parent, name).is_ok() {
+            return Err(Errno::EEXIST);
+        }
+        let number = self.add(kind, mode, (request.uid(), request.gid()), rdev);
+        let directory = self.node(parent)?;
+        directory.names.insert(name, number);
+        directory.attr.nlink += u32::from(kind == FileType::Directory);
+        self.looked_up(number)
+    }
+
+    pub(super) fn link(
+        &mut self,
+        inode: INodeNo,
+        parent: INodeNo,
+        name: &OsStr,
+    ) -> Result<FileAttr, Errno> {
+        if self.child(parent, name).is_ok() {
+            return Err(Errno::EEXIST);
+        }
+        self.node(inode)?.attr.nlink += 1;
+        self.node(parent)?.names.insert(name, inode.0);
+        self.looked_up(inode.0)
+    }
+
+    pub(super) fn remove(&mut self, parent: INodeNo, name: &OsStr) -> Result<(), Errno> {
+        let number = self.child(parent, name)?;
+        let node = self.node(INodeNo(number))?;
+        if !node.names.by_name.is_empty() {
+            return Err(Errno::ENOTEMPTY);
+        }
+        let directory = node.attr.kind == FileType::Directory;
+        node.attr.nlink -= if directory { 2 } else { 1 };
+        let parent = self.node(parent)?;
+        parent.names.remove(name);
+        parent.attr.nlink -= u32::from(directory);
+        self.forget(number, 0);
+        Ok(())
+    }
+
+    pub(super) fn rename(
+        &mut self,
+        from: (INodeNo, &OsStr),
+        to: (INodeNo, &OsStr),
+        flags: RenameFlags,
+    ) -> Result<(), Errno> {
+        let number = self.child(from.0, from.1)?;
+        let other = self.child(to.0, to.1).ok();
+        match other {
+            None if flags.contains(RenameFlags::RENAME_EXCHANGE) => return Err(Errno::ENOENT),
+            Some(_) if flags.contains(RenameFlags::RENAME_NOREPLACE) => return Err(Errno::EEXIST),
+            Some(other) if other == number => return Ok(()),
+            Some(_) if !flags.contains(RenameFlags::RENAME_EXCHANGE) => self.remove(to.0, to.1)?,
+            _ => {}
+        }
+        self.move_name(number, from, to)?;
+        match other {
+            Some(other) if flags.contains(RenameFlags::RENAME_EXCHANGE) => {
+                self.move_name(other, to, from)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn move_name(
+        &mut self,
+        number: u64,
+        from: (INodeNo, &OsStr),
+        to: (INodeNo, &OsStr),
+    ) -> Result<(), Errno> {
+        let directory = u32::from(self.node(INodeNo(number))?.attr.kind == FileType::Directory);
+        let old = self.node(from.0)?;
+        // In an exchange the old name already leads to the other inode.
+        if old.names.get(from.1) == Some(number) {
+            old.names.remove(from.1);
+        }
+        old.attr.nlink -= directory;
+        let new = self.node(to.0)?;
+        new.names.remove(to.1);
+        new.names.insert(to.1, number);
+        new.attr.nlink += directory;
+        Ok(())
+    }
+
+    pub(super) fn forget(&mut self, number: u64, lookups: u64) {
+        if let Some(node) = self.nodes.get_mut(&number) {
+            node.lookups = node.lookups.saturating_sub(lookups);
+            if node.lookups == 0 && node.attr.nlink == 0 {
+                self.nodes.remove(&number);
+            }
+        }
+    }
+
+    /// What a listing from `offset` on holds: the cookie of the next entry, name and attributes of each.
+    pub(super) fn list(&self, directory: INodeNo, offset: u64) -> Vec<(u64, OsString, FileAttr)> {
+        let Some(node) = self.nodes.get(&directory.0) else {
+            return Vec::new();
+        };
+        // Offsets 1 and 2 are behind the two dots, cookies follow.
+        let dots = [(1, ".".into(), node.attr), (2, "..".into(), node.attr)];
+        let names = node
+            .names
+            .by_cookie
+            .range(offset.saturating_sub(1)..)
+            .filter_map(|(cookie, (name, number))| {
+                let attr = self.nodes.get(number)?.attr;
+                Some((cookie + 2, name.clone(), attr))
+            });
+        dots.into_iter()
+            .chain(names)
+            .filter(|&(next, ..)| next > offset)
+            .collect()
+    }
+
+    pub(super) fn write(&mut self, inode: INodeNo, end: u64) -> Result<(), Errno> {
+        let attr = &mut self.node(inode)?.attr;
+        attr.size = attr.size.max(end);
+        Ok(())
+    }
+}
