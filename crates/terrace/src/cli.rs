@@ -1,0 +1,420 @@
+//! The command line: what clap parses, and the help texts and manual pages that come from it.
+//!
+//! Texts after the options are shown as they stand, in manual pages too: their lines are at most 80 characters long.
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+use terrace_layout::{DEVICES_MAX, SHARDS_MAX};
+
+use crate::options::{self, ModelChoice};
+use crate::size;
+
+/// Tiers of a volume, PM's included: each needs a device.
+const TIERS_MAX: i64 = DEVICES_MAX as i64;
+
+const EXIT_STATUS: &str = "\
+Exit status:
+  0  success
+  1  the operation failed; standard error says what happened and what to do
+  2  the command line is wrong
+  4  check: there was damage, and all of it was repaired
+  8  check: there is damage (not repaired, or beyond repair)
+Called as mount.terrace by mount(8): 0, 1 (wrong usage), 32 (the mount failed).";
+
+/// A file system over persistent memory and disks.
+#[derive(Debug, Parser)]
+#[command(name = "terrace", version, max_term_width = 110, after_help = EXIT_STATUS)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Print neither progress nor remarks, only results and errors
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+}
+
+impl Cli {
+    /// The definition of the whole command, for completions and manual pages.
+    pub fn definition() -> clap::Command {
+        Cli::command()
+    }
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make a new volume on one PM device and one or more disks
+    #[command(after_help = format_help())]
+    Format(FormatArgs),
+    /// Mount a volume
+    #[command(after_help = mount_help())]
+    Mount(MountArgs),
+    /// Unmount a volume and wait until all of it is on its devices
+    #[command(after_help = "\
+Example:
+  terrace umount /mnt
+
+What a daemon that died left behind is cleaned up. The next mount recovers the volume.")]
+    Umount(UmountArgs),
+    /// Show devices, tiers, usage and health
+    #[command(after_help = "\
+Examples:
+  terrace status /mnt               a mounted volume
+  terrace status /dev/shm/pm        a volume by its PM device, mounted or not
+  terrace status --json /mnt | jq '.devices[] | {path, used_bytes}'")]
+    Status(StatusArgs),
+    /// Show on which devices files are
+    #[command(after_help = "\
+Examples:
+  terrace where /mnt/db/*.sst
+  terrace where --json /mnt/db/000042.sst")]
+    Where(WhereArgs),
+    /// Write everything that a mounted volume has in memory to its devices
+    #[command(after_help = "\
+Example:
+  terrace sync /mnt")]
+    Sync(SyncArgs),
+    /// Save the contents of a PM device to a file, to carry emulated PM across a reboot
+    #[command(after_help = "\
+Examples:
+  terrace umount /mnt && terrace save /dev/shm/pm /var/lib/terrace/pm.saved
+  terrace save /dev/shm/pm - | zstd > pm.saved.zst
+
+The volume must not be mounted. The file replaces an older one only when it is
+complete. The disks of the volume are not part of it: between save and restore,
+they must stay as they are.")]
+    Save(SaveArgs),
+    /// Put saved contents back on a PM device
+    #[command(after_help = "\
+Examples:
+  terrace restore /var/lib/terrace/pm.saved /dev/shm/pm
+  zstd -d < pm.saved.zst | terrace restore - /dev/shm/pm
+
+A PM file that does not exist is created with the size it had.")]
+    Restore(RestoreArgs),
+    /// Check a volume that is not mounted, and repair it
+    #[command(after_help = check_help())]
+    Check(CheckArgs),
+    /// Print structures of a PM device as text
+    #[command(subcommand)]
+    Dump(DumpCommand),
+    /// Print a completion script for a shell
+    #[command(after_help = "\
+Example:
+  terrace completions bash > /etc/bash_completion.d/terrace")]
+    Completions(CompletionsArgs),
+    /// Write the manual pages
+    #[command(after_help = "\
+Example:
+  terrace man /usr/local/share/man/man1")]
+    Man(ManArgs),
+}
+
+/// A device, and the size to create it with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceArg {
+    /// The device or file.
+    pub path: PathBuf,
+    /// Bytes of the file to create; `None`: it exists.
+    pub size_bytes: Option<u64>,
+}
+
+/// Parses `PATH[:SIZE]`. What exists under the whole text is a path, whatever it looks like.
+fn parse_device(text: &str) -> Result<DeviceArg, String> {
+    let (path, size) = size::split_path_size(text);
+    if text.is_empty() {
+        return Err("the path is missing".to_owned());
+    }
+    match size {
+        Some(size) if !std::path::Path::new(text).exists() => {
+            let size_bytes = size?;
+            if size_bytes < 4096 {
+                return Err(format!(
+                    "{text:?}: a device of {size_bytes} bytes is too small"
+                ));
+            }
+            Ok(DeviceArg {
+                path: path.into(),
+                size_bytes: Some(size_bytes),
+            })
+        }
+        _ => Ok(DeviceArg {
+            path: text.into(),
+            size_bytes: None,
+        }),
+    }
+}
+
+/// `format`
+#[derive(Args, Debug)]
+pub struct FormatArgs {
+    /// PM device: /dev/daxX.Y, a file on a DAX file system, on tmpfs (emulated) or on any file system (slow).
+    /// With :SIZE, a file is created
+    #[arg(long, value_name = "PATH[:SIZE]", value_parser = parse_device)]
+    pub pm: DeviceArg,
+    /// Disk: a block device or a file; may be repeated. With :SIZE, a file is created
+    #[arg(long = "disk", value_name = "PATH[:SIZE]", required = true, value_parser = parse_device)]
+    pub disks: Vec<DeviceArg>,
+    /// Tier of each disk, in the order of the disks: 1 is the fastest [default: all in tier 1]
+    #[arg(long = "tier", value_name = "N", value_delimiter = ',',
+          value_parser = clap::value_parser!(u8).range(1..TIERS_MAX))]
+    pub tiers: Vec<u8>,
+    /// Overwrite what the devices hold
+    #[arg(long)]
+    pub force: bool,
+    /// Number of shards [default: one per core, at most 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=i64::from(SHARDS_MAX)))]
+    pub shards: Option<u16>,
+    /// Checksum data in PM as well (metadata, and data on disks, always are)
+    #[arg(long)]
+    pub data_checksums: bool,
+    /// Make a device (pm, disk, disk1, …) as slow as MODEL; may be repeated
+    #[arg(long = "model", value_name = "DEVICE=MODEL")]
+    pub models: Vec<ModelChoice>,
+}
+
+fn format_help() -> String {
+    format!(
+        "\
+Examples:
+  terrace format --pm /dev/dax0.0 --disk /dev/nvme1n1
+  terrace format --pm /dev/shm/pm:4G --disk /data/disk:100G
+  terrace format --pm /pmem/vol --disk /dev/nvme1n1 --disk /dev/sdb --tier 1,2
+
+A device that holds something is refused without --force; one that is in use is
+refused always. If formatting fails, the files it created are removed. The size
+of a created file is rounded down to a multiple of 4 KiB.
+
+{}",
+        size::HELP
+    )
+}
+
+/// `mount`
+#[derive(Args, Debug)]
+pub struct MountArgs {
+    /// The volume's PM device
+    pub pm: PathBuf,
+    /// An existing directory
+    pub mountpoint: PathBuf,
+    /// Mount options, separated by commas; may be repeated
+    #[arg(short = 'o', long = "options", value_name = "OPTIONS")]
+    pub options: Vec<String>,
+    /// Where a disk of the volume is now, if not where it was; may be repeated
+    #[arg(long = "disk", value_name = "PATH")]
+    pub disks: Vec<PathBuf>,
+    /// Stay in the foreground and log to standard error
+    #[arg(long, short)]
+    pub foreground: bool,
+    /// The daemon's log [default: below /var/log/terrace, or $XDG_STATE_HOME/terrace for other users]
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// Make a device (pm, disk, disk1, …) as slow as MODEL; may be repeated
+    #[arg(long = "model", value_name = "DEVICE=MODEL")]
+    pub models: Vec<ModelChoice>,
+}
+
+fn mount_help() -> String {
+    format!(
+        "\
+Mount options:
+{}
+Options that mount(8) and fstab use for themselves (defaults, nofail, x-…) are
+ignored.
+
+{}
+
+Examples:
+  terrace mount /dev/shm/pm /mnt
+  terrace mount /dev/dax0.0 /mnt -o noatime,allow_other --disk /dev/nvme2n1
+
+With links to terrace named /sbin/mount.terrace and /sbin/umount.fuse.terrace:
+  mount -t terrace /dev/shm/pm /mnt
+and in /etc/fstab:
+  /dev/dax0.0  /mnt  terrace  noatime,allow_other,nofail  0 0
+
+The disks are found by the table in the PM device. The command returns when the
+mount serves. SIGTERM, SIGINT and SIGHUP make the daemon unmount. TERRACE_LOG
+sets what is logged: error, warn, info (default), debug or trace.",
+        options::help(),
+        size::HELP
+    )
+}
+
+/// `umount`
+#[derive(Args, Debug)]
+pub struct UmountArgs {
+    /// Where the volume is mounted
+    pub mountpoint: PathBuf,
+}
+
+/// `status`
+#[derive(Args, Debug)]
+pub struct StatusArgs {
+    /// Where the volume is mounted, or its PM device
+    #[arg(value_name = "MOUNTPOINT|PM")]
+    pub target: PathBuf,
+    /// Where a disk of an unmounted volume is now, if not where it was; may be repeated
+    #[arg(long = "disk", value_name = "PATH")]
+    pub disks: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `where`
+#[derive(Args, Debug)]
+pub struct WhereArgs {
+    /// Files of mounted volumes
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Print JSON: an array with one object per file
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sync`
+#[derive(Args, Debug)]
+pub struct SyncArgs {
+    /// Where the volume is mounted
+    pub mountpoint: PathBuf,
+}
+
+/// `save`
+#[derive(Args, Debug)]
+pub struct SaveArgs {
+    /// The PM device
+    pub pm: PathBuf,
+    /// Where to save it; - is standard output
+    pub file: PathBuf,
+}
+
+/// `restore`
+#[derive(Args, Debug)]
+pub struct RestoreArgs {
+    /// What `terrace save` wrote; - is standard input
+    pub file: PathBuf,
+    /// The PM device
+    pub pm: PathBuf,
+    /// Overwrite what the PM device holds
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// `check`
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    /// The volume's PM device
+    pub pm: PathBuf,
+    /// Repair what can be repaired; without it, nothing is written
+    #[arg(long)]
+    pub repair: bool,
+    /// Where a disk of the volume is now, if not where it was; may be repeated
+    #[arg(long = "disk", value_name = "PATH")]
+    pub disks: Vec<PathBuf>,
+    /// Do not read data to verify its checksums: much faster
+    #[arg(long)]
+    pub no_data: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn check_help() -> String {
+    format!(
+        "{EXIT_STATUS}\n
+Examples:
+  terrace check /dev/shm/pm
+  terrace check --repair /dev/dax0.0 --disk /dev/nvme2n1"
+    )
+}
+
+/// `dump`
+#[derive(Debug, Subcommand)]
+pub enum DumpCommand {
+    /// The superblock and the device table
+    Superblock {
+        /// The PM device
+        pm: PathBuf,
+    },
+    /// An inode
+    #[command(after_help = "\
+Example:
+  terrace dump inode 1 --log /dev/shm/pm        (1 is the root directory)")]
+    Inode {
+        /// The inode number, as `ls -i` prints it
+        ino: u64,
+        /// The PM device
+        pm: PathBuf,
+        /// Print the entries of its log as well
+        #[arg(long)]
+        log: bool,
+    },
+}
+
+/// `completions`
+#[derive(Args, Debug)]
+pub struct CompletionsArgs {
+    /// The shell
+    pub shell: Shell,
+}
+
+/// `man`
+#[derive(Args, Debug)]
+pub struct ManArgs {
+    /// An existing directory
+    pub dir: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::definition().debug_assert();
+    }
+
+    #[test]
+    fn devices_with_and_without_a_size() {
+        let device = |path: &str, size_bytes| {
+            Ok(DeviceArg {
+                path: path.into(),
+                size_bytes,
+            })
+        };
+        assert_eq!(parse_device("/dev/pmem0"), device("/dev/pmem0", None));
+        assert_eq!(
+            parse_device("/dev/shm/no such:4G"),
+            device("/dev/shm/no such", Some(4 << 30))
+        );
+        assert_eq!(
+            parse_device("/no/such:thing"),
+            device("/no/such:thing", None)
+        );
+        assert!(parse_device("/no/such:4X").unwrap_err().contains("4X"));
+        assert!(
+            parse_device("/no/such:0")
+                .unwrap_err()
+                .contains("too small")
+        );
+        assert!(parse_device("").is_err());
+    }
+
+    #[test]
+    fn an_existing_path_is_a_path_even_if_it_ends_like_a_size() {
+        let path = std::env::temp_dir().join(format!("terrace-cli-{}:4G", std::process::id()));
+        std::fs::write(&path, "").unwrap();
+        let parsed = parse_device(path.to_str().unwrap());
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(
+            parsed,
+            Ok(DeviceArg {
+                path,
+                size_bytes: None
+            })
+        );
+    }
+}

@@ -1,0 +1,53 @@
+//! `terrace check`
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use terrace_engine::{CheckOptions, CheckReport, check};
+
+use crate::cli::CheckArgs;
+use crate::devices::{Access, DeviceOptions, Devices};
+use crate::progress::Progress;
+use crate::{output, report};
+
+/// Everything that was damaged has been repaired.
+const REPAIRED: u8 = 4;
+/// Damage is left.
+const DAMAGED: u8 = 8;
+
+/// Checks a volume and prints what was found.
+pub fn run(args: &CheckArgs, quiet: bool) -> Result<ExitCode> {
+    let access = if args.repair {
+        Access::Change
+    } else {
+        Access::Examine
+    };
+    let devices = Devices::open(&args.pm, &args.disks, &DeviceOptions::new(access))?;
+    let progress = Progress::new(quiet);
+    let options = CheckOptions {
+        repair: args.repair,
+        data: !args.no_data,
+    };
+    let found = check(
+        &devices.pm,
+        &devices.disks,
+        &options,
+        &|what, done, total| progress.update(what, done, total),
+    )
+    .with_context(|| format!("{}", args.pm.display()))?;
+    drop(progress);
+    if args.json {
+        output::print_json(&found)?;
+    } else {
+        output::print(&report::check(&found))?;
+    }
+    Ok(exit_code(&found))
+}
+
+fn exit_code(report: &CheckReport) -> ExitCode {
+    match report.problems.as_slice() {
+        [] => ExitCode::SUCCESS,
+        problems if problems.iter().all(|problem| problem.repaired) => ExitCode::from(REPAIRED),
+        _ => ExitCode::from(DAMAGED),
+    }
+}

@@ -1,0 +1,25 @@
+//! `terrace dump`
+
+use anyhow::{Context, Result};
+use terrace_engine::{Ino, dump_inode, dump_superblock};
+
+use crate::cli::DumpCommand;
+use crate::devices::{Access, DeviceOptions};
+use crate::output;
+
+/// Prints a structure of a PM device. The device may be in use: what changes meanwhile may look damaged.
+pub fn run(command: &DumpCommand) -> Result<()> {
+    let options = DeviceOptions::new(Access::Peek);
+    let mut text = Vec::new();
+    match command {
+        DumpCommand::Superblock { pm } => {
+            dump_superblock(&*options.open_pm(pm)?, &mut text)
+                .with_context(|| format!("{}", pm.display()))?;
+        }
+        DumpCommand::Inode { ino, pm, log } => {
+            dump_inode(&options.open_pm(pm)?, Ino(*ino), *log, &mut text)
+                .with_context(|| format!("{}: inode {ino}", pm.display()))?;
+        }
+    }
+    output::print(&String::from_utf8_lossy(&text))
+}

@@ -1,0 +1,252 @@
+//! `terrace format`
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{getegid, geteuid};
+use terrace_engine::{FormatOptions, read_disk_label, read_pm_label};
+use terrace_media::{DeviceContents, Disk, MediaError, Pm, PmKind, create_disk_file, probe_device};
+
+use crate::cli::{DeviceArg, FormatArgs};
+use crate::devices::{Access, DeviceOptions};
+use crate::size::format_size;
+use crate::{Usage, output};
+
+/// Lengths of created files are multiples of this.
+const LEN_MULTIPLE_BYTES: u64 = 4096;
+
+/// Makes a volume.
+pub fn run(args: &FormatArgs, quiet: bool) -> Result<()> {
+    let tiers = tiers(args)?;
+    refuse_twice(args)?;
+    let mut created = CreatedFiles::default();
+    let options = DeviceOptions {
+        models: &args.models,
+        ..DeviceOptions::new(Access::Change)
+    };
+    let pm = open_pm(&args.pm, args.force, &options, &mut created)?;
+    let mut disks = Vec::with_capacity(args.disks.len());
+    for (disk, index) in args.disks.iter().zip(1..) {
+        disks.push(open_disk(disk, index, args.force, &options, &mut created)?);
+    }
+    let format = FormatOptions {
+        shards: args.shards,
+        pm_data_checksums: args.data_checksums,
+        tiers,
+        uid: geteuid().as_raw(),
+        gid: getegid().as_raw(),
+    };
+    terrace_engine::format(&pm, &disks, &format)
+        .with_context(|| format!("{}: cannot format", args.pm.path.display()))?;
+    created.keep();
+    output::remark(quiet, &describe(&pm, &disks)?);
+    Ok(())
+}
+
+/// The tier of each disk.
+fn tiers(args: &FormatArgs) -> Result<Vec<u8>> {
+    match args.tiers.len() {
+        0 => Ok(vec![1; args.disks.len()]),
+        count if count == args.disks.len() => Ok(args.tiers.clone()),
+        count => Err(Usage::error(format!(
+            "there are {} disks, but tiers for {count}: give --tier once for each --disk, in the same order, or never",
+            args.disks.len()
+        ))),
+    }
+}
+
+/// Refuses a device that is named twice, whatever its names.
+fn refuse_twice(args: &FormatArgs) -> Result<()> {
+    let mut seen = HashMap::new();
+    for path in std::iter::once(&args.pm)
+        .chain(&args.disks)
+        .map(|device| &device.path)
+    {
+        if let Some(other) = seen.insert(identity(path)?, path) {
+            return Err(Usage::error(format!(
+                "{} and {} are the same device; each device of a volume must be another",
+                other.display(),
+                path.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What makes two paths the same device: a file's place, a device's number, or the path of what does not exist yet.
+fn identity(path: &Path) -> Result<(PathBuf, u64, u64)> {
+    Ok(match fs::metadata(path) {
+        Ok(meta) if meta.file_type().is_block_device() || meta.file_type().is_char_device() => {
+            (PathBuf::new(), u64::MAX, meta.rdev())
+        }
+        Ok(meta) => (PathBuf::new(), meta.dev(), meta.ino()),
+        Err(_) => (std::path::absolute(path)?, 0, 0),
+    })
+}
+
+fn open_pm(
+    device: &DeviceArg,
+    force: bool,
+    options: &DeviceOptions<'_>,
+    created: &mut CreatedFiles,
+) -> Result<Arc<Pm>> {
+    if let Some(len_bytes) = len_to_create(device, force, |path| options.open_pm(path).map(drop))? {
+        let path = std::path::absolute(&device.path)?;
+        created.make(&path, || Pm::create_file(&path, len_bytes))?;
+        return options.open_pm(&path);
+    }
+    let pm = options.open_pm(&device.path)?;
+    if !force {
+        refuse_contents(&device.path, volume_on_pm(&pm))?;
+    }
+    Ok(pm)
+}
+
+fn open_disk(
+    device: &DeviceArg,
+    index: u16,
+    force: bool,
+    options: &DeviceOptions<'_>,
+    created: &mut CreatedFiles,
+) -> Result<Arc<dyn Disk>> {
+    if let Some(len_bytes) = len_to_create(device, force, |path| {
+        options.open_disk(path, index).map(drop)
+    })? {
+        let path = std::path::absolute(&device.path)?;
+        created.make(&path, || create_disk_file(&path, len_bytes))?;
+        return options.open_disk(&path, index);
+    }
+    let disk = options.open_disk(&device.path, index)?;
+    if !force {
+        refuse_contents(&device.path, volume_on_disk(&*disk))?;
+    }
+    Ok(disk)
+}
+
+/// The length of the file to create; `None` if none is to be. A regular file that is there makes way if `force` is
+/// set and `open` shows that nobody uses it.
+fn len_to_create(
+    device: &DeviceArg,
+    force: bool,
+    open: impl FnOnce(&Path) -> Result<()>,
+) -> Result<Option<u64>> {
+    let Some(size_bytes) = device.size_bytes else {
+        return Ok(None);
+    };
+    let path = &device.path;
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        Ok(meta) if meta.is_file() && force => {
+            if meta.len() > 0 {
+                open(path)?;
+            }
+            fs::remove_file(path)
+                .with_context(|| format!("{}: cannot be replaced", path.display()))?;
+        }
+        Ok(meta) if meta.is_file() => {
+            bail!(
+                "{}: exists; leave out the size to format it as it is, or use --force to replace it",
+                path.display()
+            )
+        }
+        Ok(_) => bail!(
+            "{}: exists and is no regular file; leave out the size to format it as it is",
+            path.display()
+        ),
+    }
+    Ok(Some(size_bytes / LEN_MULTIPLE_BYTES * LEN_MULTIPLE_BYTES))
+}
+
+/// Refuses a device that holds something: a volume, or what a probe knows or does not know.
+pub(super) fn refuse_contents(path: &Path, volume: Option<String>) -> Result<()> {
+    let contents = match volume {
+        Some(volume) => volume,
+        None => match probe_device(path)? {
+            DeviceContents::Empty => return Ok(()),
+            contents => contents.to_string(),
+        },
+    };
+    bail!(
+        "{}: holds {contents}; use --force to overwrite it",
+        path.display()
+    )
+}
+
+/// What volume a PM device holds, also if it is damaged or of a newer version.
+pub(super) fn volume_on_pm(pm: &Pm) -> Option<String> {
+    match read_pm_label(pm) {
+        Ok(None) => None,
+        Ok(Some(label)) => Some(format!("the Terrace volume {}", label.uuid)),
+        Err(error) => Some(format!("a Terrace volume that cannot be read ({error})")),
+    }
+}
+
+/// As [`volume_on_pm`], of a disk.
+fn volume_on_disk(disk: &dyn Disk) -> Option<String> {
+    match read_disk_label(disk) {
+        Ok(None) => None,
+        Ok(Some((uuid, index))) => Some(format!("device {index} of the Terrace volume {uuid}")),
+        Err(error) => Some(format!("a Terrace volume that cannot be read ({error})")),
+    }
+}
+
+/// What was made, and what to know about it.
+fn describe(pm: &Pm, disks: &[Arc<dyn Disk>]) -> Result<String> {
+    let uuid = read_pm_label(pm)?
+        .map(|label| label.uuid)
+        .unwrap_or_default();
+    let disk_bytes = disks.iter().map(|disk| disk.len()).sum();
+    let mut text = format!(
+        "volume {uuid}: {} of PM, {} of disk",
+        format_size(pm.len()),
+        format_size(disk_bytes)
+    );
+    if pm.kind() == PmKind::Emulated {
+        text += "\nnote: this PM is memory of the machine: contents are lost at reboot; `terrace save` and \
+                 `terrace restore` carry them across one";
+    }
+    Ok(text)
+}
+
+/// The files that this command has created; they are removed again unless they are to be kept.
+#[derive(Debug, Default)]
+pub(super) struct CreatedFiles(Vec<PathBuf>);
+
+impl CreatedFiles {
+    /// Creates a file that does not exist.
+    pub(super) fn make(
+        &mut self,
+        path: &Path,
+        create: impl FnOnce() -> Result<(), MediaError>,
+    ) -> Result<()> {
+        create()?;
+        self.0.push(path.to_owned());
+        Ok(())
+    }
+
+    /// All is well.
+    pub(super) fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for CreatedFiles {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            if let Err(error) = fs::remove_file(path) {
+                output::remark(
+                    false,
+                    &format!(
+                        "terrace: {}: cannot be removed again: {error}",
+                        path.display()
+                    ),
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The subcommands, one module each.
+
+mod check;
+mod documents;
+mod dump;
+mod format;
+mod mount;
+mod save;
+mod status;
+mod sync;
+mod umount;
+mod r#where;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+pub use mount::{MountRequest, mount};
+pub use umount::umount;
+
+use crate::cli::{Cli, Command};
+
+/// Does what the command line asks for.
+///
+/// # Errors
+/// The operation failed; a [`Usage`](crate::Usage) error if the command line is wrong.
+pub fn run(cli: &Cli) -> Result<ExitCode> {
+    let quiet = cli.quiet;
+    match &cli.command {
+        Command::Check(args) => return check::run(args, quiet),
+        Command::Format(args) => format::run(args, quiet)?,
+        Command::Mount(args) => mount::run(args, quiet)?,
+        Command::Umount(args) => umount(&args.mountpoint, quiet)?,
+        Command::Status(args) => status::run(args)?,
+        Command::Where(args) => r#where::run(args)?,
+        Command::Sync(args) => sync::run(args)?,
+        Command::Save(args) => save::save(args, quiet)?,
+        Command::Restore(args) => save::restore(args, quiet)?,
+        Command::Dump(command) => dump::run(command)?,
+        Command::Completions(args) => documents::completions(args)?,
+        Command::Man(args) => documents::manual(args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

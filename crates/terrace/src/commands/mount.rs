@@ -1,0 +1,209 @@
+//! `terrace mount`, and the daemon that serves the mount.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::geteuid;
+use terrace_engine::{OpenOptions, Volume};
+use terrace_fuse::{MountConfig, Unmounter};
+use terrace_media::PmKind;
+
+use crate::cli::MountArgs;
+use crate::daemon::{self, Log, Ready};
+use crate::devices::{Access, DeviceOptions, Devices};
+use crate::options::MountOptions;
+use crate::progress::Progress;
+use crate::{Usage, output};
+
+/// What to mount, where and how.
+#[derive(Clone, Debug)]
+pub struct MountRequest {
+    /// The PM device.
+    pub pm: PathBuf,
+    /// The directory.
+    pub mountpoint: PathBuf,
+    /// The options.
+    pub options: MountOptions,
+    /// Stay in the foreground.
+    pub foreground: bool,
+    /// Print neither progress nor remarks.
+    pub quiet: bool,
+}
+
+/// `terrace mount`
+pub fn run(args: &MountArgs, quiet: bool) -> Result<()> {
+    let mut options = MountOptions::new(geteuid().is_root());
+    for list in &args.options {
+        options.apply(list, false).map_err(Usage::error)?;
+    }
+    options.disks.extend_from_slice(&args.disks);
+    options.models.extend_from_slice(&args.models);
+    options.log = args.log.clone().or(options.log);
+    let (pm, mountpoint) = (args.pm.clone(), args.mountpoint.clone());
+    mount(MountRequest {
+        pm,
+        mountpoint,
+        options,
+        foreground: args.foreground,
+        quiet,
+    })
+}
+
+/// Mounts a volume. Returns when it serves; in the foreground, when it is unmounted.
+///
+/// # Errors
+/// The mountpoint does not do, a device is missing, in use or damaged, or the system refuses the mount.
+pub fn mount(mut request: MountRequest) -> Result<()> {
+    prepare_mountpoint(&mut request)?;
+    make_absolute(&mut request)?;
+    let log = match &request.options.log {
+        Some(file) => Log::File(file.clone()),
+        None if request.foreground => Log::Stderr,
+        None => daemon::default_log(&request.mountpoint).map_or(Log::Nowhere, Log::File),
+    };
+    if request.foreground {
+        return serve(&request, &log, &mut Ready::nobody());
+    }
+    daemon::in_background(|ready| serve(&request, &log, ready))
+}
+
+/// Sees to it that the mountpoint is a directory on which a volume can be mounted.
+fn prepare_mountpoint(request: &mut MountRequest) -> Result<()> {
+    let place = request.mountpoint.display();
+    if terrace_fuse::clean_dead_mount(&request.mountpoint)? {
+        output::remark(
+            request.quiet,
+            &format!("{place}: removed the mount of a daemon that had died"),
+        );
+    }
+    if !request.mountpoint.is_dir() {
+        bail!("{place}: is not a directory; a volume is mounted on one");
+    }
+    request.mountpoint =
+        fs::canonicalize(&request.mountpoint).with_context(|| place.to_string())?;
+    Ok(())
+}
+
+/// The daemon leaves the working directory: every path must stand by itself.
+fn make_absolute(request: &mut MountRequest) -> Result<()> {
+    let options = &mut request.options;
+    let optional = options.log.iter_mut().chain(&mut options.cache_dir);
+    for path in optional.chain(&mut options.disks).chain([&mut request.pm]) {
+        *path = std::path::absolute(&*path)?;
+    }
+    Ok(())
+}
+
+/// The daemon's life: open, mount, serve, close.
+fn serve(request: &MountRequest, log: &Log, ready: &mut Ready) -> Result<()> {
+    daemon::start_log(log)?;
+    let (volume, kind) = open(request)?;
+    let mounted =
+        match terrace_fuse::mount(Arc::clone(&volume), &request.mountpoint, &config(request)) {
+            Ok(mounted) => mounted,
+            Err(error) => {
+                // The error worth telling is the first one; a volume that is not closed is recovered.
+                let _ = volume.close();
+                return Err(error);
+            }
+        };
+    tracing::info!(pm = %request.pm.display(), mountpoint = %request.mountpoint.display(), "mounted");
+    tell_kind(request, kind);
+    let (unmounter, in_use) = (mounted.unmounter(), Arc::clone(&volume));
+    daemon::on_termination(move |signal| end_mount(&unmounter, &in_use, signal))?;
+    ready.serve()?;
+    let served = mounted.wait();
+    let closed = volume
+        .close()
+        .with_context(|| format!("{}: cannot unmount cleanly", request.pm.display()));
+    tracing::info!(mountpoint = %request.mountpoint.display(), clean = closed.is_ok(), "unmounted");
+    served.and(closed)
+}
+
+fn config(request: &MountRequest) -> MountConfig {
+    let options = &request.options;
+    MountConfig {
+        fs_name: request.pm.to_string_lossy().into_owned(),
+        read_only: options.read_only,
+        allow_other: options.allow_other,
+        default_permissions: options.default_permissions.then_some(true),
+        threads: options.threads,
+        clone_fd: options.clone_fd.then_some(true),
+        durable: options.durable,
+        suid: options.suid,
+        dev: options.dev,
+        exec: options.exec,
+    }
+}
+
+/// Opens the volume; recovery happens here.
+fn open(request: &MountRequest) -> Result<(Arc<Volume>, PmKind)> {
+    let options = &request.options;
+    let access = DeviceOptions {
+        access: if options.read_only {
+            Access::Examine
+        } else {
+            Access::Change
+        },
+        engine: options.engine,
+        direct: options.direct,
+        models: &options.models,
+    };
+    let devices = Devices::open(&request.pm, &options.disks, &access)?;
+    let kind = devices.pm.kind();
+    let open = OpenOptions {
+        read_only: options.read_only,
+        atime: options.atime,
+        durable: options.durable,
+        cache_bytes: options
+            .cache_bytes
+            .unwrap_or_else(daemon::default_cache_bytes),
+        cache_dir: Some(
+            options
+                .cache_dir
+                .clone()
+                .map_or_else(daemon::cache_dir, Ok)?,
+        ),
+        writeback_seconds: options.writeback_seconds,
+        pm_full_percent: options.pm_full_percent,
+    };
+    let progress = Progress::new(request.quiet);
+    let volume = Volume::open(devices.pm, devices.disks, open, &|what, done, total| {
+        progress.update(what, done, total)
+    })
+    .with_context(|| format!("{}", request.pm.display()))?;
+    Ok((volume, kind))
+}
+
+fn tell_kind(request: &MountRequest, kind: PmKind) {
+    let pm = request.pm.display();
+    let remark = match kind {
+        PmKind::Dax => return,
+        PmKind::Emulated => format!(
+            "note: {pm} is memory of this machine: contents are lost at reboot; unmount and `terrace save` before, \
+             `terrace restore` after"
+        ),
+        PmKind::Msync => {
+            format!("note: {pm} is a file on an ordinary file system: durable, but slow")
+        }
+    };
+    output::remark(request.quiet, &remark);
+}
+
+/// Ends the mount on a signal. Where files are in use, the mount is hidden at once and ends with its last user; what
+/// was written until now is brought to its devices, since the machine may be going down.
+fn end_mount(unmounter: &Unmounter, volume: &Volume, signal: i32) {
+    tracing::info!(signal, "unmounting");
+    let Err(busy) = unmounter.unmount() else {
+        return;
+    };
+    match unmounter.unmount_lazily() {
+        Ok(()) => tracing::warn!("{busy:#}; the mount ends with its last user"),
+        Err(error) => tracing::error!("{error:#}"),
+    }
+    if let Err(error) = volume.sync() {
+        tracing::error!("cannot write everything back: {error}");
+    }
+}

@@ -1,0 +1,187 @@
+//! `terrace save`, `terrace restore`
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use terrace_media::Pm;
+
+use super::format::{CreatedFiles, refuse_contents, volume_on_pm};
+use crate::cli::{RestoreArgs, SaveArgs};
+use crate::devices::{Access, DeviceOptions};
+use crate::output;
+use crate::progress::Progress;
+use crate::size::format_size;
+
+/// Saves a PM device.
+pub fn save(args: &SaveArgs, quiet: bool) -> Result<()> {
+    let pm = DeviceOptions::new(Access::Examine).open_pm(&args.pm)?;
+    if args.file == Path::new("-") {
+        let out = io::stdout().lock();
+        if out.is_terminal() {
+            bail!("standard output is a terminal; redirect it, or name a file");
+        }
+        let mut out = BufWriter::new(out);
+        let saved_bytes = save_to(&pm, &args.pm, &mut out, quiet)?;
+        out.flush().context("cannot write to standard output")?;
+        report(quiet, args, saved_bytes);
+        return Ok(());
+    }
+    let mut partial = Partial::create(&args.file)?;
+    let saved_bytes = save_to(&pm, &args.pm, &mut partial.file, quiet)?;
+    partial.complete(&args.file)?;
+    report(quiet, args, saved_bytes);
+    Ok(())
+}
+
+fn save_to(pm: &Arc<Pm>, path: &Path, out: &mut dyn Write, quiet: bool) -> Result<u64> {
+    let progress = Progress::new(quiet);
+    terrace_engine::save(pm, out, &|what, done, total| {
+        progress.update(what, done, total)
+    })
+    .with_context(|| format!("{}: cannot save", path.display()))
+}
+
+fn report(quiet: bool, args: &SaveArgs, saved_bytes: u64) {
+    output::remark(
+        quiet,
+        &format!("{}: saved, {}", args.pm.display(), format_size(saved_bytes)),
+    );
+}
+
+/// A file that takes another's place when it is complete and durable, and vanishes if it never is.
+#[derive(Debug)]
+struct Partial {
+    file: BufWriter<File>,
+    path: Option<PathBuf>,
+}
+
+impl Partial {
+    fn create(target: &Path) -> Result<Partial> {
+        if target.is_dir() {
+            bail!("{}: is a directory; name a file in it", target.display());
+        }
+        let mut path = target.as_os_str().to_owned();
+        path.push(format!(".partial-{}", std::process::id()));
+        let path = PathBuf::from(path);
+        let file = File::create_new(&path)
+            .with_context(|| format!("{}: cannot be created", path.display()))?;
+        Ok(Partial {
+            file: BufWriter::new(file),
+            path: Some(path),
+        })
+    }
+
+    fn complete(mut self, target: &Path) -> Result<()> {
+        self.replace(target)
+            .with_context(|| format!("{}: cannot be written", target.display()))
+    }
+
+    fn replace(&mut self, target: &Path) -> io::Result<()> {
+        self.file.flush()?;
+        self.file.get_ref().sync_all()?;
+        if let Some(path) = &self.path {
+            fs::rename(path, target)?;
+            self.path = None;
+        }
+        let dir = target
+            .parent()
+            .filter(|dir| !dir.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        File::open(dir)?.sync_all()
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // The error that made it useless is the one worth telling.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Restores a PM device.
+pub fn restore(args: &RestoreArgs, quiet: bool) -> Result<()> {
+    if args.file == Path::new("-") {
+        return restore_from(io::stdin().lock(), args, quiet);
+    }
+    let file = File::open(&args.file)
+        .with_context(|| format!("{}: cannot be opened", args.file.display()))?;
+    restore_from(BufReader::new(file), args, quiet)
+}
+
+fn restore_from(mut input: impl Read, args: &RestoreArgs, quiet: bool) -> Result<()> {
+    let saved = || format!("{}", args.file.display());
+    // The header is needed twice, and a pipe cannot be rewound.
+    let mut recorder = Recorder {
+        input: &mut input,
+        seen: Vec::new(),
+    };
+    let len_bytes = terrace_engine::saved_pm_len(&mut recorder).with_context(saved)?;
+    let header = recorder.seen;
+    let mut created = CreatedFiles::default();
+    let pm = open_target(&args.pm, len_bytes, args.force, &mut created)?;
+    let progress = Progress::new(quiet);
+    terrace_engine::restore(
+        &mut header.as_slice().chain(input),
+        &pm,
+        &|what, done, total| progress.update(what, done, total),
+    )
+    .with_context(saved)?;
+    drop(progress);
+    created.keep();
+    output::remark(
+        quiet,
+        &format!(
+            "{}: restored, {}",
+            args.pm.display(),
+            format_size(len_bytes)
+        ),
+    );
+    Ok(())
+}
+
+/// Opens the PM device to restore to; a file that does not exist is created.
+fn open_target(
+    path: &Path,
+    len_bytes: u64,
+    force: bool,
+    created: &mut CreatedFiles,
+) -> Result<Arc<Pm>> {
+    let options = DeviceOptions::new(Access::Change);
+    if !path.exists() {
+        let path = std::path::absolute(path)?;
+        created.make(&path, || Pm::create_file(&path, len_bytes))?;
+        return options.open_pm(&path);
+    }
+    let pm = options.open_pm(path)?;
+    if !force {
+        refuse_contents(path, volume_on_pm(&pm))?;
+    }
+    if pm.len() < len_bytes {
+        bail!(
+            "{}: has {}, but what was saved needs {}; use a larger device",
+            path.display(),
+            format_size(pm.len()),
+            format_size(len_bytes)
+        );
+    }
+    Ok(pm)
+}
+
+/// Passes on what it reads, and keeps it.
+struct Recorder<'a, R> {
+    input: &'a mut R,
+    seen: Vec<u8>,
+}
+
+impl<R: Read> Read for Recorder<'_, R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let len = self.input.read(buf)?;
+        self.seen.extend_from_slice(&buf[..len]);
+        Ok(len)
+    }
+}

@@ -1,0 +1,51 @@
+//! `terrace status`
+
+use anyhow::{Context, Result, bail};
+use terrace_engine::offline_status;
+
+use crate::cli::StatusArgs;
+use crate::devices::{Access, DeviceOptions, Devices};
+use crate::{mounts, output, report};
+
+/// Prints the state of a volume.
+pub fn run(args: &StatusArgs) -> Result<()> {
+    let json = status(args)?;
+    match args.json {
+        true => output::print_json(&serde_json::from_str::<serde_json::Value>(&json)?),
+        false => output::print(&report::status(&serde_json::from_str(&json)?)),
+    }
+}
+
+/// The state as JSON: the daemon's answer, or as it would answer.
+fn status(args: &StatusArgs) -> Result<String> {
+    let target = &args.target;
+    if let Some(mount) = mounts::at(target)?.filter(mounts::Mount::is_terrace) {
+        return terrace_fuse::control::status(&mount.mountpoint);
+    }
+    if target.is_dir() {
+        bail!(
+            "{}: no Terrace volume is mounted here; `findmnt -t {}` lists volumes",
+            target.display(),
+            mounts::FS_TYPE
+        );
+    }
+    match mounts::of_pm(target)? {
+        Some(mount) => terrace_fuse::control::status(&mount.mountpoint),
+        None => offline(args),
+    }
+}
+
+/// The state of a volume that is not mounted; disks that cannot be found are noted.
+fn offline(args: &StatusArgs) -> Result<String> {
+    let devices = Devices::find(
+        &args.target,
+        &args.disks,
+        &DeviceOptions::new(Access::Examine),
+    )?;
+    let place = || args.target.display().to_string();
+    let mut status = offline_status(&devices.pm, &devices.disks).with_context(place)?;
+    status
+        .notes
+        .extend(devices.missing.iter().map(|error| format!("{error:#}")));
+    Ok(serde_json::to_string(&status)?)
+}

@@ -1,0 +1,89 @@
+//! `terrace umount`
+
+use std::fs::File;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use terrace_engine::read_pm_label;
+
+use crate::devices::{Access, DeviceOptions};
+use crate::{mounts, output};
+
+/// How often to look whether the daemon is done.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// When to say that it takes long.
+const LONG: Duration = Duration::from_secs(10);
+
+/// Unmounts a volume and returns when its daemon has written everything and let go of the devices.
+///
+/// # Errors
+/// Nothing of ours is mounted there; it is in use; the daemon could not finish cleanly.
+pub fn umount(mountpoint: &Path, quiet: bool) -> Result<()> {
+    let mount = mounts::terrace_at(mountpoint)?;
+    let place = mount.mountpoint.display();
+    if mounts::is_dead(&mount.mountpoint) {
+        terrace_fuse::clean_dead_mount(&mount.mountpoint)?;
+        output::remark(
+            quiet,
+            &format!("{place}: its daemon had died; the next mount recovers the volume"),
+        );
+        return Ok(());
+    }
+    match mounts::unmount(&mount.mountpoint, false) {
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+            bail!("{place}: is in use; `fuser -vm {place}` shows by whom")
+        }
+        result => result.with_context(|| format!("{place}: cannot unmount"))?,
+    }
+    wait_for_daemon(&mount.source, quiet)?;
+    match mount.read_only {
+        true => Ok(()),
+        false => expect_clean(&mount.source),
+    }
+}
+
+/// Waits until the PM device is free, or mounted again: the file system was mounted at several places, or somebody
+/// was faster than we are.
+fn wait_for_daemon(pm: &Path, quiet: bool) -> Result<()> {
+    // Who may not open the device, or when it is gone, cannot know and need not.
+    let Ok(file) = File::open(pm) else {
+        return Ok(());
+    };
+    let begun = Instant::now();
+    let mut told = false;
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Err(Errno::WOULDBLOCK) => {}
+            result => return result.with_context(|| format!("{}: cannot be locked", pm.display())),
+        }
+        if mounts::of_pm(pm)?.is_some() {
+            return Ok(());
+        }
+        if !told && begun.elapsed() > LONG {
+            output::remark(
+                quiet,
+                &format!("{}: unmounted; its daemon is still writing …", pm.display()),
+            );
+            told = true;
+        }
+        sleep(LOOK_EVERY);
+    }
+}
+
+/// An error if the daemon did not end with a clean unmount.
+fn expect_clean(pm: &Path) -> Result<()> {
+    let Ok(opened) = DeviceOptions::new(Access::Peek).open_pm(pm) else {
+        return Ok(());
+    };
+    match read_pm_label(&opened).with_context(|| format!("{}", pm.display()))? {
+        Some(label) if !label.clean && mounts::of_pm(pm)?.is_none() => bail!(
+            "{}: unmounted, but not cleanly; the daemon's log says why, and the next mount recovers the volume",
+            pm.display()
+        ),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,315 @@
+//! Becoming a daemon, and ending as one.
+//!
+//! The process forks before it starts any thread. The child does the work with the terminal still attached, so that
+//! the progress of recovery is seen; the parent waits on a pipe for one message: [`READY`], or the text of the error.
+//! Nothing at all means that the child died.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IsTerminal, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::exit;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::process::{geteuid, setsid};
+use tracing_subscriber::EnvFilter;
+
+/// The message of a child that serves.
+const READY: &[u8] = b"\0";
+
+/// A log that has grown beyond this is put aside when the next daemon starts.
+const LOG_BYTES_MAX: u64 = 16 << 20;
+
+/// What the child calls when it serves.
+#[derive(Debug)]
+pub struct Ready(Option<PipeWriter>);
+
+impl Ready {
+    /// For work in the foreground: nobody waits.
+    pub fn nobody() -> Self {
+        Ready(None)
+    }
+
+    /// Leaves the terminal and the working directory behind and lets the parent return.
+    ///
+    /// # Errors
+    /// /dev/null cannot be opened, or the parent is gone.
+    pub fn serve(&mut self) -> Result<()> {
+        let Some(mut pipe) = self.0.take() else {
+            return Ok(());
+        };
+        std::env::set_current_dir("/")?;
+        setsid().context("cannot start a session")?;
+        let null = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/null")
+            .context("/dev/null")?;
+        for standard in 0..=2 {
+            // SAFETY: both are open descriptors of this process; nothing owns the standard ones.
+            if unsafe { libc::dup2(null.as_raw_fd(), standard) } < 0 {
+                return Err(io::Error::last_os_error())
+                    .context("cannot redirect standard input and output");
+            }
+        }
+        pipe.write_all(READY)
+            .context("the command that started this daemon is gone")
+    }
+}
+
+/// Runs `work` in a child process and returns when it says that it serves, or with its error. To be called before
+/// any thread is started.
+///
+/// # Errors
+/// What `work` returned; the child died.
+pub fn in_background(work: impl FnOnce(&mut Ready) -> Result<()>) -> Result<()> {
+    let (reader, writer) = io::pipe().context("cannot make a pipe")?;
+    // SAFETY: this process has one thread, so the child may do everything that the parent may.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()).context("cannot fork"),
+        0 => {
+            drop(reader);
+            close_inherited(&writer);
+            exit(child(work, writer))
+        }
+        pid => {
+            drop(writer);
+            parent(reader, pid)
+        }
+    }
+}
+
+/// Closes what a careless parent left open: a daemon must not hold somebody's lock file or pipe for weeks.
+fn close_inherited(keep: &PipeWriter) {
+    let keep = keep.as_raw_fd() as libc::c_uint;
+    for (first, last) in [(3, keep - 1), (keep + 1, libc::c_uint::MAX)] {
+        if first <= last {
+            // SAFETY: takes numbers only. Nothing in this process owns a descriptor above the standard ones yet,
+            // but for the one kept. Where the call is unknown, they stay open, as they did before.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
+    }
+}
+
+/// The child's whole life; returns its exit status.
+fn child(work: impl FnOnce(&mut Ready) -> Result<()>, writer: PipeWriter) -> i32 {
+    let mut ready = Ready(Some(writer));
+    let Err(error) = work(&mut ready) else {
+        return 0;
+    };
+    match ready.0 {
+        // Nobody reads it if the parent was interrupted; there is nobody else to tell.
+        Some(mut pipe) => drop(pipe.write_all(format!("{error:#}").as_bytes())),
+        None => tracing::error!("{error:#}"),
+    }
+    1
+}
+
+fn parent(mut reader: PipeReader, pid: libc::pid_t) -> Result<()> {
+    let mut message = Vec::new();
+    reader
+        .read_to_end(&mut message)
+        .context("cannot read from the daemon")?;
+    if message == READY {
+        return Ok(());
+    }
+    let mut status = 0;
+    // SAFETY: `status` is a valid, writable int; `pid` is a child of this process that nobody else waits for.
+    unsafe { libc::waitpid(pid, &mut status, 0) };
+    if !message.is_empty() {
+        bail!("{}", String::from_utf8_lossy(&message));
+    }
+    match libc::WIFSIGNALED(status) {
+        true => bail!(
+            "the daemon was killed by signal {} before it served; see its log",
+            libc::WTERMSIG(status)
+        ),
+        false => bail!("the daemon ended before it served; see its log"),
+    }
+}
+
+/// Where what is traced goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Log {
+    /// Appended to a file.
+    File(PathBuf),
+    /// To the terminal, for a daemon in the foreground.
+    Stderr,
+    /// Nowhere: there is no directory to write a file to.
+    Nowhere,
+}
+
+/// Sends what is traced to the log, and makes a panic of any thread the end of the process: a
+/// file system that has lost a thread must not go on as if it had not. To be called once.
+///
+/// # Errors
+/// The file cannot be opened.
+pub fn start_log(log: &Log) -> Result<()> {
+    let filter = EnvFilter::try_from_env("TERRACE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter);
+    let started = match log {
+        Log::File(path) => subscriber
+            .with_ansi(false)
+            .with_writer(Mutex::new(open_log(path)?))
+            .try_init(),
+        Log::Stderr => subscriber
+            .with_ansi(io::stderr().is_terminal())
+            .with_writer(io::stderr)
+            .try_init(),
+        Log::Nowhere => subscriber.with_writer(io::sink).try_init(),
+    };
+    started.map_err(|error| anyhow!("cannot start the log: {error}"))?;
+    std::panic::set_hook(Box::new(|info| {
+        let trace = std::backtrace::Backtrace::force_capture();
+        tracing::error!("panic: {info}\n{trace}");
+        eprintln!("terrace: panic: {info}");
+        std::process::abort();
+    }));
+    Ok(())
+}
+
+fn open_log(path: &Path) -> Result<File> {
+    if fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() > LOG_BYTES_MAX) {
+        let mut old = path.as_os_str().to_owned();
+        old.push(".old");
+        // If it cannot be renamed, it grows on.
+        let _ = fs::rename(path, old);
+    }
+    let file = OpenOptions::new().append(true).create(true).open(path);
+    file.with_context(|| {
+        format!(
+            "{}: cannot write the log; choose another file with --log",
+            path.display()
+        )
+    })
+}
+
+/// Where the daemon for a mountpoint logs: /var/log/terrace for root, $XDG_STATE_HOME/terrace for other users. `None`
+/// where that directory cannot be made: a missing home is no reason not to mount.
+pub fn default_log(mountpoint: &Path) -> Option<PathBuf> {
+    let variable = |name: &str| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let dir = if geteuid().is_root() {
+        PathBuf::from("/var/log")
+    } else {
+        variable("XDG_STATE_HOME")
+            .or_else(|| variable("HOME").map(|home| home.join(".local/state")))?
+    };
+    let dir = dir.join("terrace");
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&dir)
+        .ok()?;
+    let name = mountpoint
+        .to_string_lossy()
+        .trim_matches('/')
+        .replace('/', "-");
+    let path = dir.join(format!("{name}.log"));
+    open_log(&path).is_ok().then_some(path)
+}
+
+/// Makes, if need be, the user's own directory for the page cache's file and returns it. It outlives the daemon, and
+/// it lies in a directory that everybody can write to: so it must belong to this user and be closed to all others.
+///
+/// # Errors
+/// It cannot be made, or is another's.
+pub fn cache_dir() -> Result<PathBuf> {
+    let uid = geteuid().as_raw();
+    let dir = PathBuf::from(format!("/dev/shm/terrace-{uid}"));
+    let advice = || {
+        format!(
+            "{}: cannot hold the page cache; choose a directory with -o cache_dir=DIR",
+            dir.display()
+        )
+    };
+    match fs::DirBuilder::new().mode(0o700).create(&dir) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(error).with_context(advice);
+        }
+        _ => {}
+    }
+    let meta = fs::symlink_metadata(&dir).with_context(advice)?;
+    if !meta.is_dir() || meta.uid() != uid || meta.mode() & 0o077 != 0 {
+        return Err(anyhow!(
+            "it is not a directory of user {uid} that is closed to others"
+        ))
+        .with_context(advice);
+    }
+    Ok(dir)
+}
+
+/// Memory for the page cache if none was chosen: an eighth of RAM, at least 64 MiB, at most 8 GiB.
+pub fn default_cache_bytes() -> u64 {
+    // SAFETY: sysconf has no preconditions.
+    let (pages, page_bytes) = unsafe {
+        (
+            libc::sysconf(libc::_SC_PHYS_PAGES),
+            libc::sysconf(libc::_SC_PAGESIZE),
+        )
+    };
+    let ram_bytes = u64::try_from(pages)
+        .unwrap_or(0)
+        .saturating_mul(u64::try_from(page_bytes).unwrap_or(0));
+    (ram_bytes / 8).clamp(64 << 20, 8 << 30)
+}
+
+/// The end of the pipe that the signal handler writes to. Set once, before the handler is.
+static SIGNAL_PIPE: AtomicI32 = AtomicI32::new(-1);
+
+extern "C" fn on_signal(signal: libc::c_int) {
+    let byte = signal as u8;
+    // SAFETY: write(2) is async-signal-safe; the descriptor stays open for the life of the process; one byte is read
+    // from a live local. The only thing the call can disturb is errno, which is put back.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        libc::write(
+            SIGNAL_PIPE.load(Ordering::Relaxed),
+            (&raw const byte).cast(),
+            1,
+        );
+        *errno = before;
+    }
+}
+
+/// Calls `act` from a thread of its own at each SIGTERM, SIGINT and SIGHUP from now on.
+///
+/// # Errors
+/// No pipe, no thread, or the system refuses a handler.
+pub fn on_termination(act: impl Fn(i32) + Send + 'static) -> Result<()> {
+    let (mut reader, writer) = io::pipe().context("cannot make a pipe")?;
+    SIGNAL_PIPE.store(
+        std::os::fd::IntoRawFd::into_raw_fd(writer),
+        Ordering::Relaxed,
+    );
+    let listen = move || {
+        let mut signal = [0];
+        while reader.read_exact(&mut signal).is_ok() {
+            act(i32::from(signal[0]));
+        }
+    };
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(listen)
+        .context("cannot start a thread")?;
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+        // SAFETY: all-zero is a valid sigaction (no flags, empty mask); the handler is async-signal-safe.
+        let result = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_signal as *const () as usize;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(signal, &action, std::ptr::null_mut())
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error()).context("cannot handle signals");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,243 @@
+//! Opening a volume's devices: PM by its path, the disks by the device table in PM's superblock.
+//!
+//! The table's paths are only hints: what counts is the label (volume UUID, device index) on each disk.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Error, Result, anyhow, bail};
+use terrace_engine::{DeviceLabel, VolumeLabel, read_disk_label, read_pm_label};
+use terrace_media::{Disk, DiskOpenOptions, IoEngine, MediaError, Pm, PmOpenOptions, open_disk};
+
+use crate::mounts;
+use crate::options::{ModelChoice, model_of};
+
+/// How devices are opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// For this process alone, to be changed.
+    Change,
+    /// For this process alone, unchanged: what is stored to PM stays in this process.
+    Examine,
+    /// Read-only, beside whoever uses them.
+    Peek,
+}
+
+/// How a volume's devices are opened.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceOptions<'a> {
+    /// What for.
+    pub access: Access,
+    /// How disks are driven.
+    pub engine: IoEngine,
+    /// Whether disk I/O bypasses the kernel's page cache.
+    pub direct: bool,
+    /// Device models.
+    pub models: &'a [ModelChoice],
+}
+
+impl DeviceOptions<'_> {
+    /// The default engine, no models.
+    pub const fn new(access: Access) -> Self {
+        DeviceOptions {
+            access,
+            engine: IoEngine::Auto,
+            direct: true,
+            models: &[],
+        }
+    }
+
+    /// Opens a PM device.
+    ///
+    /// # Errors
+    /// As [`Pm::open`]; of a device in use, also where its volume is mounted.
+    pub fn open_pm(&self, path: &Path) -> Result<Arc<Pm>> {
+        let options = PmOpenOptions {
+            read_only: self.access == Access::Peek,
+            private: self.access == Access::Examine,
+            lock: self.access != Access::Peek,
+            model: model_of(self.models, 0),
+        };
+        Pm::open(&std::path::absolute(path)?, &options).map_err(|error| match error {
+            MediaError::InUse { .. } => in_use(path),
+            error => error.into(),
+        })
+    }
+
+    /// Opens the disk that has, or will have, this device index.
+    ///
+    /// # Errors
+    /// As [`open_disk`].
+    pub fn open_disk(&self, path: &Path, index: u16) -> Result<Arc<dyn Disk>> {
+        let options = DiskOpenOptions {
+            read_only: self.access != Access::Change,
+            lock: self.access != Access::Peek,
+            direct: self.direct,
+            engine: self.engine,
+            model: model_of(self.models, index),
+        };
+        Ok(open_disk(&std::path::absolute(path)?, &options)?)
+    }
+}
+
+/// The opened devices of one volume.
+#[derive(Debug)]
+pub struct Devices {
+    /// The PM device.
+    pub pm: Arc<Pm>,
+    /// Its label.
+    pub label: VolumeLabel,
+    /// The disks that were found, by device index.
+    pub disks: Vec<Arc<dyn Disk>>,
+    /// What is wrong with those that were not.
+    pub missing: Vec<Error>,
+}
+
+impl Devices {
+    /// Opens the PM device at `pm` and the disks of its volume: those at `moved` (in any order), the others where
+    /// the table says they were. Disks that cannot be found are listed in `missing`.
+    ///
+    /// # Errors
+    /// PM cannot be opened or holds no volume; a disk at `moved` is not one of this volume.
+    pub fn find(pm: &Path, moved: &[PathBuf], options: &DeviceOptions<'_>) -> Result<Devices> {
+        let pm_path = pm;
+        let pm = options.open_pm(pm_path)?;
+        let label = label_of(&pm, pm_path)?;
+        let expected: Vec<&DeviceLabel> = label
+            .devices
+            .iter()
+            .filter(|device| device.index > 0)
+            .collect();
+        let mut found = Vec::with_capacity(expected.len());
+        for path in moved {
+            let index = index_of_moved(path, pm_path, &label)?;
+            found.push((index, options.open_disk(path, index)?));
+        }
+        let mut missing = Vec::new();
+        for device in expected {
+            if found.iter().any(|(index, _)| *index == device.index) {
+                continue;
+            }
+            match open_listed(device, &label, options) {
+                Ok(disk) => found.push((device.index, disk)),
+                Err(error) => missing.push(error),
+            }
+        }
+        found.sort_by_key(|(index, _)| *index);
+        let disks = found.into_iter().map(|(_, disk)| disk).collect();
+        Ok(Devices {
+            pm,
+            label,
+            disks,
+            missing,
+        })
+    }
+
+    /// As [`find`](Devices::find), but a missing disk is an error.
+    ///
+    /// # Errors
+    /// As `find`; every missing disk, with its last path and the remedy.
+    pub fn open(pm: &Path, moved: &[PathBuf], options: &DeviceOptions<'_>) -> Result<Devices> {
+        let devices = Devices::find(pm, moved, options)?;
+        if devices.missing.is_empty() {
+            return Ok(devices);
+        }
+        let mut text = format!(
+            "{}: volume {} is not complete:",
+            pm.display(),
+            devices.label.uuid
+        );
+        for error in &devices.missing {
+            let _ = write!(text, "\n  {error:#}");
+        }
+        bail!("{text}");
+    }
+}
+
+/// The label of an opened PM device.
+///
+/// # Errors
+/// It holds no volume, or one that this program cannot read.
+pub fn label_of(pm: &Pm, path: &Path) -> Result<VolumeLabel> {
+    let label = read_pm_label(pm).with_context(|| path.display().to_string())?;
+    match label {
+        Some(label) if label.device_index == 0 => Ok(label),
+        Some(label) => bail!(
+            "{}: is disk {} of volume {}; give the volume's PM device",
+            path.display(),
+            label.device_index,
+            label.uuid
+        ),
+        None => bail!(
+            "{}: holds no Terrace volume; `terrace format` makes one",
+            path.display()
+        ),
+    }
+}
+
+/// Opens a disk where the table says it is, if it is still there.
+fn open_listed(
+    device: &DeviceLabel,
+    label: &VolumeLabel,
+    options: &DeviceOptions<'_>,
+) -> Result<Arc<dyn Disk>> {
+    let index = device.index;
+    let remedy = || {
+        format!(
+            "device {index}, last seen at {}, is missing; if it moved, say where with --disk PATH",
+            device.path.display()
+        )
+    };
+    let disk = options
+        .open_disk(&device.path, index)
+        .with_context(remedy)?;
+    let found = read_disk_label(&*disk).with_context(remedy)?;
+    match found {
+        Some((uuid, found_index)) if uuid == label.uuid && found_index == index => Ok(disk),
+        found => Err(
+            anyhow!("{}: {}", device.path.display(), describe(found.as_ref())).context(remedy()),
+        ),
+    }
+}
+
+/// Which device of the volume the disk at a path given by the user is.
+fn index_of_moved(path: &Path, pm: &Path, label: &VolumeLabel) -> Result<u16> {
+    let peek = DeviceOptions::new(Access::Peek).open_disk(path, 0)?;
+    let found = read_disk_label(&*peek).with_context(|| path.display().to_string())?;
+    match found {
+        Some((uuid, index)) if uuid == label.uuid => Ok(index),
+        found => bail!(
+            "{}: {}, but {} belongs to volume {}; give the path of a disk of that volume",
+            path.display(),
+            describe(found.as_ref()),
+            pm.display(),
+            label.uuid
+        ),
+    }
+}
+
+/// What a disk is by its label.
+fn describe(found: Option<&(String, u16)>) -> String {
+    match found {
+        Some((uuid, index)) => format!("is device {index} of volume {uuid}"),
+        None => "holds no disk of a Terrace volume".to_owned(),
+    }
+}
+
+/// Who has a PM device.
+fn in_use(pm: &Path) -> Error {
+    let pm_path = pm.display();
+    match mounts::of_pm(pm) {
+        Ok(Some(mount)) => {
+            let place = mount.mountpoint.display();
+            anyhow!(
+                "{pm_path}: is in use: its volume is mounted at {place}; unmount it with `terrace umount {place}`"
+            )
+        }
+        _ => anyhow!(
+            "{pm_path}: is in use: by another command, in another mount namespace, or by a daemon that was just \
+             unmounted and is still writing (`terrace umount` waits for it); try again later"
+        ),
+    }
+}

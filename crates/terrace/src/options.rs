@@ -1,0 +1,559 @@
+//! Mount options: what follows `-o`, on the command line, from mount(8) and from fstab. Pure: text in, values out.
+//!
+//! Every option stands in [`OPTIONS`], from which the help and the error for an unknown option are made; a test
+//! holds the table and the parser together.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use terrace_engine::AtimePolicy;
+use terrace_media::{DeviceModel, IoEngine};
+
+use crate::size::parse_size;
+
+/// Every option (name, with `=VALUE` where it takes one) and what it does.
+pub const OPTIONS: &[(&str, &str)] = &[
+    (
+        "ro",
+        "read-only; nothing is written to any device, not even by recovery",
+    ),
+    ("rw", "read and write (default)"),
+    (
+        "relatime",
+        "update access times that are not after the modification time or older than a day (default)",
+    ),
+    ("noatime", "never update access times"),
+    (
+        "strictatime",
+        "update access times at every read that reaches the daemon",
+    ),
+    (
+        "durable",
+        "every write is durable when it returns; fsync then costs nothing",
+    ),
+    ("sync", "the same as durable"),
+    ("allow_other", "other users may use the mount"),
+    (
+        "default_permissions",
+        "the kernel checks permissions (always, but for root's mounts without allow_other)",
+    ),
+    (
+        "cache=SIZE",
+        "memory for the page cache (default: an eighth of RAM, 64M to 8G)",
+    ),
+    (
+        "cache_dir=DIR",
+        "tmpfs directory for the page cache's file (default: /dev/shm/terrace-UID)",
+    ),
+    (
+        "writeback=SECONDS",
+        "age at which dirty data is written back (default: 5)",
+    ),
+    (
+        "pm_full=PERCENT",
+        "use of PM above which new data goes to a disk tier (default: 90)",
+    ),
+    (
+        "threads=N",
+        "threads that serve requests (default: 2, or 1 on one processor)",
+    ),
+    (
+        "clone_fd",
+        "give each of those threads its own descriptor of /dev/fuse",
+    ),
+    ("dev", "honour device files (default for root)"),
+    ("nodev", "ignore device files (default for other users)"),
+    ("suid", "honour set-id bits (default for root)"),
+    ("nosuid", "ignore set-id bits (default for other users)"),
+    ("exec", "programs may be run (default)"),
+    ("noexec", "programs may not be run"),
+    (
+        "engine=uring|sync|auto",
+        "how disks are driven: io_uring, pread/pwrite, or what the system allows (default: auto)",
+    ),
+    (
+        "direct",
+        "disk I/O bypasses the kernel's page cache, where the disk can (default)",
+    ),
+    ("nodirect", "disk I/O goes through the kernel's page cache"),
+    (
+        "disk=PATH",
+        "where a disk of the volume is now, if not where it was; may be repeated",
+    ),
+    (
+        "model=DEVICE=MODEL",
+        "make a device (pm, disk, disk1, …) as slow as MODEL; may be repeated",
+    ),
+    ("log=FILE", "the daemon's log"),
+];
+
+/// Options that mount(8) and fstab pass along and that mean nothing to a file system. Those ending in `=` or `-`
+/// are prefixes.
+const IGNORED: &[&str] = &[
+    "defaults",
+    "user",
+    "users",
+    "nouser",
+    "owner",
+    "group",
+    "auto",
+    "noauto",
+    "nofail",
+    "_netdev",
+    "async",
+    "dirsync",
+    "atime",
+    "diratime",
+    "nodiratime",
+    "norelatime",
+    "nostrictatime",
+    "lazytime",
+    "nolazytime",
+    "mand",
+    "nomand",
+    "silent",
+    "loud",
+    "iversion",
+    "noiversion",
+    "symfollow",
+    "nosymfollow",
+    "rootcontext=",
+    "context=",
+    "fscontext=",
+    "defcontext=",
+    "user=",
+    "users=",
+    "helper=",
+    "uhelper=",
+    "comment=",
+    "x-",
+    "X-",
+];
+
+/// Which device a model is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelTarget {
+    /// The PM device.
+    Pm,
+    /// Every disk that has no model of its own.
+    Disks,
+    /// The disk with this device index.
+    Disk(u16),
+}
+
+/// `DEVICE=MODEL`, as in `disk=sata-ssd`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelChoice {
+    /// The device.
+    pub target: ModelTarget,
+    /// How slow to make it.
+    pub model: DeviceModel,
+}
+
+impl FromStr for ModelChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let form = || format!("{text:?}: a model is given as pm=MODEL, disk=MODEL or disk1=MODEL");
+        let (device, model) = text.split_once('=').ok_or_else(form)?;
+        let target = match device {
+            "pm" => ModelTarget::Pm,
+            "disk" => ModelTarget::Disks,
+            _ => match device.strip_prefix("disk").map(str::parse) {
+                Some(Ok(index)) if index > 0 => ModelTarget::Disk(index),
+                _ => return Err(form()),
+            },
+        };
+        let model = model
+            .parse()
+            .map_err(|error| format!("{text:?}: {error}"))?;
+        Ok(ModelChoice { target, model })
+    }
+}
+
+/// The model chosen for a device (0: PM), the most particular one first, the last one given first.
+pub fn model_of(models: &[ModelChoice], device_index: u16) -> Option<DeviceModel> {
+    let find = |target| {
+        models
+            .iter()
+            .rev()
+            .find(|choice| choice.target == target)
+            .map(|choice| choice.model)
+    };
+    match device_index {
+        0 => find(ModelTarget::Pm),
+        index => find(ModelTarget::Disk(index)).or_else(|| find(ModelTarget::Disks)),
+    }
+}
+
+/// How to mount.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MountOptions {
+    /// `ro`.
+    pub read_only: bool,
+    /// `relatime`, `noatime`, `strictatime`.
+    pub atime: AtimePolicy,
+    /// `durable`.
+    pub durable: bool,
+    /// `allow_other`.
+    pub allow_other: bool,
+    /// `default_permissions`.
+    pub default_permissions: bool,
+    /// `cache=SIZE`; `None`: by the machine's RAM.
+    pub cache_bytes: Option<u64>,
+    /// `cache_dir=DIR`; `None`: the user's own below /dev/shm.
+    pub cache_dir: Option<PathBuf>,
+    /// `writeback=SECONDS`.
+    pub writeback_seconds: u32,
+    /// `pm_full=PERCENT`.
+    pub pm_full_percent: u8,
+    /// `threads=N`; `None`: by the machine.
+    pub threads: Option<usize>,
+    /// `clone_fd`.
+    pub clone_fd: bool,
+    /// `dev`, `nodev`.
+    pub dev: bool,
+    /// `suid`, `nosuid`.
+    pub suid: bool,
+    /// `exec`, `noexec`.
+    pub exec: bool,
+    /// `engine=`.
+    pub engine: IoEngine,
+    /// `direct`, `nodirect`.
+    pub direct: bool,
+    /// `disk=PATH`, in the order given.
+    pub disks: Vec<PathBuf>,
+    /// `model=DEVICE=MODEL`, in the order given.
+    pub models: Vec<ModelChoice>,
+    /// `log=FILE`.
+    pub log: Option<PathBuf>,
+}
+
+impl MountOptions {
+    /// The defaults; device files and set-id bits count only for root, whose devices nobody else can forge.
+    pub fn new(privileged: bool) -> Self {
+        MountOptions {
+            read_only: false,
+            atime: AtimePolicy::Relatime,
+            durable: false,
+            allow_other: false,
+            default_permissions: false,
+            cache_bytes: None,
+            cache_dir: None,
+            writeback_seconds: 5,
+            pm_full_percent: 90,
+            threads: None,
+            clone_fd: false,
+            dev: privileged,
+            suid: privileged,
+            exec: true,
+            engine: IoEngine::Auto,
+            direct: true,
+            disks: Vec::new(),
+            models: Vec::new(),
+            log: None,
+        }
+    }
+
+    /// Applies a comma-separated list; a later option overrides an earlier one. `\,` is a comma inside a value.
+    /// `sloppy` skips options that are unknown, as `mount -s` asks.
+    ///
+    /// # Errors
+    /// A sentence that names the option, what it takes, and for an unknown one what exists.
+    pub fn apply(&mut self, list: &str, sloppy: bool) -> Result<(), String> {
+        for option in split_list(list) {
+            let (name, value) = match option.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (option.as_str(), None),
+            };
+            if is_ignored(&option)
+                || self.apply_flag(name, value)?
+                || self.apply_value(name, value)?
+                || sloppy
+            {
+                continue;
+            }
+            return Err(unknown(name));
+        }
+        Ok(())
+    }
+
+    /// Applies an option that takes no value; false if there is none of this name.
+    fn apply_flag(&mut self, name: &str, value: Option<&str>) -> Result<bool, String> {
+        match name {
+            "ro" => self.read_only = true,
+            "rw" => self.read_only = false,
+            "relatime" => self.atime = AtimePolicy::Relatime,
+            "noatime" => self.atime = AtimePolicy::Noatime,
+            "strictatime" => self.atime = AtimePolicy::Strictatime,
+            "durable" | "sync" => self.durable = true,
+            "allow_other" => self.allow_other = true,
+            "default_permissions" => self.default_permissions = true,
+            "clone_fd" => self.clone_fd = true,
+            "dev" => self.dev = true,
+            "nodev" => self.dev = false,
+            "suid" => self.suid = true,
+            "nosuid" => self.suid = false,
+            "exec" => self.exec = true,
+            "noexec" => self.exec = false,
+            "direct" => self.direct = true,
+            "nodirect" => self.direct = false,
+            _ => return Ok(false),
+        }
+        match value {
+            Some(value) => Err(format!(
+                "mount option {name:?} takes no value, but {value:?} was given"
+            )),
+            None => Ok(true),
+        }
+    }
+
+    /// Applies an option that takes a value; false if there is none of this name.
+    fn apply_value(&mut self, name: &str, value: Option<&str>) -> Result<bool, String> {
+        let Some(form) = OPTIONS
+            .iter()
+            .map(|(form, _)| form)
+            .find(|form| value_option(form) == Some(name))
+        else {
+            return Ok(false);
+        };
+        let value = value.unwrap_or_default();
+        let bad = |why: String| format!("mount option {form}: {why}");
+        if value.is_empty() {
+            return Err(bad("the value is missing".to_owned()));
+        }
+        match name {
+            "cache" => self.cache_bytes = Some(parse_size(value).map_err(bad)?),
+            "cache_dir" => self.cache_dir = Some(value.into()),
+            "writeback" => self.writeback_seconds = number(value, 1, 86_400).map_err(bad)?,
+            "pm_full" => self.pm_full_percent = number(value, 1, 100).map_err(bad)?,
+            "threads" => self.threads = Some(number(value, 1, 1024).map_err(bad)?),
+            "engine" => self.engine = engine(value).map_err(bad)?,
+            "disk" => self.disks.push(value.into()),
+            "model" => self.models.push(value.parse().map_err(bad)?),
+            "log" => self.log = Some(value.into()),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// The name of an option that takes a value, from its form in the table.
+fn value_option<'a>(form: &&'a str) -> Option<&'a str> {
+    form.split_once('=').map(|(name, _)| name)
+}
+
+fn number<T: FromStr + PartialOrd + std::fmt::Display>(
+    text: &str,
+    least: T,
+    most: T,
+) -> Result<T, String> {
+    match text.parse() {
+        Ok(number) if number >= least && number <= most => Ok(number),
+        _ => Err(format!(
+            "{text:?} is not a whole number from {least} to {most}"
+        )),
+    }
+}
+
+fn engine(text: &str) -> Result<IoEngine, String> {
+    match text {
+        "uring" => Ok(IoEngine::Uring),
+        "sync" => Ok(IoEngine::Sync),
+        "auto" => Ok(IoEngine::Auto),
+        _ => Err(format!("{text:?} is none of them")),
+    }
+}
+
+fn is_ignored(option: &str) -> bool {
+    IGNORED
+        .iter()
+        .any(|known| match known.ends_with(['=', '-']) {
+            true => option.starts_with(known),
+            false => option == *known,
+        })
+}
+
+fn unknown(name: &str) -> String {
+    let known: Vec<&str> = OPTIONS.iter().map(|(form, _)| *form).collect();
+    format!(
+        "unknown mount option {name:?}; there are: {}",
+        known.join(", ")
+    )
+}
+
+/// Splits at commas, but not at `\,`; empty items are dropped.
+fn split_list(list: &str) -> Vec<String> {
+    let mut items = vec![String::new()];
+    let mut chars = list.chars().peekable();
+    while let Some(c) = chars.next() {
+        let item = items.last_mut().expect("it begins with one");
+        match c {
+            '\\' if chars.peek() == Some(&',') => item.extend(chars.next()),
+            ',' => items.push(String::new()),
+            _ => item.push(c),
+        }
+    }
+    items.retain(|item| !item.is_empty());
+    items
+}
+
+/// The options as a table for the help text, in lines of at most 80 characters.
+pub fn help() -> String {
+    let width = OPTIONS
+        .iter()
+        .map(|(form, _)| form.len())
+        .max()
+        .unwrap_or(0);
+    let mut text = String::new();
+    for (form, what) in OPTIONS {
+        let mut line = format!("  {form:width$} ");
+        for word in what.split(' ') {
+            if line.len() + 1 + word.len() > 80 {
+                text += &line;
+                line = format!("\n{:width$}", "", width = width + 3);
+            }
+            line = line + " " + word;
+        }
+        text = text + &line + "\n";
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(list: &str) -> Result<MountOptions, String> {
+        let mut options = MountOptions::new(true);
+        options.apply(list, false).map(|()| options)
+    }
+
+    #[test]
+    fn each_option_sets_its_value() {
+        let all = "ro,noatime,durable,allow_other,default_permissions,cache=1.5G,cache_dir=/run/x,\
+                   writeback=30,pm_full=80,threads=3,clone_fd,nodev,nosuid,noexec,engine=sync,nodirect,disk=/a,disk=/b,model=pm=pm,model=disk2=hdd,log=/l";
+        let expected = MountOptions {
+            read_only: true,
+            atime: AtimePolicy::Noatime,
+            durable: true,
+            allow_other: true,
+            default_permissions: true,
+            cache_bytes: Some(3 << 29),
+            cache_dir: Some("/run/x".into()),
+            writeback_seconds: 30,
+            pm_full_percent: 80,
+            threads: Some(3),
+            clone_fd: true,
+            dev: false,
+            suid: false,
+            exec: false,
+            engine: IoEngine::Sync,
+            direct: false,
+            disks: vec!["/a".into(), "/b".into()],
+            models: vec!["pm=pm".parse().unwrap(), "disk2=hdd".parse().unwrap()],
+            log: Some("/l".into()),
+        };
+        assert_eq!(parse(all), Ok(expected));
+    }
+
+    #[test]
+    fn the_last_one_wins() {
+        let options = parse("ro,nodev,noatime,rw,dev,strictatime,writeback=3,writeback=9").unwrap();
+        assert!(!options.read_only && options.dev);
+        assert_eq!(
+            (options.atime, options.writeback_seconds),
+            (AtimePolicy::Strictatime, 9)
+        );
+    }
+
+    #[test]
+    fn every_option_in_the_table_is_understood() {
+        for (form, _) in OPTIONS {
+            let text = match form.split_once('=') {
+                None => (*form).to_owned(),
+                Some((name, "SIZE")) => format!("{name}=1M"),
+                Some((name, "SECONDS" | "PERCENT" | "N")) => format!("{name}=7"),
+                Some((name, "DEVICE=MODEL")) => format!("{name}=disk=hdd"),
+                Some((name, "PATH" | "DIR" | "FILE")) => format!("{name}=/x"),
+                Some((name, choices)) => format!("{name}={}", choices.split('|').next().unwrap()),
+            };
+            assert!(parse(&text).is_ok(), "{text}");
+            assert_eq!(
+                parse(&text.replace('=', "")).is_ok(),
+                !text.contains('='),
+                "{text} without its value"
+            );
+            assert!(help().contains(form));
+        }
+    }
+
+    #[test]
+    fn what_is_for_mount_is_ignored() {
+        let list = "defaults,user,users,user=joe,nofail,noauto,_netdev,x-systemd.automount,X-mount.mkdir,comment=hi,,";
+        assert_eq!(parse(list), Ok(MountOptions::new(true)));
+        assert!(parse("nofailure").is_err());
+    }
+
+    #[test]
+    fn unknown_options_are_named_and_the_known_ones_listed() {
+        let message = parse("rw,nobarrier=1").unwrap_err();
+        assert!(
+            message.contains("\"nobarrier\"") && message.contains("writeback=SECONDS"),
+            "{message}"
+        );
+        let mut sloppy = MountOptions::new(false);
+        assert_eq!(sloppy.apply("nobarrier=1,ro", true), Ok(()));
+        assert!(sloppy.read_only);
+    }
+
+    #[test]
+    fn bad_values_name_their_option() {
+        for (list, parts) in [
+            ("cache=", ["cache=SIZE", "missing"]),
+            ("cache", ["cache=SIZE", "missing"]),
+            ("cache=1Q", ["cache=SIZE", "1Q"]),
+            ("writeback=0", ["writeback=SECONDS", "from 1 to 86400"]),
+            ("pm_full=101", ["pm_full=PERCENT", "from 1 to 100"]),
+            ("threads=-1", ["threads=N", "\"-1\""]),
+            ("engine=aio", ["engine=uring|sync|auto", "\"aio\""]),
+            ("model=hdd", ["model=DEVICE=MODEL", "disk1=MODEL"]),
+            ("model=disk0=hdd", ["model=DEVICE=MODEL", "disk1=MODEL"]),
+            ("model=disk=floppy", ["model=DEVICE=MODEL", "floppy"]),
+            ("ro=1", ["\"ro\"", "takes no value"]),
+        ] {
+            let message = parse(list).unwrap_err();
+            assert!(
+                parts.iter().all(|part| message.contains(part)),
+                "{list}: {message}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_comma_can_be_part_of_a_value() {
+        assert_eq!(
+            parse(r"disk=/a\,b,ro").unwrap().disks,
+            [PathBuf::from("/a,b")]
+        );
+        assert_eq!(parse(r"disk=/a\b").unwrap().disks, [PathBuf::from(r"/a\b")]);
+    }
+
+    #[test]
+    fn devices_and_set_id_bits_are_for_root() {
+        assert!(MountOptions::new(true).dev && MountOptions::new(true).suid);
+        assert!(!MountOptions::new(false).dev && !MountOptions::new(false).suid);
+    }
+
+    #[test]
+    fn the_most_particular_model_is_taken() {
+        let models: Vec<ModelChoice> = ["disk=hdd", "disk2=sata-ssd", "disk=optane-ssd"]
+            .iter()
+            .map(|text| text.parse().unwrap())
+            .collect();
+        assert_eq!(model_of(&models, 0), None);
+        assert_eq!(model_of(&models, 1), "optane-ssd".parse().ok());
+        assert_eq!(model_of(&models, 2), "sata-ssd".parse().ok());
+    }
+}

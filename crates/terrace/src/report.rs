@@ -1,0 +1,450 @@
+//! What people read: tables of a volume's state, of a file's extents, of what a check found. Pure: values in, text out.
+//!
+//! States and maps come as JSON, from a daemon that may be of another version: only what is shown is read of them,
+//! and what is absent counts as zero, empty or false.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde::Deserialize;
+use terrace_engine::CheckReport;
+
+use crate::size::{format_size, percent};
+
+/// What is shown of a [`terrace_engine::Status`].
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    uuid: String,
+    format: String,
+    state: String,
+    read_only: Option<String>,
+    devices: Vec<Device>,
+    cache_budget_bytes: u64,
+    cache_clean_bytes: u64,
+    cache_dirty_bytes: u64,
+    inodes: u64,
+    notes: Vec<String>,
+}
+
+/// What is shown of a [`terrace_engine::DeviceStatus`].
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Device {
+    index: u16,
+    tier: u8,
+    path: String,
+    kind: String,
+    size_bytes: u64,
+    used_bytes: u64,
+    health: String,
+}
+
+/// What is shown of a [`terrace_engine::FileMap`].
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct FileMap {
+    ino: u64,
+    size_bytes: u64,
+    extents: Vec<Extent>,
+    dirty_bytes: u64,
+    log_pages: u64,
+}
+
+/// What is shown of a [`terrace_engine::ExtentInfo`].
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Extent {
+    offset_bytes: u64,
+    len_bytes: u64,
+    tier: String,
+    device: String,
+    device_offset_bytes: u64,
+    unwritten: bool,
+    cached_bytes: u64,
+}
+
+/// The state of a volume.
+pub fn status(status: &Status) -> String {
+    let mut text = format!(
+        "volume {}\nformat {}\nstate  {}\n",
+        status.uuid, status.format, status.state
+    );
+    if let Some(reason) = &status.read_only {
+        let _ = writeln!(text, "READ-ONLY: {reason}");
+    }
+    text += "\n";
+    text += &devices(status);
+    text += "\n";
+    text += &tiers(status);
+    text += "\n";
+    let _ = writeln!(text, "inodes in use: {}", status.inodes);
+    if status.cache_budget_bytes > 0 {
+        let _ = writeln!(
+            text,
+            "page cache: {} dirty, {} clean, of {}",
+            format_size(status.cache_dirty_bytes),
+            format_size(status.cache_clean_bytes),
+            format_size(status.cache_budget_bytes)
+        );
+    }
+    for note in &status.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    text
+}
+
+fn devices(status: &Status) -> String {
+    let mut table = Table::new(&[
+        "DEVICE", "TIER", ">SIZE", ">USED", ">USE%", "KIND", "HEALTH", "PATH",
+    ]);
+    for device in &status.devices {
+        table.row([
+            if device.index == 0 {
+                "pm".to_owned()
+            } else {
+                format!("disk{}", device.index)
+            },
+            device.tier.to_string(),
+            format_size(device.size_bytes),
+            format_size(device.used_bytes),
+            format!("{} %", percent(device.used_bytes, device.size_bytes)),
+            device.kind.clone(),
+            device.health.clone(),
+            device.path.clone(),
+        ]);
+    }
+    table.to_text()
+}
+
+/// Size and usage per tier, and of all of them.
+fn tiers(status: &Status) -> String {
+    let mut tiers = BTreeMap::<String, (u64, u64)>::new();
+    for device in &status.devices {
+        let name = if device.tier == 0 {
+            "0 (PM)".to_owned()
+        } else {
+            device.tier.to_string()
+        };
+        for name in [name, "all".to_owned()] {
+            let (size_bytes, used_bytes) = tiers.entry(name).or_default();
+            *size_bytes = size_bytes.saturating_add(device.size_bytes);
+            *used_bytes = used_bytes.saturating_add(device.used_bytes);
+        }
+    }
+    let mut table = Table::new(&["TIER", ">SIZE", ">USED", ">FREE", ">USE%"]);
+    for (name, (size_bytes, used_bytes)) in tiers {
+        table.row([
+            name,
+            format_size(size_bytes),
+            format_size(used_bytes),
+            format_size(size_bytes.saturating_sub(used_bytes)),
+            format!("{} %", percent(used_bytes, size_bytes)),
+        ]);
+    }
+    table.to_text()
+}
+
+/// Where a file is: its share of each tier, then extents and holes in file order.
+pub fn file_map(path: &Path, map: &FileMap) -> String {
+    let mut text = format!(
+        "{}: inode {}, {}",
+        path.display(),
+        map.ino,
+        format_size(map.size_bytes)
+    );
+    let mut shares = BTreeMap::<&str, u64>::new();
+    for extent in &map.extents {
+        *shares.entry(&extent.tier).or_default() += extent.len_bytes;
+    }
+    for (tier, bytes) in shares {
+        let _ = write!(text, ", {} in {tier}", format_size(bytes));
+    }
+    if map.dirty_bytes > 0 {
+        let _ = write!(text, ", {} dirty in memory", format_size(map.dirty_bytes));
+    }
+    if map.log_pages > 0 {
+        let _ = write!(text, ", {} log pages", map.log_pages);
+    }
+    text += "\n";
+    if !map.extents.is_empty() {
+        text += &extents(map);
+    }
+    text
+}
+
+fn extents(map: &FileMap) -> String {
+    let mut table = Table::new(&[
+        ">OFFSET",
+        ">LENGTH",
+        "TIER",
+        ">DEVICE OFFSET",
+        ">CACHED",
+        "",
+        "DEVICE",
+    ]);
+    let mut end_bytes = 0;
+    let hole = |table: &mut Table, from: u64, to: u64| {
+        if from < to {
+            let hole = [from.to_string(), (to - from).to_string(), "hole".to_owned()];
+            table.row(
+                hole.into_iter()
+                    .chain(std::iter::repeat_n(String::new(), 4)),
+            );
+        }
+    };
+    for extent in &map.extents {
+        hole(&mut table, end_bytes, extent.offset_bytes);
+        table.row([
+            extent.offset_bytes.to_string(),
+            extent.len_bytes.to_string(),
+            extent.tier.clone(),
+            extent.device_offset_bytes.to_string(),
+            extent.cached_bytes.to_string(),
+            if extent.unwritten {
+                "unwritten".to_owned()
+            } else {
+                String::new()
+            },
+            extent.device.clone(),
+        ]);
+        end_bytes = extent.offset_bytes.saturating_add(extent.len_bytes);
+    }
+    hole(&mut table, end_bytes, map.size_bytes);
+    table.to_text()
+}
+
+/// What a check found.
+pub fn check(report: &CheckReport) -> String {
+    let mut text = String::new();
+    for problem in &report.problems {
+        let outcome = match (problem.repaired, problem.data_lost) {
+            (true, true) => "repaired, with loss of data",
+            (true, false) => "repaired",
+            (false, true) => "NOT repaired, data is lost",
+            (false, false) => "NOT repaired",
+        };
+        let _ = writeln!(text, "{}: {} [{outcome}]", problem.place, problem.what);
+    }
+    let data_blocks: Vec<String> = report.data_blocks.iter().map(u64::to_string).collect();
+    let _ = writeln!(
+        text,
+        "{} inodes, {} of them directories; {} log entries; data blocks per device: {}; {} blocks verified",
+        report.inodes,
+        report.directories,
+        report.log_entries,
+        data_blocks.join(", "),
+        report.blocks_verified
+    );
+    let repaired = report
+        .problems
+        .iter()
+        .filter(|problem| problem.repaired)
+        .count();
+    let _ = match (report.problems.len(), repaired) {
+        (0, _) => writeln!(text, "no damage"),
+        (all, repaired) if all == repaired => writeln!(text, "{all} problems, all repaired"),
+        (all, 0) => writeln!(
+            text,
+            "{all} problems; `terrace check --repair` repairs what can be"
+        ),
+        (all, repaired) => writeln!(text, "{all} problems, {repaired} repaired"),
+    };
+    text
+}
+
+/// A table of left- and right-aligned columns, two spaces apart.
+#[derive(Debug)]
+struct Table {
+    right: Vec<bool>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with these headings; a column whose heading begins with `>` is aligned to the right.
+    fn new(headings: &[&str]) -> Self {
+        let right = headings
+            .iter()
+            .map(|heading| heading.starts_with('>'))
+            .collect();
+        let names = headings
+            .iter()
+            .map(|heading| heading.trim_start_matches('>').to_owned())
+            .collect();
+        Table {
+            right,
+            rows: vec![names],
+        }
+    }
+
+    fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    fn to_text(&self) -> String {
+        let width = |column: usize| {
+            self.rows
+                .iter()
+                .map(|row| row[column].chars().count())
+                .max()
+                .unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.right.len()).map(width).collect();
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for ((cell, &width), &right) in row.iter().zip(&widths).zip(&self.right) {
+                // A column that is empty throughout takes no room.
+                let _ = match (width, right) {
+                    (0, _) => Ok(()),
+                    (_, true) => write!(line, "{cell:>width$}  "),
+                    (_, false) => write!(line, "{cell:width$}  "),
+                };
+            }
+            text += line.trim_end();
+            text += "\n";
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Serialize;
+    use serde::de::DeserializeOwned;
+    use terrace_engine::{CheckProblem, DeviceStatus, ExtentInfo};
+
+    /// As the daemon's answer arrives.
+    fn through_json<T: DeserializeOwned>(value: &impl Serialize) -> T {
+        serde_json::from_str(&serde_json::to_string(value).unwrap()).unwrap()
+    }
+
+    fn device(index: u16, tier: u8, size_bytes: u64, used_bytes: u64) -> DeviceStatus {
+        DeviceStatus {
+            index,
+            tier,
+            path: format!("/dev/d{index}"),
+            role: if index == 0 { "pm" } else { "disk" }.to_owned(),
+            kind: if index == 0 { "emulated" } else { "block" }.to_owned(),
+            size_bytes,
+            used_bytes,
+            health: "ok".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_status_shows_devices_tiers_cache_and_notes() {
+        let state = terrace_engine::Status {
+            uuid: "0123".to_owned(),
+            format: "1.0".to_owned(),
+            state: "mounted".to_owned(),
+            read_only: Some("disk1 failed".to_owned()),
+            devices: vec![
+                device(0, 0, 256 << 20, 64 << 20),
+                device(1, 1, 1 << 30, 1 << 29),
+                device(2, 1, 1 << 30, 1 << 28),
+            ],
+            cache_budget_bytes: 1 << 30,
+            cache_clean_bytes: 5 << 20,
+            cache_dirty_bytes: 3 << 20,
+            inodes: 42,
+            notes: vec!["contents are lost at reboot".to_owned()],
+        };
+        let expected = "\
+volume 0123
+format 1.0
+state  mounted
+READ-ONLY: disk1 failed
+
+DEVICE  TIER     SIZE     USED  USE%  KIND      HEALTH  PATH
+pm      0     256 MiB   64 MiB  25 %  emulated  ok      /dev/d0
+disk1   1       1 GiB  512 MiB  50 %  block     ok      /dev/d1
+disk2   1       1 GiB  256 MiB  25 %  block     ok      /dev/d2
+
+TIER        SIZE     USED      FREE  USE%
+0 (PM)   256 MiB   64 MiB   192 MiB  25 %
+1          2 GiB  768 MiB  1.25 GiB  37 %
+all     2.25 GiB  832 MiB  1.44 GiB  36 %
+
+inodes in use: 42
+page cache: 3 MiB dirty, 5 MiB clean, of 1 GiB
+note: contents are lost at reboot
+";
+        assert_eq!(status(&through_json(&state)), expected);
+    }
+
+    #[test]
+    fn a_file_map_shows_extents_and_the_holes_between_them() {
+        let extent = |offset_bytes, len_bytes, tier: &str, unwritten| ExtentInfo {
+            offset_bytes,
+            len_bytes,
+            tier: tier.to_owned(),
+            device: format!("/dev/{tier}"),
+            device_offset_bytes: 1 << 20,
+            unwritten,
+            cached_bytes: 0,
+        };
+        let map = terrace_engine::FileMap {
+            ino: 7,
+            size_bytes: 65536,
+            extents: vec![
+                extent(4096, 8192, "pm", false),
+                extent(12288, 4096, "disk1", true),
+            ],
+            dirty_bytes: 4096,
+            log_pages: 2,
+        };
+        let expected = "\
+/mnt/f: inode 7, 64 KiB, 4 KiB in disk1, 8 KiB in pm, 4 KiB dirty in memory, 2 log pages
+OFFSET  LENGTH  TIER   DEVICE OFFSET  CACHED             DEVICE
+     0    4096  hole
+  4096    8192  pm           1048576       0             /dev/pm
+ 12288    4096  disk1        1048576       0  unwritten  /dev/disk1
+ 16384   49152  hole
+";
+        assert_eq!(file_map(Path::new("/mnt/f"), &through_json(&map)), expected);
+    }
+
+    #[test]
+    fn an_empty_file_has_no_table() {
+        let map = FileMap {
+            ino: 7,
+            ..FileMap::default()
+        };
+        assert_eq!(file_map(Path::new("f"), &map), "f: inode 7, 0 B\n");
+    }
+
+    #[test]
+    fn a_check_lists_problems_and_ends_with_a_verdict() {
+        let problem = |repaired, data_lost| CheckProblem {
+            place: "inode 5".to_owned(),
+            what: "the log ends early".to_owned(),
+            repaired,
+            data_lost,
+        };
+        let mut report = CheckReport {
+            inodes: 9,
+            directories: 2,
+            log_entries: 30,
+            data_blocks: vec![4, 5],
+            blocks_verified: 9,
+            problems: vec![],
+        };
+        let counts = "9 inodes, 2 of them directories; 30 log entries; data blocks per device: 4, 5; 9 blocks verified\n";
+        assert_eq!(check(&report), format!("{counts}no damage\n"));
+        report.problems = vec![problem(true, true), problem(true, false)];
+        assert!(
+            check(&report)
+                .starts_with("inode 5: the log ends early [repaired, with loss of data]\n")
+        );
+        assert!(check(&report).ends_with("2 problems, all repaired\n"));
+        report.problems.push(problem(false, false));
+        assert!(check(&report).ends_with("3 problems, 2 repaired\n"));
+        report.problems = vec![problem(false, true)];
+        assert!(
+            check(&report).ends_with("1 problems; `terrace check --repair` repairs what can be\n")
+        );
+    }
+}

@@ -1,0 +1,224 @@
+//! What the tests of the command share: running it, and a place that is cleaned up whatever happens.
+#![allow(dead_code, reason = "each test program uses its part of this")]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// The program under test.
+pub const TERRACE: &str = env!("CARGO_BIN_EXE_terrace");
+
+/// What a program did.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ran {
+    pub fn of(command: &mut Command) -> Ran {
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = command
+            .stdin(Stdio::null())
+            .output()
+            .expect("the program runs");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it prints UTF-8");
+        Ran {
+            code: status.code(),
+            stdout: text(stdout),
+            stderr: text(stderr),
+        }
+    }
+
+    /// It succeeded; returns what it printed.
+    #[track_caller]
+    pub fn ok(self) -> String {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self.stdout
+    }
+
+    /// It failed with this exit status, printed nothing but errors, and its error has all these parts.
+    #[track_caller]
+    pub fn fails(self, code: i32, parts: &[&str]) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert_eq!(self.stdout, "", "{self:?}");
+        for part in parts {
+            assert!(self.stderr.contains(part), "{part:?} is missing: {self:?}");
+        }
+    }
+}
+
+/// Runs the command.
+pub fn terrace<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Ran {
+    Ran::of(Command::new(TERRACE).args(args))
+}
+
+/// Runs a script of the shell, with the program as `$TERRACE` and a directory as `$DIR`.
+pub fn shell(script: &str, dir: &Path) -> Ran {
+    Ran::of(
+        Command::new("sh")
+            .args(["-euc", script])
+            .env("TERRACE", TERRACE)
+            .env("DIR", dir),
+    )
+}
+
+/// Whether volumes can be mounted here; says so if not.
+pub fn can_mount() -> bool {
+    let can = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/fuse")
+        .is_ok();
+    if !can {
+        eprintln!("skipped: /dev/fuse cannot be opened here");
+    }
+    can
+}
+
+/// Whether a program is installed; says so if not.
+pub fn has(program: &str) -> bool {
+    let found = Command::new("sh")
+        .args(["-c", "command -v \"$0\" >/dev/null", program])
+        .status();
+    let found = found.is_ok_and(|status| status.success());
+    if !found {
+        eprintln!("skipped: {program} is not installed");
+    }
+    found
+}
+
+/// A directory in memory for one test, open to every user. When it goes, what is mounted below it is unmounted and
+/// all of it is removed.
+#[derive(Debug)]
+pub struct Place(tempfile::TempDir);
+
+impl Place {
+    pub fn new() -> Place {
+        let base = if Path::new("/dev/shm").is_dir() {
+            PathBuf::from("/dev/shm")
+        } else {
+            std::env::temp_dir()
+        };
+        let dir = tempfile::Builder::new()
+            .prefix("terrace-test-")
+            .tempdir_in(base)
+            .expect("a directory");
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777))
+            .expect("its permissions");
+        fs::create_dir(dir.path().join("mnt")).expect("a mountpoint");
+        Place(dir)
+    }
+
+    pub fn dir(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// A path in it, as text.
+    pub fn path(&self, name: &str) -> String {
+        self.dir()
+            .join(name)
+            .to_str()
+            .expect("the path is UTF-8")
+            .to_owned()
+    }
+
+    /// The names in it, sorted.
+    pub fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.dir()).expect("the directory");
+        let mut names: Vec<String> = entries
+            .map(|entry| {
+                entry
+                    .expect("an entry")
+                    .file_name()
+                    .into_string()
+                    .expect("UTF-8")
+            })
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Formats a volume on `pm` (64 MiB) and `disk` (256 MiB).
+    #[track_caller]
+    pub fn format(&self, pm: &str, disk: &str, more: &[&str]) {
+        let (pm, disk) = (self.path(pm) + ":64M", self.path(disk) + ":256M");
+        terrace(["format", "--pm", &pm, "--disk", &disk].iter().chain(more)).ok();
+    }
+
+    /// Mounts the volume of `pm` on `mnt`.
+    pub fn mount(&self, pm: &str, more: &[&str]) -> Ran {
+        self.mount_on(pm, "mnt", more)
+    }
+
+    pub fn mount_on(&self, pm: &str, mountpoint: &str, more: &[&str]) -> Ran {
+        let (pm, mountpoint, log) = (self.path(pm), self.path(mountpoint), self.path("log"));
+        let cache = format!("cache=64M,cache_dir={}", self.dir().display());
+        terrace(
+            ["mount", &pm, &mountpoint, "--log", &log, "-o", &cache]
+                .iter()
+                .chain(more),
+        )
+    }
+
+    #[track_caller]
+    pub fn umount(&self) {
+        terrace(["umount", &self.path("mnt")]).ok();
+    }
+
+    /// The state of the volume, by a mountpoint or a PM device.
+    #[track_caller]
+    pub fn status(&self, target: &str) -> Value {
+        serde_json::from_str(&terrace(["status", "--json", &self.path(target)]).ok()).expect("JSON")
+    }
+
+    /// Whether something is mounted at a name in it.
+    pub fn is_mounted(&self, name: &str) -> bool {
+        let table = fs::read_to_string("/proc/self/mountinfo").expect("the mount table");
+        let place = self.path(name);
+        table
+            .lines()
+            .any(|line| line.split(' ').nth(4) == Some(&place))
+    }
+
+    /// The process that serves the volume of `pm`: the one with the lock.
+    pub fn daemon(&self, pm: &str) -> i32 {
+        let pm = fs::canonicalize(self.path(pm)).expect("the PM device");
+        let serves = |process: &Path| {
+            let files = fs::read_dir(process.join("fd")).ok()?;
+            files
+                .flatten()
+                .any(|file| fs::read_link(file.path()).is_ok_and(|path| path == pm))
+                .then_some(())
+        };
+        let processes = fs::read_dir("/proc").expect("/proc").flatten();
+        let mut found = processes.filter_map(|process| {
+            let pid: i32 = process.file_name().to_str()?.parse().ok()?;
+            serves(&process.path()).map(|()| pid)
+        });
+        found.next().expect("a daemon")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let below = |line: &&str| {
+            line.split(' ')
+                .nth(4)
+                .is_some_and(|place| Path::new(place).starts_with(self.dir()))
+        };
+        for line in table.lines().filter(below) {
+            let place = line.split(' ').nth(4).unwrap_or_default();
+            let _ = Command::new("umount").args(["-l", place]).status();
+        }
+    }
+}

@@ -1,0 +1,787 @@
+//! Volumes through the command: made, mounted, examined, damaged, carried across.
+
+mod common;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use common::{Place, Ran, TERRACE, can_mount, has, shell, terrace};
+use serde_json::Value;
+use terrace_layout::{FORMAT_MAJOR, MediaStruct, Superblock};
+use zerocopy::IntoBytes;
+
+const NOBODY: u32 = 65534;
+
+/// Waits for something that another process is about to do.
+#[track_caller]
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    for _ in 0..6000 {
+        if condition() {
+            return;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    panic!("waited in vain: {what}");
+}
+
+/// Waits until a process is gone, or dead and only waiting for its parent to notice.
+#[track_caller]
+fn wait_until_ended(pid: i32) {
+    wait_until("the daemon ends", || {
+        match fs::read_to_string(format!("/proc/{pid}/stat")) {
+            Ok(stat) => stat
+                .rsplit(')')
+                .next()
+                .is_some_and(|rest| rest.starts_with(" Z")),
+            Err(_) => true,
+        }
+    });
+}
+
+fn kill(pid: i32, signal: i32) {
+    // SAFETY: kill(2) has no preconditions; the process is a daemon of this test.
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+}
+
+fn uuid(place: &Place, pm: &str) -> String {
+    place.status(pm)["uuid"]
+        .as_str()
+        .expect("a UUID")
+        .to_owned()
+}
+
+#[test]
+fn the_life_of_a_volume() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    let offline = place.status("pm");
+    assert_eq!(offline["state"], "clean");
+
+    let mounted = place.mount("pm", &[]);
+    assert!(mounted.stderr.contains("lost at reboot"), "{mounted:?}");
+    mounted.ok();
+    let text = vec![b'x'; 100_000];
+    fs::create_dir(place.path("mnt/dir")).unwrap();
+    fs::write(place.path("mnt/dir/file"), &text).unwrap();
+    fs::File::create(place.path("mnt/sparse"))
+        .unwrap()
+        .set_len(1 << 20)
+        .unwrap();
+
+    let status = place.status("mnt");
+    assert_eq!(
+        (&status["state"], &status["uuid"]),
+        (&Value::from("mounted"), &offline["uuid"])
+    );
+    assert_eq!(status["devices"][0]["kind"], "emulated");
+    assert_eq!(status["devices"][1]["size_bytes"], 256 << 20);
+    assert_eq!(
+        place.status("pm")["state"],
+        "mounted",
+        "a PM device leads to its mount"
+    );
+    let table = terrace(["status", &place.path("mnt")]).ok();
+    assert!(
+        table.contains("0 (PM)") && table.contains("disk1"),
+        "{table}"
+    );
+
+    let where_is = terrace([
+        "where",
+        "--json",
+        &place.path("mnt/dir/file"),
+        &place.path("mnt/sparse"),
+    ])
+    .ok();
+    let maps: Value = serde_json::from_str(&where_is).unwrap();
+    assert_eq!(maps[0]["path"], place.path("mnt/dir/file"));
+    assert_eq!(
+        maps[0]["ino"],
+        fs::metadata(place.path("mnt/dir/file")).unwrap().ino()
+    );
+    let bytes = |extent: &Value| extent["len_bytes"].as_u64().unwrap();
+    let located: u64 = maps[0]["extents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(bytes)
+        .sum();
+    assert!(
+        located + maps[0]["dirty_bytes"].as_u64().unwrap() >= 100_000,
+        "{where_is}"
+    );
+    assert_eq!(
+        maps[1]["extents"],
+        Value::Array(vec![]),
+        "a hole has no extents"
+    );
+    let table = terrace(["where", &place.path("mnt/dir/file")]).ok();
+    assert!(
+        table.contains("OFFSET") && table.contains(" pm "),
+        "{table}"
+    );
+
+    terrace(["sync", &place.path("mnt")]).ok();
+    place.umount();
+    assert!(!place.is_mounted("mnt"));
+    assert_eq!(place.status("pm")["state"], "clean");
+
+    let report: Value =
+        serde_json::from_str(&terrace(["check", "--json", &place.path("pm")]).ok()).unwrap();
+    assert_eq!(report["problems"], Value::Array(vec![]));
+    assert!(
+        terrace(["check", &place.path("pm")])
+            .ok()
+            .contains("no damage")
+    );
+
+    place.mount("pm", &["--quiet"]).ok();
+    assert_eq!(fs::read(place.path("mnt/dir/file")).unwrap(), text);
+    place.umount();
+}
+
+#[test]
+fn save_and_restore_carry_pm_across_a_reboot() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    place.mount("pm", &[]).ok();
+    fs::write(place.path("mnt/file"), "kept").unwrap();
+    let (pm, saved) = (place.path("pm"), place.path("saved"));
+    terrace(["save", &pm, &saved]).fails(1, &["mounted at"]);
+    place.umount();
+    fs::write(&saved, "an older one").unwrap();
+    terrace(["save", &pm, &saved]).ok();
+    let piped = "\"$TERRACE\" save \"$DIR/pm\" - | cmp - \"$DIR/saved\"";
+    shell(piped, place.dir()).ok();
+
+    terrace(["restore", &saved, &pm]).fails(1, &["the Terrace volume", "--force"]);
+    fs::remove_file(&pm).unwrap();
+    terrace(["restore", &saved, &pm]).ok();
+    place.mount("pm", &[]).ok();
+    assert_eq!(fs::read(place.path("mnt/file")).unwrap(), b"kept");
+    place.umount();
+
+    fs::remove_file(&pm).unwrap();
+    shell(
+        "cat \"$DIR/saved\" | \"$TERRACE\" restore - \"$DIR/pm\"",
+        place.dir(),
+    )
+    .ok();
+    terrace(["check", &pm]).ok();
+    terrace(["restore", "--force", &saved, &pm]).ok();
+    terrace(["check", &pm]).ok();
+
+    let whole = fs::read(&saved).unwrap();
+    fs::write(&saved, &whole[..whole.len() / 2]).unwrap();
+    terrace(["restore", &saved, &place.path("pm2")]).fails(1, &["saved"]);
+    assert!(
+        !place.names().contains(&"pm2".to_owned()),
+        "a failed restore leaves nothing"
+    );
+    fs::File::create(place.path("small"))
+        .unwrap()
+        .set_len(1 << 20)
+        .unwrap();
+    fs::write(&saved, &whole).unwrap();
+    terrace(["restore", &saved, &place.path("small")]).fails(1, &["small", "1 MiB", "64 MiB"]);
+}
+
+#[test]
+fn formatting_again_needs_force_and_an_unused_device() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    let first = uuid(&place, "pm");
+    let (pm, disk) = (place.path("pm"), place.path("disk"));
+    terrace(["format", "--pm", &pm, "--disk", &disk])
+        .fails(1, &["the Terrace volume", &first, "--force"]);
+    let other_pm = place.path("other:64M");
+    terrace(["format", "--pm", &other_pm, "--disk", &disk])
+        .fails(1, &["device 1 of the Terrace volume", &first]);
+    assert!(!place.names().contains(&"other".to_owned()));
+    place.mount("pm", &[]).ok();
+    terrace(["format", "--force", "--pm", &pm, "--disk", &disk]).fails(1, &["in use"]);
+    let (sized_pm, sized_disk) = (place.path("pm:64M"), place.path("disk:256M"));
+    terrace([
+        "format",
+        "--force",
+        "--pm",
+        &sized_pm,
+        "--disk",
+        &sized_disk,
+    ])
+    .fails(1, &["in use"]);
+    place.umount();
+    assert_eq!(uuid(&place, "pm"), first);
+    terrace(["format", "--force", "--pm", &pm, "--disk", &disk]).ok();
+    let second = uuid(&place, "pm");
+    terrace([
+        "format",
+        "--force",
+        "--pm",
+        &sized_pm,
+        "--disk",
+        &sized_disk,
+    ])
+    .ok();
+    assert!(first != second && uuid(&place, "pm") != second);
+}
+
+#[test]
+fn a_path_may_have_colons_and_several_tiers_are_listed() {
+    let place = Place::new();
+    let devices = [
+        place.path("p:m:64M"),
+        place.path("d:1:128M"),
+        place.path("d:2:128M"),
+    ];
+    let [pm, fast, slow] = devices.each_ref().map(String::as_str);
+    terrace([
+        "format", "--pm", pm, "--disk", slow, "--disk", fast, "--tier", "2", "--tier", "1",
+        "--shards", "2",
+    ])
+    .ok();
+    assert_eq!(place.names(), ["d:1", "d:2", "mnt", "p:m"]);
+    let status = place.status("p:m");
+    let tiers: Vec<_> = status["devices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|device| device["tier"].clone())
+        .collect();
+    assert_eq!(tiers, [0, 2, 1]);
+    assert_eq!(status["devices"][1]["path"], place.path("d:2"));
+}
+
+#[test]
+fn relative_paths_are_found_again() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let script = "cd \"$DIR\"; \"$TERRACE\" format --pm pm:64M --disk disk:256M; \
+                  \"$TERRACE\" mount pm mnt --log log -o cache=64M,cache_dir=.; echo x > mnt/file; \
+                  \"$TERRACE\" umount mnt; cd /; \"$TERRACE\" check \"$DIR/pm\"";
+    assert!(shell(script, place.dir()).ok().contains("no damage"));
+    assert_eq!(place.status("pm")["devices"][1]["path"], place.path("disk"));
+}
+
+#[test]
+fn an_ordinary_user_formats_and_mounts() {
+    if !can_mount() || !has("setpriv") || !has("fusermount3") || !has_namespaces() {
+        return;
+    }
+    let place = Place::new();
+    // The build directory may be closed to others.
+    fs::copy(TERRACE, place.path("terrace")).unwrap();
+    fs::set_permissions(
+        place.path("mnt"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o777),
+    )
+    .unwrap();
+    fs::create_dir(place.path("state")).unwrap();
+    fs::set_permissions(
+        place.path("state"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o777),
+    )
+    .unwrap();
+    let script = r#"
+cd "$DIR"
+export XDG_STATE_HOME="$DIR/state"
+trap './terrace umount mnt 2>/dev/null || true' EXIT
+./terrace format --pm pm:64M --disk disk:256M
+./terrace mount pm mnt -o cache=64M,cache_dir="$DIR/state"
+echo mine > mnt/file
+id -u; stat -c %u mnt mnt/file
+./terrace status mnt | grep -c disk1
+./terrace umount mnt
+./terrace check pm
+"#;
+    fs::write(place.path("script"), script).unwrap();
+    // Everybody may open /dev/fuse on most machines; here, if need be, it is made so for this test alone.
+    let frame = r#"
+if [ "$(stat -c %a /dev/fuse)" != 666 ]; then
+    mkdir "$DIR/dev"
+    mount -t tmpfs tmpfs "$DIR/dev"
+    mknod -m 666 "$DIR/dev/fuse" c 10 229
+    mount --bind "$DIR/dev/fuse" /dev/fuse
+fi
+setpriv --reuid=65534 --regid=65534 --clear-groups sh -euc "$(cat "$DIR/script")"
+"#;
+    let printed = in_namespace(frame, place.dir()).ok();
+    assert!(
+        printed.starts_with("65534\n65534\n65534\n1\n") && printed.contains("no damage"),
+        "{printed}"
+    );
+    assert!(
+        fs::read_dir(place.path("state/terrace")).unwrap().count() == 1,
+        "its log"
+    );
+    assert_eq!(fs::metadata(place.path("pm")).unwrap().uid(), NOBODY);
+}
+
+/// The beginning of a script, after which mount(8) finds the helpers.
+const WITH_HELPERS: &str = r#"
+mkdir "$DIR/orig" "$DIR/sbin"
+mount --bind /usr/sbin "$DIR/orig"
+for file in "$DIR"/orig/*; do ln -s "$file" "$DIR/sbin/"; done
+for name in mount.terrace umount.fuse.terrace; do ln -sf "$TERRACE" "$DIR/sbin/$name"; done
+mount --bind "$DIR/sbin" /usr/sbin
+trap '"$TERRACE" umount "$DIR/mnt" 2>/dev/null || true' EXIT
+OPTIONS="noatime,nofail,cache=64M,cache_dir=$DIR,log=$DIR/log"
+"#;
+
+/// Runs a script of the shell in a mount namespace of its own.
+fn in_namespace(script: &str, dir: &Path) -> Ran {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-euc", script]);
+    Ran::of(command.env("TERRACE", TERRACE).env("DIR", dir))
+}
+
+fn has_namespaces() -> bool {
+    let can = Command::new("unshare")
+        .args(["--mount", "true"])
+        .stderr(Stdio::null())
+        .status();
+    let can = can.is_ok_and(|status| status.success());
+    if !can {
+        eprintln!("skipped: mount namespaces cannot be made here");
+    }
+    can
+}
+
+#[test]
+fn mount_and_umount_find_their_helpers() {
+    if !can_mount() || !has_namespaces() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    let script = r#"
+mount -t terrace "$DIR/pm" "$DIR/mnt" -o "$OPTIONS"
+echo one > "$DIR/mnt/file"
+findmnt -no FSTYPE,SOURCE "$DIR/mnt"
+umount "$DIR/mnt"
+mount -t terrace "$DIR/pm" "$DIR/mnt" -o "ro,$OPTIONS"
+cat "$DIR/mnt/file"
+if echo two > "$DIR/mnt/file"; then exit 1; fi
+umount "$DIR/mnt"
+"#;
+    let ran = in_namespace(&format!("{WITH_HELPERS}{script}"), place.dir());
+    assert!(ran.stderr.contains("Read-only file system"), "{ran:?}");
+    let expected = format!("fuse.terrace {}\none\n", place.path("pm"));
+    assert_eq!(ran.ok(), expected);
+}
+
+#[test]
+fn a_line_of_fstab_mounts() {
+    if !can_mount() || !has_namespaces() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    fs::rename(place.path("disk"), place.path("moved")).unwrap();
+    let script = r#"
+echo "$DIR/pm $DIR/mnt terrace defaults,user,x-test=1,disk=$DIR/moved,$OPTIONS 0 0" > "$DIR/fstab"
+mount -T "$DIR/fstab" "$DIR/mnt"
+echo one > "$DIR/mnt/file"
+umount "$DIR/mnt"
+mount -T "$DIR/fstab" -a
+cat "$DIR/mnt/file"
+"#;
+    assert_eq!(
+        in_namespace(&format!("{WITH_HELPERS}{script}"), place.dir()).ok(),
+        "one\n"
+    );
+}
+
+#[test]
+fn mixed_up_volumes_are_told_apart() {
+    let place = Place::new();
+    place.format("pm-a", "disk-a", &[]);
+    place.format("pm-b", "disk-b", &[]);
+    let (a, b) = (uuid(&place, "pm-a"), uuid(&place, "pm-b"));
+    let disk_b = place.path("disk-b");
+    place
+        .mount("pm-a", &["--disk", &disk_b])
+        .fails(1, &["disk-b", "device 1", &a, &b]);
+    terrace(["check", &place.path("pm-a"), "--disk", &disk_b]).fails(1, &["disk-b", &a, &b]);
+    fs::rename(place.path("disk-a"), place.path("other")).unwrap();
+    fs::rename(place.path("disk-b"), place.path("disk-a")).unwrap();
+    place.mount("pm-a", &[]).fails(
+        1,
+        &["disk-a", &format!("is device 1 of volume {b}"), "--disk"],
+    );
+    place.mount("disk-a", &[]).fails(1, &["disk-a"]);
+}
+
+#[test]
+fn a_missing_disk_is_named_with_the_remedy_and_found_elsewhere() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let (one, two) = (place.path("one:128M"), place.path("two:128M"));
+    terrace([
+        "format",
+        "--pm",
+        &place.path("pm:64M"),
+        "--disk",
+        &one,
+        "--disk",
+        &two,
+    ])
+    .ok();
+    fs::rename(place.path("one"), place.path("moved-one")).unwrap();
+    fs::rename(place.path("two"), place.path("moved-two")).unwrap();
+    let (one, two) = (place.path("one"), place.path("two"));
+    let missing = [
+        "device 1",
+        one.as_str(),
+        "device 2",
+        two.as_str(),
+        "--disk PATH",
+    ];
+    place.mount("pm", &[]).fails(1, &missing);
+    terrace(["check", &place.path("pm")]).fails(1, &missing);
+    assert!(!place.is_mounted("mnt"));
+    let notes = place.status("pm")["notes"].to_string();
+    assert!(missing.iter().all(|part| notes.contains(part)), "{notes}");
+
+    // Any order will do.
+    let (one, two) = (place.path("moved-one"), place.path("moved-two"));
+    place.mount("pm", &["--disk", &two, "--disk", &one]).ok();
+    place.umount();
+    terrace(["check", &place.path("pm"), "--disk", &two, "--disk", &one]).ok();
+}
+
+#[test]
+fn truncated_devices_are_refused() {
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    let truncate = |name: &str, len| {
+        fs::OpenOptions::new()
+            .write(true)
+            .open(place.path(name))
+            .unwrap()
+            .set_len(len)
+            .unwrap()
+    };
+    truncate("disk", 128 << 20);
+    place.mount("pm", &[]).fails(1, &["disk"]);
+    truncate("disk", 100);
+    place.mount("pm", &[]).fails(1, &["disk"]);
+    truncate("pm", 32 << 20);
+    place.mount("pm", &[]).fails(1, &["pm"]);
+    truncate("pm", 1000);
+    place.mount("pm", &[]).fails(1, &["pm"]);
+    truncate("pm", 0);
+    place.mount("pm", &[]).fails(1, &["pm"]);
+    assert!(!place.is_mounted("mnt"));
+}
+
+#[test]
+fn a_newer_format_is_refused_by_name() {
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(place.path("pm"))
+        .unwrap();
+    for offset in [0, size_of::<Superblock>() as u64] {
+        let mut block = [0; size_of::<Superblock>()];
+        file.read_exact_at(&mut block, offset).unwrap();
+        let mut superblock = Superblock::from_bytes(&block);
+        superblock.major = FORMAT_MAJOR + 1;
+        superblock.seal();
+        file.write_all_at(superblock.as_bytes(), offset).unwrap();
+    }
+    let version = format!("{}.0", FORMAT_MAJOR + 1);
+    place.mount("pm", &[]).fails(1, &["pm", &version]);
+    terrace(["status", &place.path("pm")]).fails(1, &[&version]);
+    terrace(["check", "--repair", &place.path("pm")]).fails(1, &[&version]);
+    let other = place.path("disk2:256M");
+    terrace(["format", "--pm", &place.path("pm"), "--disk", &other])
+        .fails(1, &["Terrace volume", "--force"]);
+}
+
+#[test]
+fn a_volume_is_mounted_once() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    place.format("pm2", "disk2", &[]);
+    fs::create_dir(place.path("mnt2")).unwrap();
+    place.mount("pm", &[]).ok();
+    let mnt = place.path("mnt");
+    place
+        .mount_on("pm", "mnt2", &[])
+        .fails(1, &["mounted at", &mnt, "terrace umount"]);
+    place
+        .mount_on("pm2", "mnt", &[])
+        .fails(1, &[&mnt, "is the mount point of a mounted volume"]);
+    terrace(["check", &place.path("pm")]).fails(1, &["mounted at", &mnt, "terrace umount"]);
+    place.umount();
+}
+
+#[test]
+fn a_mount_in_use_is_not_unmounted() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    place.mount("pm", &[]).ok();
+    let mut file = fs::File::create(place.path("mnt/file")).unwrap();
+    terrace(["umount", &place.path("mnt")]).fails(1, &["is in use", "fuser -vm"]);
+    file.write_all(b"still there").unwrap();
+    drop(file);
+    place.umount();
+}
+
+#[test]
+fn a_read_only_mount_changes_nothing_even_after_a_crash() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    place.mount("pm", &[]).ok();
+    fs::write(place.path("mnt/file"), "kept").unwrap();
+    let daemon = place.daemon("pm");
+    kill(daemon, libc::SIGKILL);
+    wait_until_ended(daemon);
+    terrace(["umount", &place.path("mnt")]).ok();
+
+    let before = (
+        fs::read(place.path("pm")).unwrap(),
+        fs::read(place.path("disk")).unwrap(),
+    );
+    place.mount("pm", &["-o", "ro"]).ok();
+    assert_eq!(fs::read(place.path("mnt/file")).unwrap(), b"kept");
+    let refused = fs::write(place.path("mnt/file"), "changed").unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(libc::EROFS));
+    place.umount();
+    let after = (
+        fs::read(place.path("pm")).unwrap(),
+        fs::read(place.path("disk")).unwrap(),
+    );
+    assert!(before == after, "a device was changed");
+}
+
+#[test]
+fn a_signal_unmounts_cleanly() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+        place.mount("pm", &[]).ok();
+        fs::write(place.path("mnt/file"), signal.to_string()).unwrap();
+        let daemon = place.daemon("pm");
+        kill(daemon, signal);
+        wait_until_ended(daemon);
+        assert!(!place.is_mounted("mnt"));
+        assert_eq!(place.status("pm")["state"], "clean");
+    }
+    let log = fs::read_to_string(place.path("log")).unwrap();
+    assert!(
+        log.contains("unmounting") && log.contains("clean=true"),
+        "{log}"
+    );
+}
+
+#[test]
+fn a_signal_hides_a_busy_mount_which_ends_with_its_last_user() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    place.mount("pm", &[]).ok();
+    let daemon = place.daemon("pm");
+    let mut file = fs::File::create(place.path("mnt/file")).unwrap();
+    kill(daemon, libc::SIGTERM);
+    wait_until("it is hidden", || !place.is_mounted("mnt"));
+    file.write_all(b"still served").unwrap();
+    drop(file);
+    wait_until_ended(daemon);
+    assert_eq!(place.status("pm")["state"], "clean");
+    place.mount("pm", &[]).ok();
+    assert_eq!(fs::read(place.path("mnt/file")).unwrap(), b"still served");
+    place.umount();
+}
+
+#[test]
+fn a_daemon_keeps_nothing_of_what_its_parent_had_open() {
+    if !can_mount() || !has("flock") {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    let script = r#"
+exec 9> "$DIR/lock"
+flock 9
+"$TERRACE" mount "$DIR/pm" "$DIR/mnt" --log "$DIR/log" -o "cache=64M,cache_dir=$DIR"
+exec 9>&-
+flock --nonblock "$DIR/lock" echo free
+"$TERRACE" umount "$DIR/mnt"
+"#;
+    assert_eq!(shell(script, place.dir()).ok(), "free\n");
+}
+
+#[test]
+fn a_mount_in_the_foreground_ends_with_its_process() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    let mut command = Command::new(TERRACE);
+    command.args([
+        "mount",
+        "--foreground",
+        &place.path("pm"),
+        &place.path("mnt"),
+    ]);
+    command.args([
+        "-o",
+        &format!("cache=64M,cache_dir={}", place.dir().display()),
+    ]);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("it is mounted", || place.is_mounted("mnt"));
+    fs::write(place.path("mnt/file"), "kept").unwrap();
+    kill(child.id() as i32, libc::SIGINT);
+    assert!(child.wait().unwrap().success());
+    let mut log = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut log)
+        .unwrap();
+    assert!(log.contains("unmounting"), "{log}");
+    assert_eq!(place.status("pm")["state"], "clean");
+}
+
+#[test]
+fn after_a_dead_daemon_the_volume_is_mounted_again() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    place.mount("pm", &[]).ok();
+    fs::write(place.path("mnt/file"), "kept").unwrap();
+    let daemon = place.daemon("pm");
+    kill(daemon, libc::SIGKILL);
+    wait_until_ended(daemon);
+    terrace(["status", &place.path("mnt")]).fails(1, &["mnt", "daemon"]);
+    // On top of what the dead one left behind.
+    place.mount("pm", &[]).ok();
+    assert_eq!(fs::read(place.path("mnt/file")).unwrap(), b"kept");
+    place.umount();
+    terrace(["check", &place.path("pm")]).ok();
+}
+
+#[test]
+fn damaged_data_is_found() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &["--data-checksums"]);
+    place.mount("pm", &[]).ok();
+    fs::write(place.path("mnt/file"), vec![b'x'; 64 << 10]).unwrap();
+    terrace(["sync", &place.path("mnt")]).ok();
+    let maps: Value =
+        serde_json::from_str(&terrace(["where", "--json", &place.path("mnt/file")]).ok()).unwrap();
+    place.umount();
+    let extent = &maps[0]["extents"][0];
+    let device = fs::OpenOptions::new()
+        .write(true)
+        .open(extent["device"].as_str().unwrap())
+        .unwrap();
+    device
+        .write_all_at(b"y", extent["device_offset_bytes"].as_u64().unwrap() + 5)
+        .unwrap();
+    let ran = terrace(["check", &place.path("pm")]);
+    assert_eq!(ran.code, Some(8), "{ran:?}");
+    assert!(ran.stdout.contains("NOT repaired"), "{ran:?}");
+    let quick = terrace(["check", "--no-data", &place.path("pm")]);
+    assert_eq!(quick.code, Some(0), "{quick:?}");
+    let json = terrace(["check", "--json", &place.path("pm")]);
+    let report: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(
+        (json.code, report["problems"].as_array().unwrap().len()),
+        (Some(8), 1)
+    );
+}
+
+#[test]
+fn structures_are_dumped() {
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    let pm = place.path("pm");
+    let superblock = terrace(["dump", "superblock", &pm]).ok();
+    assert!(
+        superblock.contains(&uuid(&place, "pm")) && superblock.contains(&place.path("disk")),
+        "{superblock}"
+    );
+    let short = terrace(["dump", "inode", "1", &pm]).ok();
+    let long = terrace(["dump", "inode", "1", "--log", &pm]).ok();
+    assert!(
+        !short.is_empty() && long.len() >= short.len(),
+        "{short}\n{long}"
+    );
+    terrace(["dump", "inode", "99999999", &pm]).fails(1, &["99999999"]);
+}
+
+#[test]
+fn the_files_of_a_failed_format_are_removed() {
+    let place = Place::new();
+    // Too small for the tables of a volume.
+    let (pm, disk) = (place.path("pm:4K"), place.path("disk:256M"));
+    terrace(["format", "--pm", &pm, "--disk", &disk]).fails(1, &["pm"]);
+    assert_eq!(place.names(), ["mnt"]);
+}
+
+#[test]
+fn models_and_engines_can_be_chosen() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &["--model", "disk=sata-ssd"]);
+    place
+        .mount(
+            "pm",
+            &[
+                "--model",
+                "pm=pm",
+                "-o",
+                "model=disk1=hdd,engine=sync,nodirect,durable",
+            ],
+        )
+        .ok();
+    fs::write(place.path("mnt/file"), "slow").unwrap();
+    assert_eq!(fs::read(place.path("mnt/file")).unwrap(), b"slow");
+    place.umount();
+}
