@@ -215,14 +215,18 @@ pub fn default_log(mountpoint: &Path) -> Option<PathBuf> {
     open_log(&path).is_ok().then_some(path)
 }
 
-/// Makes, if need be, the user's own directory for the page cache's file and returns it. It outlives the daemon, and
-/// it lies in a directory that everybody can write to: so it must belong to this user and be closed to all others.
+/// The directory for the page cache's file: the one chosen, or the user's own below /dev/shm; made if need be. It
+/// outlives the daemon, and /dev/shm is open to everybody: so the user's own must belong to this user and be closed to
+/// all others.
 ///
 /// # Errors
 /// It cannot be made, or is another's.
-pub fn cache_dir() -> Result<PathBuf> {
+pub fn cache_dir(chosen: Option<&Path>) -> Result<PathBuf> {
     let uid = geteuid().as_raw();
-    let dir = PathBuf::from(format!("/dev/shm/terrace-{uid}"));
+    let dir = chosen.map_or_else(
+        || PathBuf::from(format!("/dev/shm/terrace-{uid}")),
+        Path::to_owned,
+    );
     let advice = || {
         format!(
             "{}: cannot hold the page cache; choose a directory with -o cache_dir=DIR",
@@ -234,6 +238,9 @@ pub fn cache_dir() -> Result<PathBuf> {
             return Err(error).with_context(advice);
         }
         _ => {}
+    }
+    if chosen.is_some() {
+        return Ok(dir);
     }
     let meta = fs::symlink_metadata(&dir).with_context(advice)?;
     if !meta.is_dir() || meta.uid() != uid || meta.mode() & 0o077 != 0 {

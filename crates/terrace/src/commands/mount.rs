@@ -160,12 +160,7 @@ fn open(request: &MountRequest) -> Result<(Arc<Volume>, PmKind)> {
         cache_bytes: options
             .cache_bytes
             .unwrap_or_else(daemon::default_cache_bytes),
-        cache_dir: Some(
-            options
-                .cache_dir
-                .clone()
-                .map_or_else(daemon::cache_dir, Ok)?,
-        ),
+        cache_dir: Some(daemon::cache_dir(options.cache_dir.as_deref())?),
         writeback_seconds: options.writeback_seconds,
         pm_full_percent: options.pm_full_percent,
     };

@@ -161,7 +161,7 @@ impl Place {
 
     pub fn mount_on(&self, pm: &str, mountpoint: &str, more: &[&str]) -> Ran {
         let (pm, mountpoint, log) = (self.path(pm), self.path(mountpoint), self.path("log"));
-        let cache = format!("cache=64M,cache_dir={}", self.dir().display());
+        let cache = format!("cache=64M,cache_dir={}", self.path("cache"));
         terrace(
             ["mount", &pm, &mountpoint, "--log", &log, "-o", &cache]
                 .iter()
