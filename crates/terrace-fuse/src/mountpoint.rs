@@ -341,4 +341,33 @@ mod tests {
         // A live mount of another kind is nothing to clean, and no obstacle.
         assert!(!clean_dead_mount(Path::new("/proc")).unwrap());
     }
+
+    #[test]
+    fn a_dead_mount_is_removed_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = canonical(dir.path()).unwrap();
+        let connection = match attach(&path, &MountConfig::default(), true) {
+            Ok(connection) => connection,
+            Err(error) => return eprintln!("SKIPPED: cannot mount here: {error:#}"),
+        };
+        let entry = mounted_at(&path).unwrap().expect("a mount");
+        assert_eq!(
+            (entry.fs_type.as_str(), entry.source.as_str()),
+            ("fuse.terrace", "terrace")
+        );
+        detach(&path, "0:0", true).unwrap();
+        assert!(
+            mounted_at(&path).unwrap().is_some(),
+            "another device's number unmounts nothing"
+        );
+        drop(connection);
+        assert_eq!(
+            std::fs::read_dir(&path).unwrap_err().raw_os_error(),
+            Some(libc::ENOTCONN)
+        );
+        assert_eq!(canonical(dir.path()).unwrap(), path);
+        assert!(clean_dead_mount(dir.path()).unwrap());
+        assert_eq!(mounted_at(&path).unwrap(), None);
+        assert!(!clean_dead_mount(dir.path()).unwrap());
+    }
 }

@@ -1,0 +1,117 @@
+//! Mounts for tests, gone when dropped, also after a panic.
+
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use terrace_engine::{AtimePolicy, FormatOptions, OpenOptions, Volume};
+use terrace_fuse::{MountConfig, Mounted};
+
+const PM_BYTES: u64 = 64 << 20;
+const DISK_BYTES: u64 = 256 << 20;
+
+/// What lies behind a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// The file system that does nothing.
+    Nothing,
+    /// A new volume in memory.
+    Engine,
+}
+
+/// A mount in a directory of its own. Fields are dropped in this order: first the mount, at last its directory.
+#[derive(Debug)]
+pub struct TestMount {
+    pub mounted: Mounted,
+    pub volume: Option<Arc<Volume>>,
+    directory: TempDir,
+}
+
+impl TestMount {
+    pub fn new(behind: Behind, config: &MountConfig) -> TestMount {
+        let directory = TempDir::new().expect("a directory to mount on");
+        let (mounted, volume) = match behind {
+            Behind::Nothing => (terrace_fuse::mount_null(directory.path(), config), None),
+            Behind::Engine => {
+                let volume = new_volume(config.durable);
+                let mounted = terrace_fuse::mount(volume.clone(), directory.path(), config);
+                (mounted, Some(volume))
+            }
+        };
+        TestMount {
+            mounted: mounted.expect("mounting"),
+            volume,
+            directory,
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    /// Unmounts, which must go cleanly, and closes the volume.
+    pub fn finish(self) {
+        self.mounted.unmount().expect("unmounting");
+        if let Some(volume) = self.volume {
+            volume.close().expect("closing the volume");
+        }
+    }
+}
+
+fn new_volume(durable: bool) -> Arc<Volume> {
+    let pm = terrace_media::Pm::anonymous(PM_BYTES);
+    let disks = vec![terrace_media::memory_disk(DISK_BYTES)];
+    let user = rustix::process::geteuid().as_raw();
+    let group = rustix::process::getegid().as_raw();
+    let format = FormatOptions {
+        shards: None,
+        pm_data_checksums: false,
+        tiers: vec![1],
+        uid: user,
+        gid: group,
+    };
+    terrace_engine::format(&pm, &disks, &format).expect("formatting");
+    let options = OpenOptions {
+        read_only: false,
+        atime: AtimePolicy::Relatime,
+        durable,
+        cache_bytes: 32 << 20,
+        cache_dir: None,
+        writeback_seconds: 5,
+        pm_full_percent: 90,
+    };
+    Volume::open(pm, disks, options, &|_, _, _| ()).expect("opening the volume")
+}
+
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Whether this machine and user can mount; if not, says why, past the test runner's capture.
+pub fn can_mount(test: &str) -> bool {
+    let device = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/fuse");
+    let reason = match device {
+        Err(error) => format!("/dev/fuse cannot be opened: {error}"),
+        Ok(_) if is_root() => return true,
+        Ok(_) => match std::process::Command::new("fusermount3").arg("-V").output() {
+            Ok(_) => return true,
+            Err(error) => format!("fusermount3: {error}"),
+        },
+    };
+    skip(test, &reason);
+    false
+}
+
+pub fn skip(test: &str, reason: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {reason}");
+}
