@@ -11,7 +11,6 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// One mebibyte.
@@ -84,6 +83,8 @@ pub struct TestVolume {
     spec: VolumeSpec,
     binary: Option<PathBuf>,
     scratch: Scratch,
+    /// On tmpfs: the emulated PM device, and the directory of the page cache's file.
+    memory: Option<Scratch>,
     pm: PathBuf,
     mountpoint: PathBuf,
     daemon: Option<Child>,
@@ -98,6 +99,7 @@ impl TestVolume {
                 spec,
                 binary: None,
                 scratch,
+                memory: None,
                 pm: PathBuf::new(),
                 mountpoint,
                 daemon: None,
@@ -112,18 +114,14 @@ impl TestVolume {
         let scratch = Scratch::new(&spec.name)?;
         let mountpoint = scratch.join("mnt");
         std::fs::create_dir(&mountpoint)?;
-        static SERIAL: AtomicU32 = AtomicU32::new(0);
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let pm = format!(
-            "/dev/shm/terrace-proof-{}-{}-{serial}.pm",
-            spec.name,
-            std::process::id()
-        );
+        let memory = Scratch::new_in(Path::new("/dev/shm"), &spec.name)?;
+        std::fs::create_dir(memory.join("cache"))?;
         let mut volume = TestVolume {
             spec,
             binary: Some(binary),
             scratch,
-            pm: PathBuf::from(pm),
+            pm: memory.join("pm"),
+            memory: Some(memory),
             mountpoint,
             daemon: None,
         };
@@ -183,6 +181,30 @@ impl TestVolume {
         daemon.kill()?;
         daemon.wait()?;
         Ok(())
+    }
+
+    /// What a power cut leaves: SIGKILL for the daemon, and its memory is gone, with all data that
+    /// was on no device. (Stores to emulated PM that were not flushed yet stay; the simulators of
+    /// `terrace-media` lose those.)
+    ///
+    /// # Errors
+    /// As [`TestVolume::kill`].
+    pub fn power_cut(&mut self) -> Result<()> {
+        self.kill()?;
+        if let Some(memory) = &self.memory {
+            std::fs::remove_dir_all(memory.join("cache"))?;
+            std::fs::create_dir(memory.join("cache"))?;
+        }
+        Ok(())
+    }
+
+    /// The files of its devices: PM and the disk. None in directory mode.
+    pub fn devices(&self) -> Vec<PathBuf> {
+        if self.is_mount() {
+            vec![self.pm.clone(), self.scratch.join("disk.img")]
+        } else {
+            Vec::new()
+        }
     }
 
     /// Unmounts (if the daemon lives) and mounts again at the same place, recovering if need be.
@@ -263,9 +285,11 @@ impl TestVolume {
             .arg(&self.pm)
             .arg(&self.mountpoint)
             .arg("--foreground");
-        if !self.spec.options.is_empty() {
-            command.args(["-o", &self.spec.options.join(",")]);
+        let mut options = self.spec.options.clone();
+        if let Some(memory) = &self.memory {
+            options.push(format!("cache_dir={}", memory.join("cache").display()));
         }
+        command.args(["-o", &options.join(",")]);
         let log = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
@@ -316,7 +340,8 @@ impl TestVolume {
 }
 
 impl Drop for TestVolume {
-    /// Leaves no mount, daemon or PM file behind, whatever state the test left them in.
+    /// Leaves no mount and no daemon behind, whatever state the test left them in; the files go with
+    /// their directories.
     fn drop(&mut self) {
         if !self.is_mount() {
             return;
@@ -338,7 +363,6 @@ impl Drop for TestVolume {
         if let Some(mut daemon) = self.daemon.take() {
             let _ = wait_or_kill(&mut daemon, Duration::from_secs(10));
         }
-        let _ = std::fs::remove_file(&self.pm);
     }
 }
 

@@ -56,6 +56,9 @@ fn mount_without_helpers(dir: &Scratch) -> Result<()> {
     Ok(())
 }
 
+/// **P-26** Permissions, owners, link counts, times and errors are as POSIX has them, as far as
+/// pjdfstest tests it; exceptions are listed with their reasons in
+/// `crates/terrace-proof/pjdfstest-exclusions.txt`.
 #[test]
 fn posix_semantics() {
     proof(|| {

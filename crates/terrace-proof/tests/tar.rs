@@ -115,7 +115,7 @@ fn modes_owners_xattrs(root: &Path) -> Result<()> {
 fn times(root: &Path) -> Result<()> {
     let dir = root.join("times");
     std::fs::create_dir(&dir)?;
-    for seconds in [-86_400, 0, 1, 1_000_000_000, 4_000_000_000, 10_000_000_000] {
+    for seconds in [-86_400, 0, 1, 1_000_000_000, 4_000_000_000, 9_000_000_000] {
         let path = dir.join(format!("at{seconds}"));
         std::fs::write(&path, "")?;
         let time = Timespec {

@@ -5,9 +5,7 @@
 //! it was told. A writer knows three states of each operation: acknowledged (its effect must be
 //! there), in flight when the daemon died (all of it or nothing), never asked for (nothing).
 //!
-//! A crash of the daemon is not a power cut: writes that have returned survive it even without
-//! fsync, because dirty pages live in shared memory. `TERRACE_KILL_ROUNDS` sets the number of rounds
-//! (8), `TERRACE_KILL_SEED` the first seed.
+//! `TERRACE_KILL_ROUNDS` sets the number of rounds (8), `TERRACE_KILL_SEED` the first seed.
 
 mod record;
 mod writers;
@@ -17,6 +15,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_proof::{Rng, TestVolume, VolumeSpec, proof};
 use writers::Writer;
+
+/// What the crash takes along, and so what counts as acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crash {
+    /// Only the daemon dies. Dirty pages live in shared memory: what has returned is there.
+    Daemon,
+    /// The memory is gone, too: what was made durable is there.
+    Power,
+}
 
 /// What the writers of one round share.
 struct Load {
@@ -46,6 +53,7 @@ fn run_until_killed(
     volume: &mut TestVolume,
     dir: &Path,
     writers: &mut [Box<dyn Writer>],
+    crash: Crash,
     enough: u64,
 ) -> Result<()> {
     let load = Load {
@@ -66,7 +74,10 @@ fn run_until_killed(
             std::thread::sleep(std::time::Duration::from_micros(200));
         }
         // The writers end by themselves, at the errors of a dead mount. `stop` is for directories.
-        let killed = volume.kill();
+        let killed = match crash {
+            Crash::Daemon => volume.kill(),
+            Crash::Power => volume.power_cut(),
+        };
         load.stop.store(true, Ordering::Relaxed);
         for thread in threads {
             if let Err(panic) = thread.join() {
@@ -77,96 +88,156 @@ fn run_until_killed(
     })
 }
 
-fn rounds(
-    name: &str,
-    mount_options: &str,
+/// One kind of load and how it is interrupted.
+struct Scenario {
+    name: &'static str,
+    mount_options: &'static str,
+    crash: Crash,
+    /// The crash comes after at most so many operations.
+    operations_max: u64,
     fleet: fn(&mut Rng) -> Vec<Box<dyn Writer>>,
-) -> Result<()> {
-    let rounds = environment("TERRACE_KILL_ROUNDS", 8)?;
-    let first_seed = environment("TERRACE_KILL_SEED", 1000)?;
-    let mut volume = VolumeSpec::new(name)
-        .pm_mib(48)
-        .disk_mib(2048)
-        .options(mount_options)
-        .mount()?;
-    for seed in first_seed..first_seed + rounds {
+}
+
+impl Scenario {
+    fn prove(&self) -> Result<()> {
+        let rounds = environment("TERRACE_KILL_ROUNDS", 8)?;
+        let first_seed = environment("TERRACE_KILL_SEED", 1000)?;
+        let spec = VolumeSpec::new(self.name).pm_mib(48).disk_mib(2048);
+        let mut volume = spec.options(self.mount_options).mount()?;
+        for seed in first_seed..first_seed + rounds {
+            self.round(&mut volume, seed)
+                .with_context(|| format!("TERRACE_KILL_SEED={seed}"))?;
+        }
+        Ok(())
+    }
+
+    fn round(&self, volume: &mut TestVolume, seed: u64) -> Result<()> {
         let mut rng = Rng::new(seed);
         let dir = volume.join(&format!("round-{seed}"));
         std::fs::create_dir(&dir)?;
-        let mut writers = fleet(&mut rng);
+        let mut writers = (self.fleet)(&mut rng);
         for writer in &mut writers {
-            writer
-                .prepare(&dir)
-                .with_context(|| format!("preparing {}", writer.name()))?;
+            let prepared = writer.prepare(&dir);
+            prepared.with_context(|| format!("preparing {}", writer.name()))?;
         }
-        let enough = 1 + rng.below(900);
-        run_until_killed(&mut volume, &dir, &mut writers, enough)?;
-        volume
-            .remount()
-            .with_context(|| format!("mounting after the crash of seed {seed}"))?;
-        for writer in &writers {
-            writer.verify(&dir).with_context(|| {
-                format!(
-                    "{} after a crash at {enough} operations, TERRACE_KILL_SEED={seed}",
-                    writer.name()
-                )
-            })?;
-        }
-        volume
-            .check()
-            .with_context(|| format!("terrace check after seed {seed}"))?;
-        for writer in &writers {
-            writer.verify(&dir).with_context(|| {
-                format!(
-                    "{} after a second remount, TERRACE_KILL_SEED={seed}",
-                    writer.name()
-                )
-            })?;
-        }
-        std::fs::remove_dir_all(&dir)?;
+        let enough = 1 + rng.below(self.operations_max);
+        run_until_killed(volume, &dir, &mut writers, self.crash, enough)?;
+        volume.remount().context("mounting after the crash")?;
+        self.verify(&writers, &dir)
+            .with_context(|| format!("after a crash at {enough} operations"))?;
+        volume.check()?;
+        self.verify(&writers, &dir)
+            .context("after a second remount")?;
+        Ok(std::fs::remove_dir_all(&dir)?)
     }
-    Ok(())
+
+    fn verify(&self, writers: &[Box<dyn Writer>], dir: &Path) -> Result<()> {
+        for writer in writers {
+            writer.verify(dir, self.crash).context(writer.name())?;
+        }
+        Ok(())
+    }
 }
 
+const SYNCHRONOUS: fn(&mut Rng) -> Vec<Box<dyn Writer>> = |rng| {
+    vec![
+        Box::new(writers::Appender::new(rng, true)),
+        Box::new(writers::Overwriter::new(rng, true)),
+        Box::new(writers::Replacer::new(rng, true)),
+        Box::new(writers::Namespace::new(rng)),
+        Box::new(writers::Mapper::new(rng)),
+    ]
+};
+
+/// Never calls fsync. Only on a durable mount does that survive a power cut.
+const UNSYNCHRONIZED: fn(&mut Rng) -> Vec<Box<dyn Writer>> = |rng| {
+    vec![
+        Box::new(writers::Appender::new(rng, false)),
+        Box::new(writers::Overwriter::new(rng, false)),
+        Box::new(writers::Replacer::new(rng, false)),
+        Box::new(writers::Mapper::new(rng)),
+    ]
+};
+
 #[test]
-fn synchronous_load() {
+fn daemon_crash_under_synchronous_load() {
     proof(|| {
-        rounds("kill-sync", "", |rng| {
-            vec![
-                Box::new(writers::Appender::new(rng, true)),
-                Box::new(writers::Overwriter::new(rng, true)),
-                Box::new(writers::Replacer::new(rng, true)),
-                Box::new(writers::Namespace::new(rng)),
-            ]
-        })
+        Scenario {
+            name: "kill-sync",
+            mount_options: "",
+            crash: Crash::Daemon,
+            operations_max: 900,
+            fleet: SYNCHRONOUS,
+        }
+        .prove()
     });
 }
 
 #[test]
-fn durable_mount() {
+fn power_cut_under_synchronous_load() {
     proof(|| {
-        rounds("kill-durable", "durable", |rng| {
-            vec![
-                Box::new(writers::Appender::new(rng, false)),
-                Box::new(writers::Overwriter::new(rng, false)),
-                Box::new(writers::Replacer::new(rng, false)),
-                Box::new(writers::Mapper::new(rng)),
-            ]
-        })
+        Scenario {
+            name: "power-sync",
+            mount_options: "",
+            crash: Crash::Power,
+            operations_max: 900,
+            fleet: SYNCHRONOUS,
+        }
+        .prove()
     });
 }
 
 #[test]
-fn returned_writes_survive_without_fsync() {
+fn power_cut_on_a_durable_mount() {
     proof(|| {
-        rounds("kill-nosync", "", |rng| {
-            vec![
-                Box::new(writers::Appender::new(rng, false)),
-                Box::new(writers::Overwriter::new(rng, false)),
-                Box::new(writers::Replacer::new(rng, false)),
-                Box::new(writers::Streamer::new(rng)),
-                Box::new(writers::Mapper::new(rng)),
-            ]
-        })
+        Scenario {
+            name: "power-durable",
+            mount_options: "durable",
+            crash: Crash::Power,
+            operations_max: 900,
+            fleet: UNSYNCHRONIZED,
+        }
+        .prove()
+    });
+}
+
+#[test]
+fn daemon_crash_without_any_fsync() {
+    proof(|| {
+        Scenario {
+            name: "kill-nosync",
+            mount_options: "",
+            crash: Crash::Daemon,
+            operations_max: 900,
+            fleet: |rng| {
+                let mut writers = UNSYNCHRONIZED(rng);
+                writers.push(Box::new(writers::Streamer::new(rng)));
+                writers
+            },
+        }
+        .prove()
+    });
+}
+
+/// **P-05** A write(2) of up to 1020 KiB into PM is atomic in a crash: afterwards all of it is there
+/// or nothing.
+#[test]
+fn large_writes_are_atomic() {
+    proof(|| {
+        Scenario {
+            name: "kill-large",
+            mount_options: "",
+            crash: Crash::Power,
+            operations_max: 60,
+            fleet: |rng| {
+                vec![Box::new(writers::Overwriter::with_slots(
+                    rng,
+                    true,
+                    6,
+                    1020 << 10,
+                ))]
+            },
+        }
+        .prove()
     });
 }

@@ -1,7 +1,7 @@
 //! The writers: each works until the mount dies under it, and knows what must be there afterwards.
 
-use crate::Load;
 use crate::record::{decode, encode};
+use crate::{Crash, Load};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -24,7 +24,7 @@ pub trait Writer: Send {
     fn work(&mut self, dir: &Path, load: &Load);
 
     /// Compares what is there after the crash with what was acknowledged.
-    fn verify(&self, dir: &Path) -> Result<()>;
+    fn verify(&self, dir: &Path, crash: Crash) -> Result<()>;
 }
 
 /// Repeats `step` until it fails or the load ends. That it fails is how a crash looks from here.
@@ -37,6 +37,7 @@ pub struct Appender {
     rng: Rng,
     sync: bool,
     returned: u64,
+    durable: u64,
 }
 
 impl Appender {
@@ -45,6 +46,7 @@ impl Appender {
             rng: Rng::new(rng.next_u64()),
             sync,
             returned: 0,
+            durable: 0,
         }
     }
 }
@@ -67,11 +69,15 @@ impl Writer for Appender {
             let record = encode(0, self.returned, len_bytes);
             ensure_whole(file.write(&record)?, record.len())?;
             self.returned += 1;
-            if self.sync { file.sync_data() } else { Ok(()) }
+            if self.sync {
+                file.sync_data()?;
+            }
+            self.durable = self.returned;
+            Ok(())
         });
     }
 
-    fn verify(&self, dir: &Path) -> Result<()> {
+    fn verify(&self, dir: &Path, crash: Crash) -> Result<()> {
         let path = dir.join("appended");
         let bytes = if path.exists() {
             std::fs::read(path)?
@@ -90,7 +96,17 @@ impl Writer for Appender {
             at += found.len_bytes;
             count += 1;
         }
-        in_flight_or_acknowledged(count, self.returned)
+        let acknowledged = match crash {
+            Crash::Daemon => self.returned,
+            Crash::Power => self.durable,
+        };
+        ensure!(
+            (acknowledged..=self.returned + 1).contains(&count),
+            "{count} records are there, {} had returned, {} were durable",
+            self.returned,
+            self.durable
+        );
+        Ok(())
     }
 }
 
@@ -103,39 +119,52 @@ fn ensure_whole(written: usize, asked: usize) -> std::io::Result<()> {
     }
 }
 
-/// `found` operations took effect, `returned` had returned: one more may have been in flight.
-fn in_flight_or_acknowledged(found: u64, returned: u64) -> Result<()> {
-    ensure!(
-        found >= returned,
-        "{returned} operations had returned, {found} are there"
-    );
-    ensure!(
-        found <= returned + 1,
-        "{found} operations are there, {returned} had returned and one was in flight"
-    );
-    Ok(())
-}
-
-/// Overwrites fixed slots of one file with ever newer versions, each in one pwrite.
+/// Overwrites fixed slots of one file with ever newer versions, each in one pwrite, with or without
+/// fdatasync after each.
 pub struct Overwriter {
     rng: Rng,
     sync: bool,
-    /// The version that has returned, per slot.
+    slot_bytes: usize,
+    /// The version whose write has returned, per slot.
     returned: Vec<u64>,
+    durable: Vec<u64>,
     in_flight: Option<(usize, u64)>,
 }
 
-const SLOT_BYTES: usize = 12 << 10;
-const SLOTS: usize = 96;
-
 impl Overwriter {
     pub fn new(rng: &mut Rng, sync: bool) -> Self {
+        Self::with_slots(rng, sync, 96, 12 << 10)
+    }
+
+    pub fn with_slots(rng: &mut Rng, sync: bool, slots: usize, slot_bytes: usize) -> Self {
         Overwriter {
             rng: Rng::new(rng.next_u64()),
             sync,
-            returned: vec![0; SLOTS],
+            slot_bytes,
+            returned: vec![0; slots],
+            durable: vec![0; slots],
             in_flight: None,
         }
+    }
+
+    fn at(&self, slot: usize) -> u64 {
+        (slot * self.slot_bytes) as u64
+    }
+
+    fn overwrite(&mut self, file: &File) -> std::io::Result<()> {
+        let slot = self.rng.below(self.returned.len() as u64) as usize;
+        let version = self.returned[slot] + 1;
+        self.in_flight = Some((slot, version));
+        let len_bytes = 100 + self.rng.below(self.slot_bytes as u64 - 99) as usize;
+        let record = encode(slot as u64, version, len_bytes);
+        ensure_whole(file.write_at(&record, self.at(slot))?, record.len())?;
+        self.returned[slot] = version;
+        self.in_flight = None;
+        if self.sync {
+            file.sync_data()?;
+        }
+        self.durable[slot] = version;
+        Ok(())
     }
 }
 
@@ -146,11 +175,9 @@ impl Writer for Overwriter {
 
     fn prepare(&mut self, dir: &Path) -> Result<()> {
         let file = File::create(dir.join("slots"))?;
-        for slot in 0..SLOTS {
-            file.write_all_at(
-                &encode(slot as u64, 0, SLOT_BYTES),
-                (slot * SLOT_BYTES) as u64,
-            )?;
+        for slot in 0..self.returned.len() {
+            let record = encode(slot as u64, 0, self.slot_bytes);
+            file.write_all_at(&record, self.at(slot))?;
         }
         Ok(file.sync_all()?)
     }
@@ -159,46 +186,35 @@ impl Writer for Overwriter {
         let Ok(file) = OpenOptions::new().write(true).open(dir.join("slots")) else {
             return;
         };
-        until_the_end(load, || {
-            let slot = self.rng.below(SLOTS as u64) as usize;
-            let version = self.returned[slot] + 1;
-            self.in_flight = Some((slot, version));
-            let record = encode(
-                slot as u64,
-                version,
-                100 + self.rng.below(SLOT_BYTES as u64 - 100) as usize,
-            );
-            ensure_whole(
-                file.write_at(&record, (slot * SLOT_BYTES) as u64)?,
-                record.len(),
-            )?;
-            self.returned[slot] = version;
-            self.in_flight = None;
-            if self.sync { file.sync_data() } else { Ok(()) }
-        });
+        until_the_end(load, || self.overwrite(&file));
     }
 
-    fn verify(&self, dir: &Path) -> Result<()> {
+    fn verify(&self, dir: &Path, crash: Crash) -> Result<()> {
         let bytes = std::fs::read(dir.join("slots"))?;
+        let expected = self.returned.len() * self.slot_bytes;
         ensure!(
-            bytes.len() == SLOTS * SLOT_BYTES,
+            bytes.len() == expected,
             "the file has {} bytes",
             bytes.len()
         );
-        for (slot, returned) in self.returned.iter().enumerate() {
-            let found =
-                decode(&bytes[slot * SLOT_BYTES..(slot + 1) * SLOT_BYTES]).with_context(|| {
-                    format!("slot {slot} holds no whole record, version {returned} had returned")
-                })?;
-            let torn = self.in_flight == Some((slot, found.version));
+        for (slot, content) in bytes.chunks(self.slot_bytes).enumerate() {
+            let (returned, durable) = (self.returned[slot], self.durable[slot]);
+            let found = decode(content).with_context(|| {
+                format!("slot {slot} holds no whole record, version {returned} had returned")
+            })?;
             ensure!(
                 found.slot == slot as u64,
-                "slot {slot} holds a record of slot {}",
+                "slot {slot} holds slot {}",
                 found.slot
             );
+            let legal = match crash {
+                Crash::Daemon => found.version == returned,
+                Crash::Power => (durable..=returned).contains(&found.version),
+            };
             ensure!(
-                found.version == *returned || torn,
-                "slot {slot} is at version {}, but {returned} had returned (in flight: {:?})",
+                legal || self.in_flight == Some((slot, found.version)),
+                "slot {slot} is at version {}; {returned} had returned, {durable} was durable, \
+                 in flight: {:?}",
                 found.version,
                 self.in_flight
             );
@@ -255,7 +271,7 @@ impl Writer for Replacer {
         });
     }
 
-    fn verify(&self, dir: &Path) -> Result<()> {
+    fn verify(&self, dir: &Path, _crash: Crash) -> Result<()> {
         for (file_number, returned) in &self.returned {
             let name = format!("config-{file_number}");
             let bytes =
@@ -325,7 +341,7 @@ impl Namespace {
                 let mut empty = after.clone();
                 empty.insert(name.clone(), Entry::File(Vec::new()));
                 after.insert(name, Entry::File(content.clone()));
-                self.apply(vec![empty, after], || std::fs::write(&path, &content))
+                self.apply(vec![empty, after], || write_durably(&path, &content))
             }
             (Some(Entry::Directory), _) => {
                 after.remove(&name);
@@ -364,6 +380,13 @@ impl Namespace {
     }
 }
 
+/// Creates a file whose content no crash takes away.
+fn write_durably(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
 impl Writer for Namespace {
     fn name(&self) -> &'static str {
         "namespace"
@@ -378,7 +401,7 @@ impl Writer for Namespace {
         until_the_end(load, || self.step(&dir));
     }
 
-    fn verify(&self, dir: &Path) -> Result<()> {
+    fn verify(&self, dir: &Path, _crash: Crash) -> Result<()> {
         let mut found = BTreeMap::new();
         for entry in std::fs::read_dir(dir.join("names"))? {
             let entry = entry?;
@@ -440,7 +463,7 @@ impl Writer for Streamer {
         });
     }
 
-    fn verify(&self, dir: &Path) -> Result<()> {
+    fn verify(&self, dir: &Path, _crash: Crash) -> Result<()> {
         if self.returned == 0 {
             return Ok(());
         }
@@ -551,7 +574,7 @@ impl Writer for Mapper {
         });
     }
 
-    fn verify(&self, dir: &Path) -> Result<()> {
+    fn verify(&self, dir: &Path, _crash: Crash) -> Result<()> {
         let bytes = std::fs::read(dir.join("mapped"))?;
         ensure!(
             bytes.len() == PAGES * PAGE_BYTES,

@@ -1,0 +1,262 @@
+//! Names, links and directories.
+
+use super::{must_fail, rivals};
+use anyhow::{Result, ensure};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
+use std::sync::atomic::{AtomicBool, Ordering};
+use terrace_proof::{VolumeSpec, proof};
+
+/// **P-19** A name is up to 255 bytes long, any but `/` and NUL, and kept as it is: case matters and
+/// nothing is normalized. A longer name fails with ENAMETOOLONG.
+#[test]
+fn any_bytes_are_names() {
+    proof(|| {
+        let mut volume = VolumeSpec::new("names").mount()?;
+        let mut names: Vec<Vec<u8>> = vec![
+            b"a".into(),
+            b"A".into(),
+            "é".into(),
+            "e\u{301}".into(),
+            vec![b'n'; 255],
+        ];
+        names.extend((1..=255).filter(|b| !b"./aA".contains(b)).map(|b| vec![b]));
+        names.push((1..=255).filter(|b| *b != b'/').collect());
+        for name in &names {
+            std::fs::write(volume.root().join(std::ffi::OsStr::from_bytes(name)), name)?;
+        }
+        volume.check()?;
+        let mut listed = 0;
+        for entry in std::fs::read_dir(volume.root())? {
+            let entry = entry?;
+            ensure!(
+                std::fs::read(entry.path())? == entry.file_name().as_bytes(),
+                "{entry:?}"
+            );
+            listed += 1;
+        }
+        ensure!(listed == names.len(), "{listed} names of {}", names.len());
+        let long = volume.join(&"n".repeat(256));
+        must_fail(File::create(&long), libc::ENAMETOOLONG)?;
+        must_fail(std::fs::metadata(&long), libc::ENAMETOOLONG)?;
+        must_fail(std::fs::create_dir(&long), libc::ENAMETOOLONG)?;
+        must_fail(std::fs::rename(volume.join("a"), &long), libc::ENAMETOOLONG)
+    });
+}
+
+/// **P-20** The target of a symbolic link is up to 4095 bytes long.
+#[test]
+fn long_symlinks() {
+    proof(|| {
+        let mut volume = VolumeSpec::new("symlink").mount()?;
+        for len in [1, 100, 3000, 4095] {
+            symlink("t".repeat(len), volume.join(&len.to_string()))?;
+        }
+        must_fail(
+            symlink("t".repeat(4096), volume.join("4096")),
+            libc::ENAMETOOLONG,
+        )?;
+        volume.check()?;
+        for len in [1, 100, 3000, 4095] {
+            ensure!(
+                std::fs::read_link(volume.join(&len.to_string()))?
+                    .as_os_str()
+                    .len()
+                    == len
+            );
+            ensure!(std::fs::symlink_metadata(volume.join(&len.to_string()))?.len() == len as u64);
+        }
+        Ok(())
+    });
+}
+
+/// **P-21** A directory holds as many names as there is room for. A listing returns each name that is
+/// there all the time exactly once, whatever else comes and goes meanwhile.
+#[test]
+fn listing_while_names_change() {
+    const LASTING: usize = 20_000;
+    proof(|| {
+        let mut volume = VolumeSpec::new("listing").mount()?;
+        for number in 0..LASTING {
+            File::create(volume.join(&format!("lasting-{number}")))?;
+        }
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| -> Result<()> {
+            let changer = scope.spawn(|| -> Result<()> {
+                let mut number = 0u64;
+                while !done.load(Ordering::Relaxed) {
+                    let path = volume.join(&format!("passing-{}", number % 500));
+                    if std::fs::remove_file(&path).is_err() {
+                        File::create(&path)?;
+                    }
+                    number += 7;
+                }
+                Ok(())
+            });
+            let listings = (0..5).try_for_each(|_| each_exactly_once(volume.root(), LASTING));
+            done.store(true, Ordering::Relaxed);
+            changer
+                .join()
+                .map_err(|_| anyhow::anyhow!("the changer panicked"))??;
+            listings
+        })?;
+        volume.check()?;
+        each_exactly_once(volume.root(), LASTING)
+    });
+}
+
+fn each_exactly_once(dir: &std::path::Path, lasting: usize) -> Result<()> {
+    let mut counts: HashMap<Vec<u8>, usize> = HashMap::new();
+    for entry in std::fs::read_dir(dir)? {
+        let name = entry?.file_name();
+        if name.as_bytes().starts_with(b"lasting-") {
+            *counts.entry(name.as_bytes().to_vec()).or_default() += 1;
+        }
+    }
+    ensure!(
+        counts.len() == lasting,
+        "{} of {lasting} names were listed",
+        counts.len()
+    );
+    ensure!(counts.values().all(|n| *n == 1), "a name was listed twice");
+    Ok(())
+}
+
+/// **P-22** A file may have at least 70,000 hard links.
+#[test]
+fn many_hard_links() {
+    proof(|| {
+        let mut volume = VolumeSpec::new("links").mount()?;
+        let links = if volume.is_mount() { 70_000 } else { 60_000 };
+        let original = volume.join("original");
+        std::fs::write(&original, "content")?;
+        for number in 1..links {
+            std::fs::hard_link(&original, volume.join(&format!("link-{number}")))?;
+        }
+        ensure!(std::fs::metadata(&original)?.nlink() == links);
+        volume.check()?;
+        ensure!(std::fs::metadata(volume.join("link-1"))?.nlink() == links);
+        Ok(())
+    });
+}
+
+/// **P-23** A file keeps its inode number as long as it exists, across mounts, too.
+#[test]
+fn inode_numbers_last() {
+    proof(|| {
+        let mut volume = VolumeSpec::new("inodes").mount()?;
+        let mut numbers = Vec::new();
+        for number in 0..500 {
+            std::fs::write(volume.join(&format!("f{number}")), "")?;
+            numbers.push(std::fs::metadata(volume.join(&format!("f{number}")))?.ino());
+        }
+        std::fs::rename(volume.join("f7"), volume.join("renamed"))?;
+        volume.check()?;
+        for (number, ino) in numbers.iter().enumerate() {
+            let name = if number == 7 {
+                "renamed".to_owned()
+            } else {
+                format!("f{number}")
+            };
+            ensure!(
+                std::fs::metadata(volume.join(&name))?.ino() == *ino,
+                "{name} has another inode number"
+            );
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+        ensure!(numbers.len() == 500, "two files share an inode number");
+        Ok(())
+    });
+}
+
+/// **P-24** Of several rivals, open(2) with O_CREAT and O_EXCL, mkdir(2), link(2) and rename with
+/// RENAME_NOREPLACE succeed for exactly one; the others get EEXIST.
+#[test]
+fn one_rival_wins() {
+    proof(|| {
+        let volume = VolumeSpec::new("rivals").mount()?;
+        let join = |name: String| volume.join(&name);
+        for rival in 0..4 {
+            for round in 0..100 {
+                std::fs::write(join(format!("source-{rival}-{round}")), "")?;
+            }
+        }
+        for round in 0..100 {
+            let attempts: [&(dyn Fn(usize) -> std::io::Result<()> + Sync); 4] = [
+                &|_| File::create_new(join(format!("created-{round}"))).map(drop),
+                &|_| std::fs::create_dir(join(format!("dir-{round}"))),
+                &|rival| {
+                    std::fs::hard_link(
+                        join(format!("source-{rival}-{round}")),
+                        join(format!("link-{round}")),
+                    )
+                },
+                &|rival| {
+                    let (from, to) = (
+                        join(format!("source-{rival}-{round}")),
+                        join(format!("renamed-{round}")),
+                    );
+                    Ok(renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
+                },
+            ];
+            for (kind, attempt) in attempts.iter().enumerate() {
+                let results = rivals(4, attempt)?;
+                let winners = results.iter().filter(|r| r.is_ok()).count();
+                ensure!(
+                    winners == 1,
+                    "round {round}, kind {kind}: {winners} winners"
+                );
+                for result in results.into_iter().filter(|r| r.is_err()) {
+                    must_fail(result, libc::EEXIST)?;
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
+/// **P-25** renameat2(2) knows RENAME_NOREPLACE, RENAME_EXCHANGE and RENAME_WHITEOUT.
+#[test]
+fn rename_flags() {
+    proof(|| {
+        let mut volume = VolumeSpec::new("rename-flags").mount()?;
+        std::fs::write(volume.join("file"), "file")?;
+        std::fs::create_dir(volume.join("dir"))?;
+        std::fs::write(volume.join("dir/inside"), "inside")?;
+        let rename = |from: &str, to: &str, flags| {
+            renameat_with(CWD, volume.join(from), CWD, volume.join(to), flags)
+        };
+        must_fail(rename("file", "dir", RenameFlags::NOREPLACE), libc::EEXIST)?;
+        must_fail(
+            rename("file", "absent", RenameFlags::EXCHANGE),
+            libc::ENOENT,
+        )?;
+        must_fail(
+            rename("dir", "dir/inside", RenameFlags::EXCHANGE),
+            libc::EINVAL,
+        )?;
+        rename("file", "dir", RenameFlags::EXCHANGE)?;
+        ensure!(
+            std::fs::read(volume.join("dir"))? == b"file" && volume.join("file/inside").exists()
+        );
+        if rustix::process::geteuid().is_root() {
+            rename("dir", "moved", RenameFlags::WHITEOUT)?;
+        } else {
+            rename("dir", "moved", RenameFlags::NOREPLACE)?;
+        }
+        volume.check()?;
+        ensure!(std::fs::read(volume.join("moved"))? == b"file");
+        if rustix::process::geteuid().is_root() {
+            let whiteout = std::fs::symlink_metadata(volume.join("dir"))?;
+            ensure!(
+                whiteout.file_type().is_char_device() && whiteout.rdev() == 0,
+                "{whiteout:?}"
+            );
+        }
+        Ok(())
+    });
+}
