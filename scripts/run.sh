@@ -82,8 +82,10 @@ git -C "$mnt/source" fsck --full --strict --no-progress
 echo "$(find "$mnt" -type f | wc -l) files, $(du -sh --apparent-size "$mnt" | cut -f1) in the volume"
 
 step "SQLite: 1000 commits, each with fsync"
-echo "on Terrace:        $(commits_per_second "$mnt") commits per second"
-echo "on the disk below: $(commits_per_second "$work") commits per second"
+rate=$(commits_per_second "$mnt")
+echo "on Terrace:        $rate commits per second"
+rate=$(commits_per_second "$work")
+echo "on the disk below: $rate commits per second"
 
 step "A file twice as large as PM: its newest parts in PM, the rest on disk"
 head -c 512M /dev/urandom | tee "$mnt/large" | sha256sum >"$work/large.sha256"

@@ -3,8 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, Metadata};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -103,25 +102,25 @@ impl Tree {
     /// # Errors
     /// The differences, one per line, at most 20.
     pub fn must_equal(&self, reference: &Tree) -> Result<()> {
-        let mut report = String::new();
-        let mut found = 0;
-        let names: std::collections::BTreeSet<_> =
-            self.0.keys().chain(reference.0.keys()).collect();
-        for name in names {
-            let (mine, theirs) = (self.0.get(name), reference.0.get(name));
-            if mine == theirs {
-                continue;
-            }
-            found += 1;
-            if found <= 20 {
-                write!(
-                    report,
-                    "\n{:?}\n   here:     {mine:?}\n   expected: {theirs:?}",
-                    name
-                )?;
-            }
-        }
-        ensure!(found == 0, "{found} differences between the trees:{report}");
+        let names: BTreeSet<_> = self.0.keys().chain(reference.0.keys()).collect();
+        let differences: Vec<String> = names
+            .into_iter()
+            .filter_map(|name| {
+                let what = match (self.0.get(name), reference.0.get(name)) {
+                    (Some(here), Some(there)) if here == there => return None,
+                    (Some(here), Some(there)) => here.differences(there),
+                    (None, _) => "is missing".to_owned(),
+                    (_, None) => "should not be there".to_owned(),
+                };
+                Some(format!("\n{name:?}: {what}"))
+            })
+            .collect();
+        let shown = differences[..differences.len().min(20)].concat();
+        ensure!(
+            differences.is_empty(),
+            "{} differences between the trees:{shown}",
+            differences.len()
+        );
         Ok(())
     }
 }
@@ -164,6 +163,63 @@ impl Node {
                 .or_insert_with(|| name.to_owned())
                 .clone(),
         })
+    }
+}
+
+impl Node {
+    /// What differs, as `property found, not expected`.
+    fn differences(&self, expected: &Node) -> String {
+        let mut out = Vec::new();
+        let mut compare = |property: &str, found: String, expected: String| {
+            if found != expected {
+                out.push(format!("{property} {found}, not {expected}"));
+            }
+        };
+        compare("kind", self.kind.to_string(), expected.kind.to_string());
+        compare(
+            "mode",
+            format!("{:o}", self.mode),
+            format!("{:o}", expected.mode),
+        );
+        compare(
+            "owner",
+            format!("{:?}", self.owner),
+            format!("{:?}", expected.owner),
+        );
+        compare("links", self.links.to_string(), expected.links.to_string());
+        compare(
+            "device",
+            self.device.to_string(),
+            expected.device.to_string(),
+        );
+        compare(
+            "size",
+            format!("{:?}", self.size_bytes),
+            format!("{:?}", expected.size_bytes),
+        );
+        compare(
+            "mtime",
+            format!("{:?}", self.mtime),
+            format!("{:?}", expected.mtime),
+        );
+        compare(
+            "target",
+            format!("{:?}", self.target),
+            format!("{:?}", expected.target),
+        );
+        compare(
+            "xattrs",
+            format!("{:?}", self.xattrs),
+            format!("{:?}", expected.xattrs),
+        );
+        compare(
+            "content",
+            format!("{:?}", self.content_crc),
+            format!("{:?}", expected.content_crc),
+        );
+        let link = |node: &Node| format!("{:?}", node.same_inode_as);
+        compare("hard link of", link(self), link(expected));
+        out.join("; ")
     }
 }
 
