@@ -7,18 +7,10 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use common::{Behind, TestMount, can_mount, is_root, skip};
-use parking_lot::{Mutex, MutexGuard};
+use common::{Behind, TestMount, alone, is_root, skip};
 use terrace_fuse::{Message, MountConfig, clean_dead_mount, control, mount_null};
-
-/// Tests of this program run one after another: they look at the threads and mounts of the whole process.
-static ALONE: Mutex<()> = Mutex::new(());
-
-/// `None` if this machine cannot mount.
-fn alone(test: &str) -> Option<MutexGuard<'static, ()>> {
-    can_mount(test).then(|| ALONE.lock())
-}
 
 fn is_mounted(path: &Path) -> bool {
     let table = std::fs::read_to_string("/proc/self/mountinfo").expect("the mount table");
@@ -36,6 +28,19 @@ fn session_threads() -> usize {
         .count()
 }
 
+/// Waits until that many threads serve mounts: a thread takes its name, and leaves the list, in its own time.
+fn await_session_threads(expected: usize) {
+    let limit = Instant::now() + Duration::from_secs(60);
+    while session_threads() != expected {
+        assert!(
+            Instant::now() < limit,
+            "{} threads serve mounts, not {expected}",
+            session_threads()
+        );
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn files_work_and_unmounting_ends_all_threads() {
     let Some(_alone) = alone("files_work_and_unmounting_ends_all_threads") else {
@@ -50,7 +55,7 @@ fn files_work_and_unmounting_ends_all_threads() {
     );
     let path = mount.path().to_owned();
     assert!(is_mounted(&path));
-    assert_eq!(session_threads(), 4);
+    await_session_threads(4);
 
     std::fs::create_dir(mount.join("dir")).unwrap();
     File::create(mount.join("dir/a"))
@@ -80,7 +85,7 @@ fn files_work_and_unmounting_ends_all_threads() {
     assert_eq!(mount.mounted.counts().snapshot().of(Message::Unlink), 502);
 
     mount.finish();
-    assert_eq!(session_threads(), 0);
+    await_session_threads(0);
     assert!(!is_mounted(&path));
 }
 
@@ -186,7 +191,7 @@ fn unmounting_from_outside_ends_the_session() {
             .success()
     );
     mounted.wait().unwrap();
-    assert_eq!(session_threads(), 0);
+    await_session_threads(0);
     unmounter.unmount().expect("nothing is left to do");
 }
 

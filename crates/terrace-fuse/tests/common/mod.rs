@@ -6,12 +6,22 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use tempfile::TempDir;
 use terrace_engine::{AtimePolicy, FormatOptions, OpenOptions, Volume};
 use terrace_fuse::{MountConfig, Mounted};
 
 const PM_BYTES: u64 = 64 << 20;
 const DISK_BYTES: u64 = 256 << 20;
+
+/// Held by each test with a mount. A test that starts a program lends all files that are open in this process to the
+/// child for a moment, which would keep another test's mount busy; and some look at the threads of the whole process.
+static ALONE: ReentrantMutex<()> = ReentrantMutex::new(());
+
+/// Waits for the other tests of this program; `None` if this machine or user cannot mount.
+pub fn alone(test: &str) -> Option<ReentrantMutexGuard<'static, ()>> {
+    can_mount(test).then(|| ALONE.lock())
+}
 
 /// What lies behind a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,16 +32,18 @@ pub enum Behind {
     Engine,
 }
 
-/// A mount in a directory of its own. Fields are dropped in this order: first the mount, at last its directory.
+/// A mount in a directory of its own. Fields are dropped in this order: first the mount, then its directory.
 #[derive(Debug)]
 pub struct TestMount {
     pub mounted: Mounted,
     pub volume: Option<Arc<Volume>>,
     directory: TempDir,
+    _alone: ReentrantMutexGuard<'static, ()>,
 }
 
 impl TestMount {
     pub fn new(behind: Behind, config: &MountConfig) -> TestMount {
+        let alone = ALONE.lock();
         let directory = TempDir::new().expect("a directory to mount on");
         let (mounted, volume) = match behind {
             Behind::Nothing => (terrace_fuse::mount_null(directory.path(), config), None),
@@ -45,6 +57,7 @@ impl TestMount {
             mounted: mounted.expect("mounting"),
             volume,
             directory,
+            _alone: alone,
         }
     }
 
