@@ -1,1 +1,40 @@
 //! The Terrace file system: inodes, namespace, data, page cache, recovery, check.
+//!
+//! [`Volume`] is the whole interface: inode-based, synchronous, `&self`. It knows nothing of FUSE.
+//!
+//! The way of a write: `data` decides where it goes; `file` stages it and commits through `log`; `index` follows.
+//! Data for disks waits in `cache` until `writeback` takes it there. Names are `namespace` over `dir`; several logs
+//! change together through `journal`. `scan` rebuilds free space after a crash, `checkpoint` keeps it over a clean
+//! unmount. Lock order: see `core`.
+
+mod acl;
+mod alloc;
+mod cache;
+mod checkpoint;
+mod core;
+mod data;
+mod dir;
+mod error;
+mod fetch;
+mod file;
+mod format;
+mod index;
+mod inode;
+mod itable;
+mod journal;
+mod log;
+mod namespace;
+mod scan;
+mod space;
+mod status;
+mod types;
+mod volume;
+mod writeback;
+mod xattr;
+
+pub use data::ATOMIC_WRITE_BYTES_MAX;
+pub use error::{FsError, FsResult};
+pub use format::{DeviceLabel, FormatOptions, VolumeLabel, format, read_disk_label, read_pm_label};
+pub use status::offline_status;
+pub use types::*;
+pub use volume::{OpenOptions, Progress, Volume};

@@ -91,16 +91,10 @@ impl CheckedPtr {
         let value = self.0 & ((1 << 48) - 1);
         let device = (value >> 40 & 0x7f) as u16;
         if self.0 >> 48 != check_bits(value, 16) || device as usize >= DEVICES_MAX {
-            return Err(LayoutError(format!(
-                "damaged block pointer {:#018x}",
-                self.0
-            )));
+            return Err(LayoutError(format!("damaged block pointer {:#018x}", self.0)));
         }
         let block = value & (DEVICE_BLOCKS_MAX - 1);
-        Ok(Some((
-            BlockAddr::new(device, block),
-            value & Self::FLAG != 0,
-        )))
+        Ok(Some((BlockAddr::new(device, block), value & Self::FLAG != 0)))
     }
 }
 

@@ -66,9 +66,8 @@ impl CheckpointHeader {
     /// The header, if it is valid and was written by the mount with this epoch.
     pub fn usable(bytes: &[u8], mount_epoch: u64) -> Option<CheckpointHeader> {
         let header = CheckpointHeader::from_bytes(bytes);
-        let usable = header.valid == CHECKPOINT_VALID
-            && header.crc == header.checksum()
-            && header.mount_epoch == mount_epoch;
+        let usable =
+            header.valid == CHECKPOINT_VALID && header.crc == header.checksum() && header.mount_epoch == mount_epoch;
         usable.then_some(header)
     }
 }
@@ -78,9 +77,5 @@ impl CheckpointHeader {
 /// # Errors
 /// Names `what` is damaged.
 pub fn verify_checkpoint_part(what: &str, bytes: &[u8], crc: u32) -> Result<(), LayoutError> {
-    if crc32c::crc32c(bytes) == crc {
-        Ok(())
-    } else {
-        Err(LayoutError(format!("checkpoint: {what} is damaged")))
-    }
+    if crc32c::crc32c(bytes) == crc { Ok(()) } else { Err(LayoutError(format!("checkpoint: {what} is damaged"))) }
 }

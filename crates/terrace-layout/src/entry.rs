@@ -60,22 +60,9 @@ pub enum EntryType {
 impl EntryType {
     fn from_u8(value: u8) -> Option<EntryType> {
         use EntryType::*;
-        [
-            Write,
-            Append,
-            Patch,
-            SetSize,
-            Hole,
-            Attr,
-            XattrSet,
-            XattrRemove,
-            DentryAdd,
-            DentryRemove,
-            Target,
-            Pad,
-        ]
-        .into_iter()
-        .find(|&t| t as u8 == value)
+        [Write, Append, Patch, SetSize, Hole, Attr, XattrSet, XattrRemove, DentryAdd, DentryRemove, Target, Pad]
+            .into_iter()
+            .find(|&t| t as u8 == value)
     }
 }
 
@@ -106,7 +93,8 @@ media_struct! {
         pub mtime_ns: i64,
         /// First CRC block ([`BlockAddr`]), with [`CRC_BLOCKS`].
         pub crc_address: u64,
-        /// Checksums of the blocks, with [`CRC_ENTRY`].
+        /// With [`CRC_ENTRY`] the checksums of the blocks; with [`CRC_BLOCKS`] how many checksums to skip, and how many
+        /// checksum blocks there are.
         pub crcs: [u32; 2],
     }
 }
@@ -384,12 +372,7 @@ pub const fn slots_for(bytes: usize) -> u64 {
 ///
 /// # Panics
 /// If the entry would be longer than [`ENTRY_BYTES_MAX`]: callers bound what they put in.
-pub fn encode_entry<'b, T: MediaStruct>(
-    buf: &'b mut Vec<u8>,
-    seed: u32,
-    head: &T,
-    parts: &[&[u8]],
-) -> &'b [u8] {
+pub fn encode_entry<'b, T: MediaStruct>(buf: &'b mut Vec<u8>, seed: u32, head: &T, parts: &[&[u8]]) -> &'b [u8] {
     let start = buf.len();
     buf.extend_from_slice(head.as_bytes());
     for part in parts {
@@ -407,13 +390,7 @@ pub fn encode_entry<'b, T: MediaStruct>(
 
 /// A pad of `slots` slots; only its first slot carries anything.
 pub fn encode_pad(seed: u32, slots: u64) -> [u8; SLOT_BYTES as usize] {
-    let mut pad = PadEntry {
-        kind: EntryType::Pad as u8,
-        slots: slots as u8,
-        flags: 0,
-        crc: 0,
-        reserved: [0; 56],
-    };
+    let mut pad = PadEntry { kind: EntryType::Pad as u8, slots: slots as u8, flags: 0, crc: 0, reserved: [0; 56] };
     pad.crc = crc_with_hole(seed, pad.as_bytes(), 4);
     pad.as_bytes().try_into().expect("one slot")
 }
@@ -430,19 +407,13 @@ impl<'a> LogEntry<'a> {
     /// # Errors
     /// If its checksum does not match or a field is impossible.
     pub fn decode(bytes: &'a [u8], seed: u32) -> Result<LogEntry<'a>, LayoutError> {
-        let kind = EntryType::from_u8(bytes[0])
-            .ok_or_else(|| LayoutError("unknown log entry type".into()))?;
-        let covered = if kind == EntryType::Pad {
-            &bytes[..SLOT_BYTES as usize]
-        } else {
-            bytes
-        };
+        let kind = EntryType::from_u8(bytes[0]).ok_or_else(|| LayoutError("unknown log entry type".into()))?;
+        let covered = if kind == EntryType::Pad { &bytes[..SLOT_BYTES as usize] } else { bytes };
         let crc = u32::from_le_bytes(bytes[4..8].try_into().expect("four bytes"));
         if crc != crc_with_hole(seed, covered, 4) {
             return Err(LayoutError("log entry checksum does not match".into()));
         }
-        Self::decode_kind(kind, bytes)
-            .ok_or_else(|| LayoutError(format!("{kind:?} entry with impossible fields")))
+        Self::decode_kind(kind, bytes).ok_or_else(|| LayoutError(format!("{kind:?} entry with impossible fields")))
     }
 
     fn decode_kind(kind: EntryType, bytes: &'a [u8]) -> Option<LogEntry<'a>> {
@@ -456,8 +427,7 @@ impl<'a> LogEntry<'a> {
             EntryType::Patch => {
                 let e = PatchEntry::from_bytes(bytes);
                 let end = e.offset.checked_add(u64::from(e.len))?;
-                let one_block =
-                    e.len > 0 && e.offset / 4096 == (end - 1) / 4096 && end <= FILE_BYTES_MAX;
+                let one_block = e.len > 0 && e.offset / 4096 == (end - 1) / 4096 && end <= FILE_BYTES_MAX;
                 one_block.then_some(())?;
                 LogEntry::Patch(e, tail(size_of::<PatchEntry>(), e.len as usize)?)
             }
@@ -510,20 +480,13 @@ fn decode_xattr(kind: EntryType, bytes: &[u8]) -> Option<LogEntry<'_>> {
     let e = XattrEntry::from_bytes(bytes);
     let head = size_of::<XattrEntry>();
     let name = bytes.get(head..head + usize::from(e.name_len))?;
-    if name.is_empty()
-        || name.len() > XATTR_NAME_BYTES_MAX
-        || e.value_len as usize > XATTR_VALUE_BYTES_MAX
-    {
+    if name.is_empty() || name.len() > XATTR_NAME_BYTES_MAX || e.value_len as usize > XATTR_VALUE_BYTES_MAX {
         return None;
     }
     if kind == EntryType::XattrRemove {
         return Some(LogEntry::XattrRemove(e, name));
     }
-    let inline = if e.address == 0 {
-        e.value_len as usize
-    } else {
-        0
-    };
+    let inline = if e.address == 0 { e.value_len as usize } else { 0 };
     let value = bytes.get(head + name.len()..head + name.len() + inline)?;
     Some(LogEntry::XattrSet(e, name, value))
 }

@@ -12,9 +12,7 @@ pub struct Field {
 }
 
 /// A structure on media.
-pub trait MediaStruct:
-    zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Copy
-{
+pub trait MediaStruct: zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Copy {
     /// Name in code and in `docs/FORMAT.md`.
     const NAME: &'static str;
     /// Fields in order.

@@ -114,9 +114,7 @@ impl ChunkHeader {
             && header.first_index == first_index
             && (2..=CHUNK_RECORDS_MAX).contains(&header.records);
         if !sound {
-            return Err(LayoutError(format!(
-                "inode table of shard {shard}: chunk at index {first_index} is damaged"
-            )));
+            return Err(LayoutError(format!("inode table of shard {shard}: chunk at index {first_index} is damaged")));
         }
         Ok(header)
     }
@@ -125,16 +123,7 @@ impl ChunkHeader {
 impl InodeRecord {
     /// A record at byte `at` of PM with an empty log.
     #[allow(clippy::too_many_arguments, reason = "the fields of the record")]
-    pub fn new(
-        at: u64,
-        ino: u64,
-        generation: u32,
-        mode: u32,
-        uid: u32,
-        gid: u32,
-        rdev: u32,
-        created_ns: i64,
-    ) -> Self {
+    pub fn new(at: u64, ino: u64, generation: u32, mode: u32, uid: u32, gid: u32, rdev: u32, created_ns: i64) -> Self {
         let mut record = InodeRecord {
             state: INODE_USED,
             kind: (mode >> 12) as u8,

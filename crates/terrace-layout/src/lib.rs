@@ -10,10 +10,10 @@
 //!
 //! `docs/FORMAT.md` describes the bytes; a test compares its tables with these structures.
 
+#![allow(missing_debug_implementations, reason = "zerocopy's derives expand to hidden types without it")]
+
 #[cfg(target_endian = "big")]
-compile_error!(
-    "Terrace keeps its structures little-endian in place; big-endian machines are not supported"
-);
+compile_error!("Terrace keeps its structures little-endian in place; big-endian machines are not supported");
 
 mod addr;
 mod checkpoint;

@@ -64,10 +64,6 @@ impl LogPageHeader {
             && header.crc == crc_with_hole(0, &bytes[..NEXT_OFFSET as usize], 4)
             && header.ino == ino
             && header.generation == generation;
-        if sound {
-            Ok(header)
-        } else {
-            Err(LayoutError(format!("a log page of inode {ino} is damaged")))
-        }
+        if sound { Ok(header) } else { Err(LayoutError(format!("a log page of inode {ino} is damaged"))) }
     }
 }

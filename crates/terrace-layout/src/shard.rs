@@ -75,10 +75,7 @@ impl ShardPage {
     /// If it is damaged or another shard's.
     pub fn decode(bytes: &[u8], shard: u16) -> Result<ShardPage, LayoutError> {
         let page = ShardPage::from_bytes(bytes);
-        if page.magic != SHARD_MAGIC
-            || page.crc != crc_with_hole(0, page.as_bytes(), 8)
-            || page.shard != shard
-        {
+        if page.magic != SHARD_MAGIC || page.crc != crc_with_hole(0, page.as_bytes(), 8) || page.shard != shard {
             return Err(LayoutError(format!("page of shard {shard} is damaged")));
         }
         Ok(page)
@@ -90,13 +87,8 @@ impl JournalRecord {
     pub fn new(sequence: u64, stores: &[JournalWord]) -> JournalRecord {
         let mut words = [JournalWord { at: 0, value: 0 }; JOURNAL_WORDS_MAX];
         words[..stores.len()].copy_from_slice(stores);
-        let mut record = JournalRecord {
-            state: JOURNAL_COMMITTED,
-            crc: 0,
-            count: stores.len() as u32,
-            sequence,
-            words,
-        };
+        let mut record =
+            JournalRecord { state: JOURNAL_COMMITTED, crc: 0, count: stores.len() as u32, sequence, words };
         record.crc = crc_with_hole(0, record.used_bytes(), 8);
         record
     }
@@ -112,10 +104,6 @@ impl JournalRecord {
         let whole = self.state == JOURNAL_COMMITTED
             && self.count as usize <= JOURNAL_WORDS_MAX
             && self.crc == crc_with_hole(0, self.used_bytes(), 8);
-        if whole {
-            &self.words[..self.count as usize]
-        } else {
-            &[]
-        }
+        if whole { &self.words[..self.count as usize] } else { &[] }
     }
 }

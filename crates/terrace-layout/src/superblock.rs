@@ -176,13 +176,7 @@ impl DeviceEntry {
             && self.checkpoint_blocks >= self.checkpoint_blocks_needed()
             && self.data_start < self.blocks
             && usize::from(self.path_bytes) <= DEVICE_PATH_BYTES_MAX;
-        if sound {
-            Ok(())
-        } else {
-            Err(LayoutError(format!(
-                "row {row} of the device table is not sound"
-            )))
-        }
+        if sound { Ok(()) } else { Err(LayoutError(format!("row {row} of the device table is not sound"))) }
     }
 }
 

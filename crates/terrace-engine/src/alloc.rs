@@ -1,0 +1,337 @@
+//! Free space of one device, in DRAM.
+//!
+//! A device is divided into groups of `group_blocks`; a group is a bitmap (set: in use) behind its own lock. Shards
+//! start in different groups and stay in theirs as long as it has room, so they rarely meet.
+//!
+//! Invariants:
+//! * A block is handed out only while its bit is clear, and taken back only while it is set: a double free is a
+//!   programmer error and stops the daemon before it can do harm on media.
+//! * `free` is the number of clear bits in all groups.
+//! * Whoever frees blocks has made durable the commit after which nothing on media refers to them.
+//! * Free space is not kept on media while mounted; a clean unmount writes it (see `checkpoint`), a crash rebuilds it.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+/// A run of blocks on one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub start: u64,
+    pub len: u64,
+}
+
+/// Loads a group's bitmap words from the checkpoint when the group is first needed; `None` if it is damaged.
+pub(crate) type GroupLoader = Box<dyn Fn(u64) -> Option<Vec<u64>> + Send + Sync>;
+
+struct Group {
+    /// `None`: still in the checkpoint.
+    words: Option<Vec<u64>>,
+    free: u64,
+    /// Where the next search starts, in blocks of the group.
+    cursor: u64,
+}
+
+/// Allocator of one device.
+pub(crate) struct DeviceAlloc {
+    group_blocks: u64,
+    blocks: u64,
+    groups: Vec<Mutex<Group>>,
+    free: AtomicU64,
+    /// Group in which each shard allocates.
+    homes: Vec<AtomicUsize>,
+    loader: Option<GroupLoader>,
+    /// A group could not be loaded: this session must not write a checkpoint.
+    damaged: std::sync::atomic::AtomicBool,
+}
+
+impl std::fmt::Debug for DeviceAlloc {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DeviceAlloc").field("blocks", &self.blocks).field("free", &self.free).finish_non_exhaustive()
+    }
+}
+
+impl DeviceAlloc {
+    /// From the bitmaps that a scan of the logs produced; `words` covers whole groups, bits past `blocks` are set here.
+    pub fn from_bitmap(blocks: u64, group_blocks: u64, shards: usize, mut words: Vec<u64>) -> Self {
+        let words_per_group = (group_blocks / 64) as usize;
+        words.resize(blocks.div_ceil(group_blocks) as usize * words_per_group, 0);
+        for block in blocks..words.len() as u64 * 64 {
+            words[(block / 64) as usize] |= 1 << (block % 64);
+        }
+        let groups: Vec<_> = words
+            .chunks(words_per_group)
+            .map(|w| {
+                let free = w.iter().map(|x| u64::from(x.count_zeros())).sum();
+                Mutex::new(Group { words: Some(w.to_vec()), free, cursor: 0 })
+            })
+            .collect();
+        Self::new(blocks, group_blocks, shards, groups, None)
+    }
+
+    /// From a checkpoint: free counts now, bitmaps when needed.
+    pub fn from_summaries(
+        blocks: u64,
+        group_blocks: u64,
+        shards: usize,
+        free_counts: &[u32],
+        loader: GroupLoader,
+    ) -> Self {
+        let groups = free_counts
+            .iter()
+            .map(|&free| Mutex::new(Group { words: None, free: u64::from(free), cursor: 0 }))
+            .collect();
+        Self::new(blocks, group_blocks, shards, groups, Some(loader))
+    }
+
+    fn new(
+        blocks: u64,
+        group_blocks: u64,
+        shards: usize,
+        groups: Vec<Mutex<Group>>,
+        loader: Option<GroupLoader>,
+    ) -> Self {
+        let free = groups.iter().map(|g| g.lock().free).sum();
+        let homes = (0..shards).map(|s| AtomicUsize::new(s * groups.len() / shards)).collect();
+        Self { group_blocks, blocks, groups, free: AtomicU64::new(free), homes, loader, damaged: false.into() }
+    }
+
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    pub fn free_blocks(&self) -> u64 {
+        self.free.load(Ordering::Relaxed)
+    }
+
+    /// A run of up to `want` blocks for `shard`: one of exactly `want` if a group has it, else the longest that the
+    /// first group with room offers. `None` if the device is full.
+    pub fn alloc(&self, shard: usize, want: u64) -> Option<Run> {
+        debug_assert!(want > 0);
+        let want = want.min(self.group_blocks);
+        let home_slot = &self.homes[shard % self.homes.len()];
+        let home = home_slot.load(Ordering::Relaxed);
+        for exact in [true, false] {
+            for i in 0..self.groups.len() {
+                let g = (home + i) % self.groups.len();
+                if let Some(run) = self.alloc_in_group(g, want, exact) {
+                    if i != 0 {
+                        home_slot.store(g, Ordering::Relaxed);
+                    }
+                    return Some(run);
+                }
+            }
+            if want == 1 {
+                break;
+            }
+        }
+        None
+    }
+
+    fn alloc_in_group(&self, g: usize, want: u64, exact: bool) -> Option<Run> {
+        let mut group = self.groups[g].lock();
+        if group.free < if exact { want } else { 1 } || !self.load(g, &mut group) {
+            return None;
+        }
+        let cursor = group.cursor;
+        let words = group.words.as_mut().expect("loaded");
+        let found = find_run(words, cursor, want, exact).or_else(|| find_run(words, 0, want, exact))?;
+        set_bits(words, found);
+        group.free -= found.len;
+        group.cursor = found.start + found.len;
+        self.free.fetch_sub(found.len, Ordering::AcqRel);
+        Some(Run { start: g as u64 * self.group_blocks + found.start, len: found.len })
+    }
+
+    fn load(&self, g: usize, group: &mut Group) -> bool {
+        if group.words.is_some() {
+            return true;
+        }
+        if let Some(words) = self.loader.as_ref().and_then(|load| load(g as u64)) {
+            group.words = Some(words);
+            return true;
+        }
+        // A damaged bitmap: use the group for nothing and let the next mount rebuild it from the logs.
+        if !self.damaged.swap(true, Ordering::AcqRel) {
+            tracing::warn!(
+                "checkpoint: bitmap of group {g} is damaged; its free space is unusable until the next mount"
+            );
+        }
+        self.free.fetch_sub(group.free, Ordering::AcqRel);
+        group.free = 0;
+        false
+    }
+
+    /// Takes back a run.
+    ///
+    /// # Panics
+    /// If one of the blocks is free already.
+    pub fn free(&self, run: Run) {
+        let mut start = run.start;
+        let end = run.start + run.len;
+        while start < end {
+            let g = (start / self.group_blocks) as usize;
+            let in_group = (end - start).min(self.group_blocks - start % self.group_blocks);
+            let mut group = self.groups[g].lock();
+            if self.load(g, &mut group) {
+                let part = Run { start: start % self.group_blocks, len: in_group };
+                clear_bits(group.words.as_mut().expect("loaded"), part);
+                group.free += in_group;
+                self.free.fetch_add(in_group, Ordering::AcqRel);
+            }
+            start += in_group;
+        }
+    }
+
+    /// Whether a checkpoint of this allocator would be true.
+    pub fn is_damaged(&self) -> bool {
+        self.damaged.load(Ordering::Acquire)
+    }
+
+    /// Visits every group's bitmap words and free count; `None` for one that was never loaded (it is as it was in
+    /// the checkpoint).
+    pub fn visit_groups(&self, mut visit: impl FnMut(u64, Option<&[u64]>, u64)) {
+        for (g, group) in self.groups.iter().enumerate() {
+            let group = group.lock();
+            visit(g as u64, group.words.as_deref(), group.free);
+        }
+    }
+
+    /// Visits every run of blocks in use, in order.
+    pub fn visit_used(&self, mut visit: impl FnMut(Run)) {
+        for (g, group) in self.groups.iter().enumerate() {
+            let mut group = group.lock();
+            if !self.load(g, &mut group) {
+                continue;
+            }
+            let words = group.words.as_ref().expect("loaded");
+            let base = g as u64 * self.group_blocks;
+            let limit = self.group_blocks.min(self.blocks - base);
+            let mut at = 0;
+            while let Some(start) = next_bit(words, at, true).filter(|&s| s < limit) {
+                let end = next_bit(words, start, false).unwrap_or(limit).min(limit);
+                visit(Run { start: base + start, len: end - start });
+                at = end;
+            }
+        }
+    }
+}
+
+/// First block at or after `from` whose bit is `set`.
+fn next_bit(words: &[u64], from: u64, set: bool) -> Option<u64> {
+    let mut index = (from / 64) as usize;
+    let mut mask = !0u64 << (from % 64);
+    while index < words.len() {
+        let word = if set { words[index] } else { !words[index] } & mask;
+        if word != 0 {
+            return Some(index as u64 * 64 + u64::from(word.trailing_zeros()));
+        }
+        index += 1;
+        mask = !0;
+    }
+    None
+}
+
+/// A run of `want` clear bits at or after `from`; if not `exact`, the longest shorter one will do.
+fn find_run(words: &[u64], from: u64, want: u64, exact: bool) -> Option<Run> {
+    let total = words.len() as u64 * 64;
+    let mut best: Option<Run> = None;
+    let mut at = from;
+    while let Some(start) = next_bit(words, at, false) {
+        let end = next_bit(words, start, true).unwrap_or(total).min(start + want);
+        let run = Run { start, len: end - start };
+        if run.len == want {
+            return Some(run);
+        }
+        if !exact && best.is_none_or(|b| b.len < run.len) {
+            best = Some(run);
+        }
+        at = end;
+    }
+    best
+}
+
+fn for_masks(run: Run, mut each: impl FnMut(usize, u64)) {
+    let (mut at, end) = (run.start, run.start + run.len);
+    while at < end {
+        let bits = (64 - at % 64).min(end - at);
+        let mask = (!0u64 >> (64 - bits)) << (at % 64);
+        each((at / 64) as usize, mask);
+        at += bits;
+    }
+}
+
+fn set_bits(words: &mut [u64], run: Run) {
+    for_masks(run, |w, mask| {
+        assert!(words[w] & mask == 0, "block allocated twice");
+        words[w] |= mask;
+    });
+}
+
+fn clear_bits(words: &mut [u64], run: Run) {
+    for_masks(run, |w, mask| {
+        assert!(words[w] & mask == mask, "block freed twice");
+        words[w] &= !mask;
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn fresh(blocks: u64) -> DeviceAlloc {
+        DeviceAlloc::from_bitmap(blocks, 1024, 2, Vec::new())
+    }
+
+    proptest! {
+        #[test]
+        fn runs_never_overlap_and_counts_hold(wants in proptest::collection::vec((1u64..300, any::<bool>()), 1..200)) {
+            let alloc = fresh(5000);
+            let mut owned: Vec<Run> = Vec::new();
+            let mut used = vec![false; 5000];
+            for (i, (want, give_back)) in wants.into_iter().enumerate() {
+                if let Some(run) = alloc.alloc(i % 2, want) {
+                    prop_assert!(run.len >= 1 && run.len <= want);
+                    for b in run.start..run.start + run.len {
+                        prop_assert!(!std::mem::replace(&mut used[b as usize], true));
+                    }
+                    owned.push(run);
+                } else {
+                    prop_assert_eq!(alloc.free_blocks(), 0);
+                }
+                if give_back && !owned.is_empty() {
+                    let run = owned.swap_remove(i % owned.len());
+                    alloc.free(run);
+                    used[run.start as usize..(run.start + run.len) as usize].fill(false);
+                }
+                prop_assert_eq!(alloc.free_blocks(), used.iter().filter(|u| !**u).count() as u64);
+            }
+            let mut seen = vec![false; 5000];
+            alloc.visit_used(|r| seen[r.start as usize..(r.start + r.len) as usize].fill(true));
+            prop_assert_eq!(seen, used);
+        }
+    }
+
+    #[test]
+    fn a_full_device_says_so_and_recovers() {
+        let alloc = fresh(1500);
+        let mut runs = Vec::new();
+        while let Some(run) = alloc.alloc(0, 700) {
+            runs.push(run);
+        }
+        assert_eq!(alloc.free_blocks(), 0);
+        runs.into_iter().for_each(|r| alloc.free(r));
+        assert_eq!(alloc.free_blocks(), 1500);
+        assert_eq!(alloc.alloc(1, 1024).map(|r| r.len), Some(1024));
+    }
+
+    #[test]
+    #[should_panic(expected = "freed twice")]
+    fn a_double_free_stops() {
+        let alloc = fresh(1024);
+        let run = alloc.alloc(0, 4).unwrap();
+        alloc.free(run);
+        alloc.free(run);
+    }
+}

@@ -1,0 +1,158 @@
+//! The checkpoint of a clean unmount: free space of every device, for the next mount.
+//!
+//! Order of writing: bitmaps and summaries of all devices, durable; the header without its `valid` word, durable;
+//! that word. Order of use: the word is cleared, durably, before anything changes.
+
+use std::mem::offset_of;
+use std::sync::Arc;
+
+use terrace_layout::{
+    BLOCK_BYTES, CHECKPOINT_VALID, CheckpointDevice, CheckpointHeader, DeviceEntry, GroupSummary, MediaStruct,
+    Superblock, verify_checkpoint_part,
+};
+use terrace_media::{AlignedBuf, Disk, Pm};
+use zerocopy::IntoBytes;
+
+use crate::alloc::{DeviceAlloc, GroupLoader};
+use crate::error::{FsError, FsResult, fence};
+use crate::file::BLOCK;
+
+/// Reads and writes whole blocks of one device's checkpoint area.
+#[derive(Clone)]
+pub(crate) enum Area {
+    Pm(Arc<Pm>),
+    Disk(Arc<dyn Disk>),
+}
+
+impl Area {
+    fn read(&self, block: u64, buf: &mut AlignedBuf) -> FsResult<()> {
+        match self {
+            Area::Pm(pm) => pm.read(block * BLOCK_BYTES, buf),
+            Area::Disk(disk) => disk.read_at(block * BLOCK_BYTES, buf)?,
+        }
+        Ok(())
+    }
+
+    fn write(&self, block: u64, buf: &AlignedBuf) -> FsResult<()> {
+        match self {
+            Area::Pm(pm) => pm.write_nt(block * BLOCK_BYTES, buf),
+            Area::Disk(disk) => disk.write_at(block * BLOCK_BYTES, buf)?,
+        }
+        Ok(())
+    }
+
+    fn make_durable(&self) -> FsResult<()> {
+        match self {
+            Area::Pm(pm) => fence(pm),
+            Area::Disk(disk) => Ok(disk.flush()?),
+        }
+    }
+}
+
+/// Where group `g`'s part of a device's bitmap is: block, byte in it.
+fn bitmap_place(device: &DeviceEntry, g: u64) -> (u64, usize) {
+    let byte = g * u64::from(device.group_blocks) / 8;
+    (device.checkpoint_start + device.summary_blocks() + byte / BLOCK_BYTES, (byte % BLOCK_BYTES) as usize)
+}
+
+fn group_bytes(device: &DeviceEntry) -> usize {
+    device.group_blocks as usize / 8
+}
+
+/// The allocator of a device as the checkpoint has it; bitmaps are read when needed.
+///
+/// # Errors
+/// If the summaries are damaged or unreadable: recover from the logs.
+pub(crate) fn load_device(
+    area: Area,
+    device: DeviceEntry,
+    known: &CheckpointDevice,
+    shards: usize,
+) -> FsResult<DeviceAlloc> {
+    let mut buf = AlignedBuf::new(device.summary_blocks() as usize * BLOCK);
+    area.read(device.checkpoint_start, &mut buf)?;
+    let groups = device.groups() as usize;
+    let bytes = &buf[..groups * size_of::<GroupSummary>()];
+    verify_checkpoint_part("group summaries", bytes, known.summaries_crc)?;
+    let summaries: Vec<GroupSummary> =
+        bytes.chunks_exact(size_of::<GroupSummary>()).map(GroupSummary::from_bytes).collect();
+    let free: Vec<u32> = summaries.iter().map(|s| s.free).collect();
+    if free.iter().map(|&f| u64::from(f)).sum::<u64>() != known.free {
+        return Err(FsError::corrupt("checkpoint: free counts do not add up"));
+    }
+    let loader: GroupLoader = Box::new(move |g| {
+        let (block, at) = bitmap_place(&device, g);
+        let mut buf = AlignedBuf::new(BLOCK);
+        area.read(block, &mut buf).ok()?;
+        let bytes = &buf[at..at + group_bytes(&device)];
+        verify_checkpoint_part("bitmap", bytes, summaries[g as usize].bitmap_crc).ok()?;
+        Some(bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("eight bytes"))).collect())
+    });
+    let group_blocks = u64::from(device.group_blocks);
+    Ok(DeviceAlloc::from_summaries(device.blocks, group_blocks, shards, &free, loader))
+}
+
+/// The header, if it may be used.
+pub(crate) fn usable_header(pm: &Pm, sb: &Superblock) -> Option<CheckpointHeader> {
+    let mut bytes = [0u8; size_of::<CheckpointHeader>()];
+    pm.read(sb.checkpoint_header * BLOCK_BYTES, &mut bytes);
+    CheckpointHeader::usable(&bytes, sb.mount_epoch)
+}
+
+/// Forbids the use of the checkpoint, durably.
+pub(crate) fn invalidate(pm: &Pm, sb: &Superblock) -> FsResult<()> {
+    let at = sb.checkpoint_header * BLOCK_BYTES + offset_of!(CheckpointHeader, valid) as u64;
+    pm.store_u64(at, 0);
+    pm.flush(at, 8);
+    fence(pm)
+}
+
+/// Writes the checkpoint of all devices and makes it valid.
+///
+/// # Errors
+/// If a device fails: the checkpoint stays invalid, and the next mount recovers from the logs.
+pub(crate) fn write(pm: &Pm, sb: &Superblock, areas: &[Area], allocs: &[DeviceAlloc], inodes: u64) -> FsResult<()> {
+    if allocs.iter().any(DeviceAlloc::is_damaged) {
+        return Ok(());
+    }
+    let mut header = CheckpointHeader::from_bytes(&[0; size_of::<CheckpointHeader>()]);
+    header.mount_epoch = sb.mount_epoch;
+    header.inodes = inodes;
+    for (i, ((area, alloc), device)) in areas.iter().zip(allocs).zip(sb.devices()).enumerate() {
+        header.devices[i] = write_device(area, alloc, device)?;
+    }
+    header.seal();
+    let at = sb.checkpoint_header * BLOCK_BYTES;
+    pm.write_nt(at, header.as_bytes());
+    fence(pm)?;
+    let valid = at + offset_of!(CheckpointHeader, valid) as u64;
+    pm.store_u64(valid, CHECKPOINT_VALID);
+    pm.flush(valid, 8);
+    fence(pm)
+}
+
+fn write_device(area: &Area, alloc: &DeviceAlloc, device: &DeviceEntry) -> FsResult<CheckpointDevice> {
+    let summary_bytes = device.summary_blocks() as usize * BLOCK;
+    let mut buf = AlignedBuf::new(device.checkpoint_blocks_needed() as usize * BLOCK);
+    // Groups that nobody needed this time are as they were.
+    area.read(device.checkpoint_start, &mut buf)?;
+    let group_bytes = group_bytes(device);
+    let mut free = 0;
+    alloc.visit_groups(|g, words, group_free| {
+        free += group_free;
+        let Some(words) = words else {
+            return;
+        };
+        let at = summary_bytes + g as usize * group_bytes;
+        let bitmap = &mut buf[at..at + group_bytes];
+        bitmap.copy_from_slice(words.as_bytes());
+        let summary = GroupSummary { free: group_free as u32, bitmap_crc: crc32c::crc32c(bitmap) };
+        let at = g as usize * size_of::<GroupSummary>();
+        buf[at..at + size_of::<GroupSummary>()].copy_from_slice(summary.as_bytes());
+    });
+    let used = device.groups() as usize * size_of::<GroupSummary>();
+    let summaries_crc = crc32c::crc32c(&buf[..used]);
+    area.write(device.checkpoint_start, &buf)?;
+    area.make_durable()?;
+    Ok(CheckpointDevice { free, summaries_crc, reserved: 0 })
+}

@@ -1,0 +1,431 @@
+//! What all operations share: devices, free space, shards, the page cache, and whether the volume may be written.
+//!
+//! Lock order, outermost first; a thread that holds one of these takes only later ones:
+//!
+//! 1. `Core::rename` (renames of directories)
+//! 2. `Inode::flush`
+//! 3. `Inode::inner`: parents before children; several directories or several files in order of inode number
+//! 4. `Shard::table`, `Shard::inodes`, `Shard::dirty`, `Shard::doomed` (none while holding another of them)
+//! 5. a file's page map and the cache's pool
+//! 6. `Journal`, then allocator groups
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex, RwLock};
+use terrace_layout::{INCOMPAT_PM_DATA_CRC, InodeRecord, Superblock};
+use terrace_media::{Disk, Pm};
+use zerocopy::IntoBytes;
+
+use crate::cache::PageCache;
+use crate::error::{FsError, FsResult, fail, fence};
+use crate::file::PmIo;
+use crate::index::Freed;
+use crate::inode::{Inner, Inode, kind_of};
+use crate::itable::{InodeTable, RecordState, record_state, shard_of};
+use crate::journal::Journal;
+use crate::log::Log;
+use crate::space::{ShardSource, Space};
+use crate::types::{Ino, Time};
+use crate::volume::OpenOptions;
+
+/// Inodes that a shard keeps in DRAM although nobody refers to them.
+const IDLE_INODES_MAX: usize = 16384;
+/// Removed inodes that wait before they are reclaimed together.
+const DOOMED_BATCH: usize = 64;
+
+/// A removed inode whose record and blocks are not free yet.
+#[derive(Debug)]
+pub(crate) struct Doomed {
+    ino: Ino,
+    record_at: u64,
+    owned: Freed,
+}
+
+/// A file with dirty pages.
+#[derive(Debug, Clone)]
+pub(crate) struct DirtyFile {
+    pub inode: Arc<Inode>,
+    pub since: Instant,
+    /// Write back without waiting for the pages to age.
+    pub urgent: bool,
+}
+
+/// One shard: inodes and what they need.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    pub table: RwLock<InodeTable>,
+    pub journal: Journal,
+    pub inodes: RwLock<HashMap<u64, Arc<Inode>>>,
+    pub dirty: Mutex<HashMap<u64, DirtyFile>>,
+    pub doomed: Mutex<Vec<Doomed>>,
+    /// Wakes the shard's worker; guarded flag: there is something to do.
+    pub work: Mutex<bool>,
+    pub wake: Condvar,
+}
+
+impl Shard {
+    pub fn new(table: InodeTable, journal: Journal) -> Self {
+        Self {
+            table: RwLock::new(table),
+            journal,
+            inodes: RwLock::default(),
+            dirty: Mutex::default(),
+            doomed: Mutex::default(),
+            work: Mutex::new(false),
+            wake: Condvar::new(),
+        }
+    }
+
+    /// Tells the worker that there is something to do.
+    pub fn notify(&self) {
+        let mut work = self.work.lock();
+        if !*work {
+            *work = true;
+            self.wake.notify_one();
+        }
+    }
+}
+
+/// See the module.
+pub(crate) struct Core {
+    pub pm: Arc<Pm>,
+    /// Disks by device index less one.
+    pub disks: Vec<Arc<dyn Disk>>,
+    pub sb: Mutex<Superblock>,
+    pub space: Space,
+    pub shards: Vec<Shard>,
+    pub cache: Arc<PageCache>,
+    pub crcs: crate::fetch::CrcCache,
+    pub options: OpenOptions,
+    pub data_crc: bool,
+    /// One rename of a directory at a time, so that no two of them make a circle.
+    pub rename: Mutex<()>,
+    pub stopping: AtomicBool,
+    pub next_shard: AtomicU64,
+    read_only: AtomicBool,
+    read_only_reason: Mutex<Option<String>>,
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core").field("pm", &self.pm.path()).field("space", &self.space).finish_non_exhaustive()
+    }
+}
+
+impl Core {
+    #[allow(clippy::too_many_arguments, reason = "what a volume is made of")]
+    pub fn new(
+        pm: Arc<Pm>,
+        disks: Vec<Arc<dyn Disk>>,
+        sb: Superblock,
+        space: Space,
+        shards: Vec<Shard>,
+        cache: Arc<PageCache>,
+        options: OpenOptions,
+    ) -> Self {
+        let data_crc = sb.incompat & INCOMPAT_PM_DATA_CRC != 0;
+        let read_only = AtomicBool::new(options.read_only);
+        Self {
+            pm,
+            disks,
+            sb: Mutex::new(sb),
+            space,
+            shards,
+            cache,
+            crcs: crate::fetch::CrcCache::default(),
+            options,
+            data_crc,
+            rename: Mutex::new(()),
+            stopping: AtomicBool::new(false),
+            next_shard: AtomicU64::new(0),
+            read_only,
+            read_only_reason: Mutex::new(None),
+        }
+    }
+
+    /// What a file's data path works on, for shard `shard`.
+    pub fn io<'a>(&'a self, source: &'a ShardSource<'a>) -> PmIo<'a> {
+        PmIo { pm: &self.pm, source, data_crc: self.data_crc }
+    }
+
+    /// Runs an operation that changes the volume: refused with `EROFS` when it must not be written; an error that
+    /// puts acknowledged data at risk makes it so.
+    pub fn mutate<T>(&self, operation: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
+        if self.is_read_only() {
+            return fail(libc::EROFS);
+        }
+        operation().inspect_err(|error| {
+            if error.is_fatal() {
+                self.turn_read_only(&error.to_string());
+            }
+        })
+    }
+
+    pub fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Acquire)
+    }
+
+    /// Why the volume turned read-only, if it did.
+    pub fn read_only_reason(&self) -> Option<String> {
+        self.read_only_reason.lock().clone()
+    }
+
+    /// From now on nothing is written any more.
+    pub fn turn_read_only(&self, reason: &str) {
+        let mut known = self.read_only_reason.lock();
+        if known.is_none() {
+            tracing::error!("the volume is read-only from now on: {reason}");
+            *known = Some(reason.to_string());
+        }
+        self.read_only.store(true, Ordering::Release);
+    }
+
+    pub fn shard_index(&self, ino: Ino) -> usize {
+        shard_of(ino, self.shards.len() as u64)
+    }
+
+    pub fn shard(&self, ino: Ino) -> &Shard {
+        &self.shards[self.shard_index(ino)]
+    }
+
+    /// The inode, from DRAM or from media.
+    ///
+    /// # Errors
+    /// `ESTALE` if there is none with this number; damage.
+    pub fn get(&self, ino: Ino) -> FsResult<Arc<Inode>> {
+        if ino.0 == 0 {
+            return fail(libc::ESTALE);
+        }
+        let shard = self.shard(ino);
+        if let Some(inode) = shard.inodes.read().get(&ino.0) {
+            return Ok(inode.clone());
+        }
+        let Some(at) = shard.table.read().locate(ino) else {
+            return fail(libc::ESTALE);
+        };
+        let record = match record_state(&self.pm, at, ino) {
+            RecordState::Used(record) => record,
+            RecordState::Free => return fail(libc::ESTALE),
+            RecordState::Damaged => {
+                return Err(FsError::corrupt(format!(
+                    "{}: record of inode {} (at byte {at}) is damaged: run `terrace check`",
+                    self.pm.path().display(),
+                    ino.0
+                )));
+            }
+        };
+        let inner = Inner::load(&self.pm, at, &record, true)?;
+        let inode = Arc::new(self.make_inode(ino, &record, inner)?);
+        Ok(shard.inodes.write().entry(ino.0).or_insert(inode).clone())
+    }
+
+    /// The DRAM side of an inode.
+    pub fn make_inode(&self, ino: Ino, record: &InodeRecord, inner: Inner) -> FsResult<Inode> {
+        Ok(Inode {
+            ino,
+            generation: record.generation,
+            kind: kind_of(record)?,
+            rdev: record.rdev,
+            crtime: Time(record.created_ns),
+            shard: self.shard_index(ino),
+            lookups: AtomicU64::new(0),
+            parent: AtomicU64::new(Ino::ROOT.0),
+            doomed: AtomicBool::new(false),
+            truncated: AtomicBool::new(false),
+            pages: self.cache.map(ino.0, record.generation),
+            flush: Mutex::new(()),
+            read_end: AtomicU64::new(0),
+            inner: RwLock::new(inner),
+        })
+    }
+
+    /// Commits the batches of `logs`, all or none, durably. `freeing`: the operation makes room.
+    ///
+    /// # Errors
+    /// `ENOSPC`: nothing changed. Others are fatal.
+    pub fn commit(&self, shard: usize, freeing: bool, logs: &mut [&mut Log]) -> FsResult<()> {
+        let source = self.space.source(shard, freeing);
+        for i in 0..logs.len() {
+            if let Err(error) = logs[i].stage(&self.pm, &source) {
+                logs[..i].iter_mut().for_each(|log| log.abort(&source));
+                return Err(error);
+            }
+        }
+        fence(&self.pm)?;
+        match logs {
+            [log] => log.publish(&self.pm)?,
+            _ => {
+                let words: Vec<_> = logs.iter().map(|log| log.tail_word()).collect();
+                self.shards[shard].journal.commit(&self.pm, &words)?;
+                logs.iter_mut().for_each(|log| log.published());
+            }
+        }
+        Ok(())
+    }
+
+    /// After a commit: drops dead log pages, compacts a log that is mostly dead.
+    ///
+    /// # Errors
+    /// Fatal ones only.
+    pub fn tidy(&self, shard: usize, inner: &mut Inner) -> FsResult<()> {
+        let source = self.space.source(shard, true);
+        inner.log.drop_dead_front(&self.pm, &source);
+        inner.compact_if_wanted(self.io(&source), &self.shards[shard].journal)
+    }
+
+    /// Logs times that were kept back.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    pub fn commit_lazy(&self, inode: &Inode, inner: &mut Inner) -> FsResult<()> {
+        if !inner.meta.lazy || inner.meta.nlink == 0 {
+            return Ok(());
+        }
+        let (meta, mtime) = (inner.meta, inner.mtime());
+        inner.log.begin();
+        let index = inner.push_attr(&meta, mtime);
+        self.commit(inode.shard, false, &mut [&mut inner.log])?;
+        inner.attr_committed(&meta, mtime, index);
+        self.tidy(inode.shard, inner)
+    }
+
+    /// Nobody refers to the inode any more, by name or by lookup: its space goes back, a little later.
+    pub fn doom_if_unused(&self, inode: &Arc<Inode>, inner: &mut Inner) {
+        let unused = inner.meta.nlink == 0 && inode.lookups.load(Ordering::Acquire) == 0;
+        if !unused || self.is_read_only() || inode.doomed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.drop_pages(inode, 0, u64::MAX);
+        let shard = self.shard(inode.ino);
+        shard.dirty.lock().remove(&inode.ino.0);
+        shard.inodes.write().remove(&inode.ino.0);
+        let waiting = {
+            let mut doomed = shard.doomed.lock();
+            doomed.push(Doomed { ino: inode.ino, record_at: inner.log.record_at(), owned: inner.owned() });
+            doomed.len()
+        };
+        if waiting == 1 {
+            shard.notify();
+        }
+    }
+
+    /// Drops cached pages, and the disk space promised to dirty ones. The caller holds the inode exclusively.
+    pub fn drop_pages(&self, inode: &Inode, from_block: u64, to_block: u64) {
+        if inode.pages.is_empty() {
+            return;
+        }
+        let before = inode.pages.dirty_pages();
+        self.cache.drop_range(&inode.pages, from_block, to_block);
+        self.space.unreserve_disk(before - inode.pages.dirty_pages());
+    }
+
+    /// Reclaims removed inodes if enough of them wait.
+    ///
+    /// # Errors
+    /// Fatal ones.
+    pub fn reclaim_some(&self, shard: usize) -> FsResult<()> {
+        if self.shards[shard].doomed.lock().len() < DOOMED_BATCH {
+            return Ok(());
+        }
+        self.reclaim(shard)
+    }
+
+    /// Reclaims the removed inodes of a shard: their records are free, durably, before their blocks are.
+    ///
+    /// # Errors
+    /// Fatal ones.
+    pub fn reclaim(&self, shard: usize) -> FsResult<()> {
+        let doomed = std::mem::take(&mut *self.shards[shard].doomed.lock());
+        if doomed.is_empty() {
+            return Ok(());
+        }
+        for d in &doomed {
+            free_record(&self.pm, d.record_at, d.ino);
+        }
+        fence(&self.pm)?;
+        for d in &doomed {
+            for &(addr, blocks) in &d.owned {
+                self.space.free(addr, blocks);
+            }
+        }
+        let mut table = self.shards[shard].table.write();
+        for d in doomed {
+            table.free(&self.pm, d.ino);
+        }
+        Ok(())
+    }
+
+    /// Reclaims the removed inodes of all shards.
+    ///
+    /// # Errors
+    /// Fatal ones.
+    pub fn reclaim_all(&self) -> FsResult<()> {
+        (0..self.shards.len()).try_for_each(|s| self.reclaim(s))
+    }
+
+    /// Whether PM takes `blocks` of file data, once what is removed has been reclaimed.
+    pub fn pm_has_room(&self, blocks: u64) -> FsResult<bool> {
+        if self.space.pm_has_room_for_data(blocks) {
+            return Ok(true);
+        }
+        if self.shards.iter().all(|s| s.doomed.lock().is_empty()) {
+            return Ok(false);
+        }
+        self.reclaim_all()?;
+        Ok(self.space.pm_has_room_for_data(blocks))
+    }
+
+    /// Takes back `count` lookups; the inode may then leave DRAM, and goes for good if it has no name.
+    pub fn forget(&self, ino: Ino, count: u64) {
+        let shard = self.shard(ino);
+        let Some(inode) = shard.inodes.read().get(&ino.0).cloned() else {
+            return;
+        };
+        let before = inode.lookups.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| Some(n.saturating_sub(count)));
+        if before.is_ok_and(|n| n > count) {
+            return;
+        }
+        {
+            let mut inner = inode.inner.write();
+            if inner.meta.nlink == 0 {
+                self.doom_if_unused(&inode, &mut inner);
+                return;
+            }
+        }
+        if shard.inodes.read().len() > IDLE_INODES_MAX {
+            self.evict(inode);
+        }
+    }
+
+    /// Drops an inode from DRAM if nobody else uses it and it has nothing to lose.
+    fn evict(&self, inode: Arc<Inode>) {
+        {
+            let mut inner = inode.inner.write();
+            if inner.meta.lazy && self.mutate(|| self.commit_lazy(&inode, &mut inner)).is_err() {
+                return;
+            }
+        }
+        let mut inodes = self.shard(inode.ino).inodes.write();
+        // Two references: the map's and ours. Nobody can get another while the map is locked.
+        let idle = Arc::strong_count(&inode) == 2
+            && inode.lookups.load(Ordering::Acquire) == 0
+            && !inode.pages.has_dirty()
+            && inode.inner.try_read().is_some_and(|inner| !inner.meta.lazy);
+        if idle && inode.ino != Ino::ROOT {
+            inodes.remove(&inode.ino.0);
+        }
+    }
+}
+
+/// Marks a record free; durable at the next fence.
+pub(crate) fn free_record(pm: &Pm, at: u64, ino: Ino) {
+    if let RecordState::Used(record) = record_state(pm, at, ino) {
+        pm.store_u64(at, record.freed().first_word());
+    } else {
+        pm.write(at, InodeRecord::free(ino.0, 0).as_bytes());
+    }
+    pm.flush(at, size_of::<InodeRecord>() as u64);
+}

@@ -1,0 +1,635 @@
+//! File data operations: where a write goes, and the commits of truncate, fallocate and copy.
+//!
+//! Placement is plain: PM as long as it has room for data, else the page cache and, from there, disk. A write that
+//! touches dirty pages joins them in the cache, so that one place at a time holds the newest version of a block.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use terrace_layout::{BLOCK_BYTES, BlockAddr, FILE_BYTES_MAX};
+
+use crate::cache::BlankPage;
+use crate::core::{Core, DirtyFile};
+use crate::error::{FsError, FsResult, fail};
+use crate::file::BLOCK;
+use crate::index::Segment;
+use crate::inode::{Inner, Inode, Meta};
+use crate::space::BlockSource;
+use crate::types::{AtimePolicy, Fallocate, FileKind, Ino, Time, WriteOptions};
+
+/// A longer write is committed in pieces of this size, each atomic.
+pub const ATOMIC_WRITE_BYTES_MAX: usize = 4 << 20;
+/// Relatime updates an access time that is older than this.
+const RELATIME_NS: i64 = 24 * 3600 * 1_000_000_000;
+/// What `copy_range` moves at a time.
+const COPY_BYTES: usize = 1 << 20;
+
+/// What came of an attempt to write under the inode's lock.
+enum Attempt {
+    Done,
+    /// Needs this many blank pages of the cache, which must be had without the lock.
+    NeedsPages(usize),
+}
+
+impl Core {
+    /// Reads up to `buf.len()` bytes; fewer at the end of the file.
+    ///
+    /// # Errors
+    /// `EISDIR`, `EINVAL` for what has no data; `EIO` with the place.
+    pub fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
+        let inode = self.get(ino)?;
+        let sequential = Self::note_read(&inode, offset, buf.len());
+        let (len, stale_atime) = {
+            let inner = inode.inner.read();
+            let size = inner.file()?.size;
+            let len = size.saturating_sub(offset).min(buf.len() as u64) as usize;
+            if len > 0 {
+                self.read_range(&inode, &inner, offset, &mut buf[..len], sequential)?;
+            }
+            (len, self.wants_atime(&inner))
+        };
+        if stale_atime {
+            let mut inner = inode.inner.write();
+            inner.meta.atime = Time::now();
+            inner.meta.lazy = true;
+        }
+        Ok(len)
+    }
+
+    /// Whether a read now has to set the access time.
+    pub fn wants_atime(&self, inner: &Inner) -> bool {
+        if self.is_read_only() {
+            return false;
+        }
+        match self.options.atime {
+            AtimePolicy::Noatime => false,
+            AtimePolicy::Strictatime => true,
+            AtimePolicy::Relatime => {
+                let meta = &inner.meta;
+                meta.atime <= inner.mtime()
+                    || meta.atime <= meta.ctime
+                    || Time::now().0.saturating_sub(meta.atime.0) > RELATIME_NS
+            }
+        }
+    }
+
+    /// Writes `data`; returns its length.
+    ///
+    /// # Errors
+    /// `ENOSPC`, `EFBIG`, `EROFS`, `EIO`; what was written in whole pieces before stays.
+    pub fn write(&self, ino: Ino, offset: u64, data: &[u8], options: WriteOptions) -> FsResult<usize> {
+        let inode = self.get(ino)?;
+        self.mutate(|| {
+            let mut done = 0;
+            for piece in data.chunks(ATOMIC_WRITE_BYTES_MAX) {
+                match self.write_piece(&inode, offset + done as u64, piece, options) {
+                    Err(error) if done == 0 || error.is_fatal() => return Err(error),
+                    Err(_) => break,
+                    Ok(()) => done += piece.len(),
+                }
+            }
+            if (options.durable || self.options.durable) && inode.pages.has_dirty() {
+                self.flush_file(&inode)?;
+            }
+            Ok(done)
+        })
+    }
+
+    fn write_piece(&self, inode: &Arc<Inode>, offset: u64, data: &[u8], options: WriteOptions) -> FsResult<()> {
+        let mut blanks = Vec::new();
+        loop {
+            let attempt = {
+                let mut inner = inode.inner.write();
+                let offset = if options.append { inner.file()?.size } else { offset };
+                if offset.checked_add(data.len() as u64).is_none_or(|end| end > FILE_BYTES_MAX) {
+                    return fail(libc::EFBIG);
+                }
+                if options.kill_priv {
+                    self.kill_priv(inode, &mut inner)?;
+                }
+                let attempt = self.write_locked(inode, &mut inner, offset, data, &mut blanks)?;
+                if matches!(attempt, Attempt::Done) {
+                    self.tidy(inode.shard, &mut inner)?;
+                }
+                attempt
+            };
+            match attempt {
+                Attempt::Done => return Ok(()),
+                Attempt::NeedsPages(n) => blanks = self.take_pages(inode.shard, n)?,
+            }
+        }
+    }
+
+    fn write_locked(
+        &self,
+        inode: &Arc<Inode>,
+        inner: &mut Inner,
+        offset: u64,
+        data: &[u8],
+        blanks: &mut Vec<BlankPage>,
+    ) -> FsResult<Attempt> {
+        let now = Time::now();
+        let end = offset + data.len() as u64;
+        let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
+        let blocks = to - from;
+        let uncover = self.tail_to_uncover(inode, inner, end, Some(from))?;
+        let joins_dirty = inode.pages.has_dirty() && !self.cache.dirty_blocks(&inode.pages, from, to).is_empty();
+        if !joins_dirty && self.pm_has_room(blocks + 1)? {
+            if uncover.is_some() && blanks.is_empty() {
+                return Ok(Attempt::NeedsPages(1));
+            }
+            if let Some(tail) = uncover {
+                self.uncover_tail(inode, inner, tail, blanks)?;
+            }
+            if self.write_pm(inode, inner, offset, data, now)? {
+                inner.meta.ctime = now;
+                self.drop_pages(inode, from, to);
+                return Ok(Attempt::Done);
+            }
+        }
+        if self.disks.is_empty() {
+            return fail(libc::ENOSPC);
+        }
+        let need = blocks as usize + usize::from(uncover.is_some());
+        if blanks.len() < need {
+            return Ok(Attempt::NeedsPages(need));
+        }
+        if let Some(tail) = uncover {
+            self.uncover_tail(inode, inner, tail, blanks)?;
+        }
+        self.write_cache(inode, inner, offset, data, now, blanks)?;
+        Ok(Attempt::Done)
+    }
+
+    fn write_pm(&self, inode: &Inode, inner: &mut Inner, offset: u64, data: &[u8], now: Time) -> FsResult<bool> {
+        let source = self.space.source(inode.shard, false);
+        let edges = self.read_edges(inode, inner, offset, data.len() as u64)?;
+        let (log, file) = inner.file_mut()?;
+        file.write(log, self.io(&source), offset, data, now, &|block, out| {
+            let (_, page) = edges.iter().flatten().find(|(b, _)| *b == block).expect("only edges are merged");
+            out.copy_from_slice(&page[..]);
+            Ok(())
+        })
+    }
+
+    /// The first and the last block of a write as they are, where the write covers them in part.
+    fn read_edges(
+        &self,
+        inode: &Inode,
+        inner: &Inner,
+        offset: u64,
+        len: u64,
+    ) -> FsResult<[Option<(u64, Box<[u8; BLOCK]>)>; 3]> {
+        let size = inner.file()?.size;
+        let end = offset + len;
+        let read = |block: u64| -> FsResult<Option<(u64, Box<[u8; BLOCK]>)>> {
+            let mut page = Box::new([0u8; BLOCK]);
+            self.read_block(inode, inner, block, &mut page)?;
+            Ok(Some((block, page)))
+        };
+        let mut edges = [None, None, None];
+        let (first, last) = (offset / BLOCK_BYTES, (end - 1) / BLOCK_BYTES);
+        if offset % BLOCK_BYTES != 0 {
+            edges[0] = read(first)?;
+        }
+        if end % BLOCK_BYTES != 0 && end < size && (last != first || edges[0].is_none()) {
+            edges[1] = read(last)?;
+        }
+        // With checksums, an extension rewrites the old tail block.
+        let tail = size / BLOCK_BYTES;
+        if self.data_crc && end > size && size % BLOCK_BYTES != 0 && tail < first {
+            edges[2] = read(tail)?;
+        }
+        Ok(edges)
+    }
+
+    fn write_cache(
+        &self,
+        inode: &Arc<Inode>,
+        inner: &mut Inner,
+        offset: u64,
+        data: &[u8],
+        now: Time,
+        blanks: &mut Vec<BlankPage>,
+    ) -> FsResult<()> {
+        let end = offset + data.len() as u64;
+        let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
+        let mut pages = Vec::with_capacity((to - from) as usize);
+        for block in from..to {
+            let mut page = blanks.pop().expect("counted before");
+            let start = block * BLOCK_BYTES;
+            let (a, b) = (offset.max(start), end.min(start + BLOCK_BYTES));
+            let bytes: &mut [u8; BLOCK] = page.as_mut_slice().try_into().expect("a page");
+            if b - a < BLOCK_BYTES {
+                self.read_block(inode, inner, block, bytes)?;
+            }
+            bytes[(a - start) as usize..(b - start) as usize]
+                .copy_from_slice(&data[(a - offset) as usize..(b - offset) as usize]);
+            pages.push((block, page));
+        }
+        let (_, file) = inner.file_mut()?;
+        let size = file.size.max(end);
+        self.publish_dirty(inode, pages, size, now)?;
+        file.size = size;
+        file.mtime = now;
+        inner.meta.ctime = now;
+        Ok(())
+    }
+
+    /// Publishes dirty pages and promises them disk space. The caller holds the inode exclusively.
+    fn publish_dirty(&self, inode: &Arc<Inode>, pages: Vec<(u64, BlankPage)>, size: u64, now: Time) -> FsResult<()> {
+        let before = inode.pages.dirty_pages();
+        let promised = pages.len() as u64;
+        if !self.space.reserve_disk(promised) {
+            return fail(libc::ENOSPC);
+        }
+        self.cache.publish_dirty(&inode.pages, pages, size, now.0);
+        self.space.unreserve_disk(promised - (inode.pages.dirty_pages() - before));
+        self.note_dirty(inode);
+        Ok(())
+    }
+
+    /// The file has dirty pages: a worker writes them back in time.
+    fn note_dirty(&self, inode: &Arc<Inode>) {
+        let urgent = inode.truncated.load(Ordering::Relaxed);
+        let shard = self.shard(inode.ino);
+        let first = {
+            let mut dirty = shard.dirty.lock();
+            let first = dirty.is_empty();
+            let file = dirty.entry(inode.ino.0).or_insert_with(|| DirtyFile {
+                inode: inode.clone(),
+                since: Instant::now(),
+                urgent,
+            });
+            file.urgent |= urgent;
+            first || urgent
+        };
+        if first {
+            shard.notify();
+        }
+    }
+
+    /// Blank pages for a write, made room for by writing back if need be. Called without locks.
+    fn take_pages(&self, shard: usize, n: usize) -> FsResult<Vec<BlankPage>> {
+        for _ in 0..64 {
+            if let Some(pages) = self.cache.take(shard, n) {
+                return Ok(pages);
+            }
+            self.flush_some()?;
+        }
+        Err(FsError::with_message(
+            libc::ENOMEM,
+            "the page cache is too small for this write: mount with a larger cache=",
+        ))
+    }
+
+    /// The block whose end an extension to `end` uncovers, if something outside PM holds it: its bytes beyond the
+    /// present size must be zeroed first. `from`: first block of the write, which takes care of itself.
+    fn tail_to_uncover(&self, inode: &Inode, inner: &Inner, end: u64, from: Option<u64>) -> FsResult<Option<u64>> {
+        let file = inner.file()?;
+        let tail = file.size / BLOCK_BYTES;
+        if end <= file.size || file.size % BLOCK_BYTES == 0 || from.is_some_and(|from| from <= tail) {
+            return Ok(None);
+        }
+        let cached = !inode.pages.is_empty() && !self.cache.cached_blocks(&inode.pages, tail, tail + 1).is_empty();
+        let on_disk = matches!(file.index.lookup(tail), Segment::Extent(e) if !e.addr.is_pm() && !e.unwritten());
+        Ok((cached || on_disk).then_some(tail))
+    }
+
+    /// Zeroes the part of block `tail` that lies beyond the end of the file, in the page cache.
+    fn uncover_tail(&self, inode: &Arc<Inode>, inner: &Inner, tail: u64, blanks: &mut Vec<BlankPage>) -> FsResult<()> {
+        let mut page = blanks.pop().expect("counted before");
+        let bytes: &mut [u8; BLOCK] = page.as_mut_slice().try_into().expect("a page");
+        self.read_block(inode, inner, tail, bytes)?;
+        let file = inner.file()?;
+        self.publish_dirty(inode, vec![(tail, page)], file.size, file.mtime)
+    }
+
+    /// Clears set-id bits that a change of contents or owner must not leave.
+    ///
+    /// # Errors
+    /// As [`Core::commit`].
+    pub fn kill_priv(&self, inode: &Inode, inner: &mut Inner) -> FsResult<()> {
+        let mode = without_set_id(inner.meta.mode);
+        if inode.kind != FileKind::Regular || mode == inner.meta.mode {
+            return Ok(());
+        }
+        let meta = Meta { mode, ctime: Time::now(), ..inner.meta };
+        let mtime = inner.mtime();
+        inner.log.begin();
+        let index = inner.push_attr(&meta, mtime);
+        self.commit(inode.shard, false, &mut [&mut inner.log])?;
+        inner.attr_committed(&meta, mtime, index);
+        Ok(())
+    }
+
+    /// Truncates or extends a file.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn truncate(&self, inode: &Arc<Inode>, size: u64, kill_priv: bool) -> FsResult<()> {
+        if size > FILE_BYTES_MAX {
+            return fail(libc::EFBIG);
+        }
+        let mut blanks = Vec::new();
+        loop {
+            let mut inner = inode.inner.write();
+            if let Some(tail) = self.tail_to_uncover(inode, &inner, size, None)? {
+                if blanks.is_empty() {
+                    drop(inner);
+                    blanks = self.take_pages(inode.shard, 1)?;
+                    continue;
+                }
+                self.uncover_tail(inode, &inner, tail, &mut blanks)?;
+            }
+            if kill_priv {
+                self.kill_priv(inode, &mut inner)?;
+            }
+            self.truncate_locked(inode, &mut inner, size)?;
+            return self.tidy(inode.shard, &mut inner);
+        }
+    }
+
+    fn truncate_locked(&self, inode: &Arc<Inode>, inner: &mut Inner, size: u64) -> FsResult<()> {
+        let now = Time::now();
+        let old_size = inner.file()?.size;
+        if size < old_size {
+            // First the cache: should the daemon die now, pages beyond the new size must not come back to life.
+            self.drop_pages(inode, size.div_ceil(BLOCK_BYTES), u64::MAX);
+            self.cache.clamp_sizes(&inode.pages, size);
+        }
+        let old_tail = self.tail_for_crc(inode, inner)?;
+        let source = self.space.source(inode.shard, size <= old_size);
+        let (log, file) = inner.file_mut()?;
+        file.set_size(log, self.io(&source), size, now, &|_, out| {
+            out.copy_from_slice(&old_tail[..]);
+            Ok(())
+        })?;
+        inner.meta.ctime = now;
+        inode.truncated.store(size == 0 && old_size > 0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The tail block, which an extension of a checksummed file rewrites.
+    fn tail_for_crc(&self, inode: &Inode, inner: &Inner) -> FsResult<Box<[u8; BLOCK]>> {
+        let mut page = Box::new([0u8; BLOCK]);
+        if self.data_crc {
+            self.read_block(inode, inner, inner.file()?.size / BLOCK_BYTES, &mut page)?;
+        }
+        Ok(page)
+    }
+
+    /// `fallocate`.
+    ///
+    /// # Errors
+    /// `EINVAL` for an empty range, `ENODEV` for what is no file, else as [`Self::write`].
+    pub fn fallocate(&self, ino: Ino, mode: Fallocate, offset: u64, len: u64) -> FsResult<()> {
+        let inode = self.get(ino)?;
+        if inode.kind != FileKind::Regular {
+            return fail(if inode.kind == FileKind::Directory { libc::EISDIR } else { libc::ENODEV });
+        }
+        let Some(end) = offset.checked_add(len).filter(|_| len > 0) else {
+            return fail(if len == 0 { libc::EINVAL } else { libc::EFBIG });
+        };
+        if end > FILE_BYTES_MAX {
+            return fail(libc::EFBIG);
+        }
+        self.mutate(|| match mode {
+            Fallocate::Allocate | Fallocate::AllocateKeepSize => {
+                self.allocate(&inode, offset, end, mode == Fallocate::Allocate)
+            }
+            Fallocate::PunchHole => self.zero(&inode, offset, end, false, false),
+            Fallocate::ZeroRange => self.zero(&inode, offset, end, true, true),
+            Fallocate::ZeroRangeKeepSize => self.zero(&inode, offset, end, false, true),
+        })
+    }
+
+    fn allocate(&self, inode: &Arc<Inode>, offset: u64, end: u64, grow: bool) -> FsResult<()> {
+        if grow && inode.inner.read().file()?.size < end {
+            self.extend(inode, end)?;
+        }
+        let mut inner = inode.inner.write();
+        let mut at = offset / BLOCK_BYTES;
+        let to = end.div_ceil(BLOCK_BYTES);
+        let mut holes = Vec::new();
+        while at < to {
+            match inner.file()?.index.lookup(at) {
+                Segment::Hole(n) => {
+                    let n = n.min(to - at);
+                    holes.push((at, n));
+                    at += n;
+                }
+                Segment::Extent(e) => at += u64::from(e.blocks),
+            }
+        }
+        let runs = self.take_runs(inode.shard, &holes)?;
+        let now = Time::now();
+        let source = self.space.source(inode.shard, false);
+        let (log, file) = inner.file_mut()?;
+        let size = file.size;
+        if !runs.is_empty()
+            && let Err(error) = file.reserve(log, self.io(&source), &runs, size, now)
+        {
+            self.give_back(&runs);
+            return Err(error);
+        }
+        inner.meta.ctime = now;
+        self.tidy(inode.shard, &mut inner)
+    }
+
+    /// Extends a file to `size` as a truncate does, unless it is that long already.
+    fn extend(&self, inode: &Arc<Inode>, size: u64) -> FsResult<()> {
+        let present = inode.inner.read().file()?.size;
+        if present < size { self.truncate(inode, size, false) } else { Ok(()) }
+    }
+
+    /// Blocks for all `holes` (file block, blocks): PM as long as it has room, then disk.
+    fn take_runs(&self, shard: usize, holes: &[(u64, u64)]) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
+        let need: u64 = holes.iter().map(|h| h.1).sum();
+        let in_pm = self.pm_has_room(need)?;
+        if !in_pm && self.space.disk_available() < need {
+            return fail(libc::ENOSPC);
+        }
+        let source = self.space.source(shard, false);
+        let mut runs = Vec::new();
+        for &(start, blocks) in holes {
+            let mut done = 0;
+            while done < blocks {
+                let want = (blocks - done).min(u64::from(u32::MAX));
+                let pm = if in_pm { source.alloc_data(want) } else { None };
+                let found =
+                    pm.map(|run| (0, run)).or_else(|| (!in_pm).then(|| self.space.alloc_disk(shard, want)).flatten());
+                let Some((device, run)) = found else {
+                    self.give_back(&runs);
+                    return fail(libc::ENOSPC);
+                };
+                runs.push((start + done, BlockAddr::new(device, run.start), run.len));
+                done += run.len;
+            }
+        }
+        Ok(runs)
+    }
+
+    fn give_back(&self, runs: &[(u64, BlockAddr, u64)]) {
+        for &(_, addr, blocks) in runs {
+            self.space.free(addr, blocks);
+        }
+    }
+
+    /// Zeroes a range: whole blocks become a hole (or reserved, if `reserve`), the edges are written.
+    fn zero(&self, inode: &Arc<Inode>, offset: u64, end: u64, grow: bool, reserve: bool) -> FsResult<()> {
+        let size = inode.inner.read().file()?.size;
+        if grow && end > size {
+            self.extend(inode, end)?;
+        }
+        let visible_end = end.min(inode.inner.read().file()?.size);
+        let (from, to) = (offset.div_ceil(BLOCK_BYTES), end / BLOCK_BYTES);
+        let zeros = [0u8; BLOCK];
+        let write_zeros = |a: u64, b: u64| -> FsResult<()> {
+            if a < b.min(visible_end) {
+                let n = (b.min(visible_end) - a) as usize;
+                self.write_piece(inode, a, &zeros[..n], WriteOptions::default())?;
+            }
+            Ok(())
+        };
+        if from > to {
+            return write_zeros(offset, end);
+        }
+        write_zeros(offset, (from * BLOCK_BYTES).min(end))?;
+        if to * BLOCK_BYTES >= offset {
+            write_zeros((to * BLOCK_BYTES).max(offset), end)?;
+        }
+        if from == to {
+            return Ok(());
+        }
+        let runs = if reserve { self.take_runs(inode.shard, &[(from, to - from)])? } else { Vec::new() };
+        let mut inner = inode.inner.write();
+        let now = Time::now();
+        self.drop_pages(inode, from, to);
+        let source = self.space.source(inode.shard, !reserve);
+        let (log, file) = inner.file_mut()?;
+        let size = file.size;
+        if let Err(error) = file.deallocate(log, self.io(&source), from, to, &runs, size, now) {
+            self.give_back(&runs);
+            return Err(error);
+        }
+        inner.meta.ctime = now;
+        self.tidy(inode.shard, &mut inner)
+    }
+
+    /// The first byte at or after `offset` that is data (`data`) or hole; the end of the file is a hole.
+    ///
+    /// # Errors
+    /// `ENXIO` if there is none.
+    pub fn seek(&self, ino: Ino, offset: u64, data: bool) -> FsResult<u64> {
+        let inode = self.get(ino)?;
+        let inner = inode.inner.read();
+        let file = inner.file()?;
+        if offset >= file.size {
+            return fail(libc::ENXIO);
+        }
+        let last = file.size.div_ceil(BLOCK_BYTES);
+        let mut block = offset / BLOCK_BYTES;
+        while block < last {
+            let (is_data, blocks) = match file.index.lookup(block) {
+                Segment::Extent(e) => (!e.unwritten(), u64::from(e.blocks)),
+                Segment::Hole(n) => (false, n),
+            };
+            let end = block.saturating_add(blocks).min(last);
+            if is_data {
+                if data {
+                    return Ok(offset.max(block * BLOCK_BYTES));
+                }
+                block = end;
+                continue;
+            }
+            // A hole on media may hold dirty pages.
+            let dirty =
+                if inode.pages.has_dirty() { self.cache.dirty_blocks(&inode.pages, block, end) } else { Vec::new() };
+            match (data, dirty.first()) {
+                (true, Some(&first)) => return Ok(offset.max(first * BLOCK_BYTES)),
+                (true, None) => block = end,
+                (false, Some(&first)) if first == block => block += 1,
+                (false, _) => return Ok(offset.max(block * BLOCK_BYTES)),
+            }
+        }
+        if data { fail(libc::ENXIO) } else { Ok(file.size) }
+    }
+
+    /// Copies bytes between files (or within one, where the ranges do not overlap).
+    ///
+    /// # Errors
+    /// As [`Self::read`] and [`Self::write`]; `EINVAL` for overlapping ranges.
+    pub fn copy_range(&self, from: Ino, from_offset: u64, to: Ino, to_offset: u64, len: u64) -> FsResult<u64> {
+        let overlap =
+            from == to && from_offset < to_offset.saturating_add(len) && to_offset < from_offset.saturating_add(len);
+        if overlap {
+            return fail(libc::EINVAL);
+        }
+        let mut buf = vec![0u8; COPY_BYTES.min(len as usize)];
+        let mut done = 0;
+        while done < len {
+            let want = buf.len().min((len - done) as usize);
+            let n = match self.read(from, from_offset + done, &mut buf[..want]) {
+                Ok(0) => break,
+                Ok(n) => n,
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            };
+            match self.write(to, to_offset + done, &buf[..n], WriteOptions { kill_priv: true, ..Default::default() }) {
+                Ok(n) => done += n as u64,
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(done)
+    }
+
+    /// Makes everything of a file durable.
+    ///
+    /// # Errors
+    /// As [`Core::flush_file`].
+    pub fn fsync(&self, ino: Ino, data_only: bool) -> FsResult<()> {
+        let inode = self.get(ino)?;
+        if self.is_read_only() {
+            return if inode.pages.has_dirty() { fail(libc::EIO) } else { Ok(()) };
+        }
+        self.mutate(|| {
+            if inode.pages.has_dirty() {
+                self.flush_file(&inode)?;
+            }
+            if !data_only && inode.inner.read().meta.lazy {
+                self.commit_lazy(&inode, &mut inode.inner.write())?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Adopts a dirty page that an earlier daemon left behind.
+    ///
+    /// # Errors
+    /// `ENOSPC`, `EIO`.
+    pub fn adopt_page(&self, inode: &Arc<Inode>, page: &crate::cache::RecoveredPage) -> FsResult<()> {
+        if page.block * BLOCK_BYTES >= page.size || inode.kind != FileKind::Regular {
+            return Ok(());
+        }
+        let mut blank = self.take_pages(inode.shard, 1)?;
+        let mut blank = blank.pop().expect("one was asked for");
+        blank.as_mut_slice().copy_from_slice(page.data());
+        let mut inner = inode.inner.write();
+        let (_, file) = inner.file_mut()?;
+        let (size, mtime) = (file.size.max(page.size), file.mtime.max(Time(page.mtime_ns)));
+        self.publish_dirty(inode, vec![(page.block, blank)], size, mtime)?;
+        file.size = size;
+        file.mtime = mtime;
+        inner.meta.ctime = inner.meta.ctime.max(mtime);
+        Ok(())
+    }
+}
+
+/// A mode without set-user-id, and without set-group-id if the group may execute.
+pub(crate) fn without_set_id(mode: u32) -> u32 {
+    let clear = if mode & 0o010 != 0 { 0o6000 } else { 0o4000 };
+    mode & !clear
+}

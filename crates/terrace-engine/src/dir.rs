@@ -1,0 +1,195 @@
+//! A directory's entries in DRAM, by name and by position in listings.
+//!
+//! Invariants:
+//! * `by_name` and `entries` hold the same names.
+//! * A cookie is given out once and orders listings; an entry keeps its cookie as long as it exists.
+//! * Each entry holds one reference on its log entry.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use terrace_layout::{DentryAddEntry, DentryRemoveEntry, EntryType, slots_for};
+
+use crate::log::{Log, Refs};
+use crate::types::{FileKind, Ino, Time};
+
+/// First cookie of a real entry; 1 and 2 stand for `.` and `..`.
+pub(crate) const FIRST_COOKIE: u64 = 3;
+
+/// One name.
+#[derive(Debug, Clone)]
+pub(crate) struct Dentry {
+    pub ino: Ino,
+    pub generation: u32,
+    pub kind: FileKind,
+    pub name: Arc<[u8]>,
+    position: u64,
+}
+
+/// The entries of a directory.
+#[derive(Debug)]
+pub(crate) struct DirData {
+    by_name: HashMap<Arc<[u8]>, u64>,
+    entries: BTreeMap<u64, Dentry>,
+    next_cookie: u64,
+    subdirs: u32,
+    pub mtime: Time,
+    mtime_ref: u64,
+}
+
+impl Dentry {
+    /// An entry that is not in a log yet.
+    pub fn new(ino: Ino, generation: u32, kind: FileKind, name: &[u8]) -> Self {
+        Self { ino, generation, kind, name: name.into(), position: 0 }
+    }
+}
+
+/// Slots of the entry that adds `name`.
+fn add_slots(name: &[u8]) -> u64 {
+    slots_for(size_of::<DentryAddEntry>() + name.len())
+}
+
+impl DirData {
+    pub fn new(mtime: Time) -> Self {
+        Self {
+            by_name: HashMap::new(),
+            entries: BTreeMap::new(),
+            next_cookie: FIRST_COOKIE,
+            subdirs: 0,
+            mtime,
+            mtime_ref: 0,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn subdirs(&self) -> u32 {
+        self.subdirs
+    }
+
+    pub fn find(&self, name: &[u8]) -> Option<&Dentry> {
+        self.by_name.get(name).map(|cookie| &self.entries[cookie])
+    }
+
+    /// Entries at or after `cookie`, in listing order.
+    pub fn from(&self, cookie: u64) -> impl Iterator<Item = (u64, &Dentry)> {
+        self.entries.range(cookie..).map(|(&c, d)| (c, d))
+    }
+
+    /// Puts the entry that adds a name into the batch; returns its index in it.
+    pub fn push_add(
+        &self,
+        log: &mut Log,
+        cookie: u64,
+        name: &[u8],
+        ino: Ino,
+        generation: u32,
+        kind: FileKind,
+        now: Time,
+    ) -> usize {
+        let entry = DentryAddEntry {
+            kind: EntryType::DentryAdd as u8,
+            slots: 0,
+            flags: 0,
+            crc: 0,
+            ino: ino.0,
+            cookie,
+            mtime_ns: now.0,
+            generation,
+            file_type: (kind.format_bits() >> 12) as u8,
+            name_len: name.len() as u8,
+            reserved: 0,
+        };
+        log.push(&entry, &[name])
+    }
+
+    /// The cookie that the next new entry takes; `n` for the nth of one batch.
+    pub fn cookie(&self, n: u64) -> u64 {
+        self.next_cookie + n
+    }
+
+    /// Puts the entry that removes `name` into the batch.
+    pub fn push_remove(&self, log: &mut Log, name: &[u8], now: Time) -> usize {
+        let entry = DentryRemoveEntry {
+            kind: EntryType::DentryRemove as u8,
+            slots: 0,
+            flags: 0,
+            crc: 0,
+            cookie: self.by_name[name],
+            mtime_ns: now.0,
+            reserved: [0; 40],
+        };
+        log.push(&entry, &[])
+    }
+
+    /// A committed entry at `position` added a name.
+    #[allow(clippy::too_many_arguments, reason = "the fields of an entry")]
+    pub fn added(
+        &mut self,
+        refs: &mut Refs,
+        position: u64,
+        cookie: u64,
+        name: &[u8],
+        ino: Ino,
+        generation: u32,
+        kind: FileKind,
+        mtime: Time,
+    ) {
+        refs.retain(position, add_slots(name));
+        let name: Arc<[u8]> = name.into();
+        self.by_name.insert(name.clone(), cookie);
+        self.entries.insert(cookie, Dentry { ino, generation, kind, name, position });
+        self.next_cookie = self.next_cookie.max(cookie + 1);
+        self.subdirs += u32::from(kind == FileKind::Directory);
+        refs.move_to(&mut self.mtime_ref, position);
+        self.mtime = mtime;
+    }
+
+    /// A committed entry at `position` removed the entry with this cookie; false if there is none.
+    pub fn removed(&mut self, refs: &mut Refs, position: u64, cookie: u64, mtime: Time) -> bool {
+        let Some(dentry) = self.entries.remove(&cookie) else {
+            return false;
+        };
+        self.by_name.remove(&dentry.name);
+        self.next_cookie = self.next_cookie.max(cookie + 1);
+        self.subdirs -= u32::from(dentry.kind == FileKind::Directory);
+        refs.release(dentry.position, add_slots(&dentry.name));
+        refs.move_to(&mut self.mtime_ref, position);
+        self.mtime = mtime;
+        true
+    }
+
+    /// As [`Self::removed`], by name, for the running system.
+    pub fn removed_name(&mut self, refs: &mut Refs, position: u64, name: &[u8], mtime: Time) {
+        let cookie = self.by_name[name];
+        let existed = self.removed(refs, position, cookie, mtime);
+        debug_assert!(existed);
+    }
+
+    /// Another entry set the times.
+    pub fn touched(&mut self, refs: &mut Refs, position: u64, mtime: Time) {
+        refs.move_to(&mut self.mtime_ref, position);
+        self.mtime = mtime;
+    }
+
+    /// Puts every entry into a batch for compaction.
+    pub fn push_live(&self, log: &mut Log) {
+        for (&cookie, d) in &self.entries {
+            self.push_add(log, cookie, &d.name, d.ino, d.generation, d.kind, self.mtime);
+        }
+    }
+
+    /// Compaction copied the entries to the positions of batch entries from `first` on.
+    pub fn compacted(&mut self, log: &mut Log, first: usize) {
+        self.mtime_ref = 0;
+        for (i, dentry) in self.entries.values_mut().enumerate() {
+            dentry.position = log.position(first + i);
+            log.refs.retain(dentry.position, add_slots(&dentry.name));
+        }
+        if let Some(last) = self.entries.values().next_back() {
+            log.refs.move_to(&mut self.mtime_ref, last.position);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The one error type of the engine: an errno for the program, a sentence for the person.
+//!
+//! Errors of the everyday kind (no such file, not empty, …) carry only their errno, so that producing one
+//! allocates nothing. Errors that a person has to act on carry a message that names the device or file and the
+//! remedy; they are built where they happen and logged once, by the front end.
+
+use std::fmt;
+
+use terrace_layout::LayoutError;
+use terrace_media::{MediaError, Pm};
+
+/// Result of an engine operation.
+pub type FsResult<T> = Result<T, FsError>;
+
+/// An engine error: what `errno` a program sees and, where there is more to say, the whole story.
+#[derive(Debug)]
+pub struct FsError {
+    errno: i32,
+    fatal: bool,
+    message: Option<Box<str>>,
+}
+
+impl FsError {
+    /// An error that its errno describes completely.
+    pub const fn new(errno: i32) -> Self {
+        Self { errno, fatal: false, message: None }
+    }
+
+    /// An error with a message that names what happened, to which file or device, and what to do.
+    pub fn with_message(errno: i32, message: impl Into<String>) -> Self {
+        Self { errno, fatal: false, message: Some(message.into().into_boxed_str()) }
+    }
+
+    /// Damage found on media: `EIO` with the place.
+    pub fn corrupt(message: impl Into<String>) -> Self {
+        Self::with_message(libc::EIO, message)
+    }
+
+    /// Acknowledged data is at risk: the volume must not be written again.
+    pub(crate) fn fatal(error: MediaError) -> Self {
+        Self { fatal: true, ..Self::from(error) }
+    }
+
+    /// See [`Self::fatal`].
+    pub(crate) fn is_fatal(&self) -> bool {
+        self.fatal
+    }
+
+    /// The errno that a program sees.
+    pub fn errno(&self) -> i32 {
+        self.errno
+    }
+
+    /// The message for people, if the errno alone does not say it all.
+    pub fn message(&self) -> Option<&str> {
+        self.message.as_deref()
+    }
+}
+
+impl fmt::Display for FsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.message {
+            Some(message) => f.write_str(message),
+            None => write!(f, "{}", std::io::Error::from_raw_os_error(self.errno)),
+        }
+    }
+}
+
+impl std::error::Error for FsError {}
+
+impl From<MediaError> for FsError {
+    fn from(error: MediaError) -> Self {
+        Self::with_message(error.errno(), error.to_string())
+    }
+}
+
+impl From<LayoutError> for FsError {
+    fn from(error: LayoutError) -> Self {
+        Self::corrupt(error.to_string())
+    }
+}
+
+/// A fence that must succeed.
+pub(crate) fn fence(pm: &Pm) -> FsResult<()> {
+    pm.fence().map_err(FsError::fatal)
+}
+
+/// Shorthand for `Err(FsError::new(errno))`.
+pub(crate) fn fail<T>(errno: i32) -> FsResult<T> {
+    Err(FsError::new(errno))
+}

@@ -1,0 +1,681 @@
+//! One file's data in PM: the index, the log cursor and how a write commits.
+//!
+//! What stands here, with a [`Log`], is all that it takes to read and write a file's PM data: it knows a PM mapping
+//! and a source of blocks, and nothing of the volume, the cache or the allocators.
+//!
+//! Invariants:
+//! * Live data is never overwritten, but for two cases: bytes beyond the committed size, which nobody can see, and
+//!   patches, whose bytes are committed in the log before they are applied.
+//! * Bytes of a PM block beyond the committed size are garbage: whatever extends the file zeroes them first.
+//! * With data checksums neither case is used: every write goes to new blocks.
+
+use terrace_layout::{
+    AppendEntry, BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRC_ENTRY, CRC_NONE, CRC_SLOTS, CRC_SLOTS_BLOCKS_MAX, EntryType,
+    HoleEntry, MediaStruct, PATCH_BYTES_MAX, PatchEntry, SetSizeEntry, WRITE_UNWRITTEN, WriteEntry, data_crc,
+};
+use terrace_media::Pm;
+use zerocopy::IntoBytes;
+
+use crate::alloc::Run;
+use crate::error::{FsError, FsResult, fence};
+use crate::index::{Extent, Freed, Index, Segment};
+use crate::log::{Log, Refs};
+use crate::space::BlockSource;
+use crate::types::Time;
+
+/// Bytes of a block as a `usize`.
+pub(crate) const BLOCK: usize = BLOCK_BYTES as usize;
+
+/// What a file's data path works on.
+#[derive(Clone, Copy)]
+pub(crate) struct PmIo<'a> {
+    pub pm: &'a Pm,
+    pub source: &'a dyn BlockSource,
+    /// PM data carries checksums.
+    pub data_crc: bool,
+}
+
+/// Reads a file block as it is now, zeros beyond the end of the file: how a write gets the bytes around it.
+pub(crate) type ReadOld<'a> = &'a dyn Fn(u64, &mut [u8; BLOCK]) -> FsResult<()>;
+
+/// A file's data: where it is and how long it is.
+#[derive(Debug, Default)]
+pub(crate) struct FileData {
+    pub index: Index,
+    /// Length in bytes; dirty pages may have taken it beyond what the log has committed.
+    pub size: u64,
+    /// Last modification.
+    pub mtime: Time,
+    /// Entry that holds the committed size, and the one that holds the mtime; 0 if none.
+    size_ref: u64,
+    mtime_ref: u64,
+    freed: Freed,
+    staged: Vec<StagedRun>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct StagedRun {
+    file_block: u64,
+    addr: BlockAddr,
+    blocks: u64,
+    /// The run was reserved (unwritten) at this very place.
+    in_place: bool,
+    unwritten: bool,
+    crc_run: Option<(BlockAddr, u64)>,
+    crc_skip: u32,
+    entry_index: usize,
+}
+
+/// A run of blocks on a disk that holds file data, durable, to be committed.
+#[derive(Debug, Clone)]
+pub(crate) struct DiskRun {
+    pub file_block: u64,
+    pub addr: BlockAddr,
+    /// CRC32C of each block.
+    pub crcs: Vec<u32>,
+    /// Where the CRC blocks are, if the run is too long to keep its checksums in the log.
+    pub crc_run: Option<(BlockAddr, u64)>,
+    /// Checksums there before this run's.
+    pub crc_skip: u32,
+}
+
+impl FileData {
+    /// An empty file.
+    pub fn new(created: Time) -> Self {
+        Self { mtime: created, ..Self::default() }
+    }
+
+    /// Writes `data` at `offset` to PM and commits it, durably. `Ok(false)`: PM has no room for it; nothing changed.
+    ///
+    /// # Errors
+    /// `ENOSPC` for the log, errors of `read_old`, PM errors.
+    pub fn write(
+        &mut self,
+        log: &mut Log,
+        io: PmIo<'_>,
+        offset: u64,
+        data: &[u8],
+        now: Time,
+        read_old: ReadOld<'_>,
+    ) -> FsResult<bool> {
+        let end = offset + data.len() as u64;
+        log.begin();
+        self.staged.clear();
+        if !io.data_crc && self.fits_patch(offset, end) {
+            self.patch(log, io, offset, data, now)?;
+            return Ok(true);
+        }
+        let result = self.stage_write(log, io, offset, data, now, read_old).and_then(|fits| {
+            if fits {
+                log.stage(io.pm, io.source)?;
+            }
+            Ok(fits)
+        });
+        if !matches!(result, Ok(true)) {
+            self.give_up(io);
+            return result;
+        }
+        fence(io.pm)?;
+        log.publish(io.pm)?;
+        self.apply_staged(log, io, end.max(self.size), now);
+        Ok(true)
+    }
+
+    /// A small overwrite inside one committed PM block.
+    fn fits_patch(&self, offset: u64, end: u64) -> bool {
+        let one_block = offset / BLOCK_BYTES == (end - 1) / BLOCK_BYTES;
+        one_block
+            && end <= self.size
+            && end - offset <= PATCH_BYTES_MAX as u64
+            && matches!(self.index.lookup(offset / BLOCK_BYTES), Segment::Extent(e) if e.addr.is_pm() && !e.unwritten())
+    }
+
+    fn patch(&mut self, log: &mut Log, io: PmIo<'_>, offset: u64, data: &[u8], now: Time) -> FsResult<()> {
+        let Segment::Extent(extent) = self.index.lookup(offset / BLOCK_BYTES) else {
+            unreachable!("fits_patch saw the extent")
+        };
+        let entry = PatchEntry {
+            kind: EntryType::Patch as u8,
+            slots: 0,
+            flags: 0,
+            crc: 0,
+            offset,
+            len: data.len() as u32,
+            reserved: 0,
+            mtime_ns: now.0,
+        };
+        let index = log.push(&entry, &[data]);
+        log.stage(io.pm, io.source)?;
+        fence(io.pm)?;
+        log.publish(io.pm)?;
+        self.mtime = now;
+        move_ref(log, &mut self.mtime_ref, index);
+        log.drop_dead_front(io.pm, io.source);
+        // The commit made the bytes part of the file; now they go where readers look. No fence: the next one will do,
+        // and until then the log can repeat it.
+        let (at, len) = apply_patch(io.pm, extent.addr, offset, data);
+        log.leave_unfenced(at, len);
+        Ok(())
+    }
+
+    /// Writes the data and puts the entries into the log's batch.
+    fn stage_write(
+        &mut self,
+        log: &mut Log,
+        io: PmIo<'_>,
+        offset: u64,
+        data: &[u8],
+        now: Time,
+        read_old: ReadOld<'_>,
+    ) -> FsResult<bool> {
+        let end = offset + data.len() as u64;
+        let mut start = offset;
+        let mut rest = data;
+        if end > self.size
+            && let Some(tail) = self.pm_tail_block()
+        {
+            if io.data_crc {
+                // The tail block is covered up to the old size: a longer one takes a new block.
+                let gap_end = start.min((self.size / BLOCK_BYTES + 1) * BLOCK_BYTES);
+                if start > self.size && start / BLOCK_BYTES != self.size / BLOCK_BYTES {
+                    let zeros = vec![0u8; (gap_end - self.size) as usize];
+                    if !self.stage_runs(log, io, self.size, &zeros, end, now, read_old)? {
+                        return Ok(false);
+                    }
+                }
+            } else {
+                let taken = self.write_into_tail(io.pm, tail, offset, data);
+                start += taken as u64;
+                rest = &data[taken..];
+            }
+        }
+        if rest.is_empty() {
+            let tail = self.pm_tail_block().expect("the data went there");
+            log.push(&append_entry(end, now, tail), &[]);
+            return Ok(true);
+        }
+        self.stage_runs(log, io, start, rest, end.max(self.size), now, read_old)
+    }
+
+    /// The PM block that holds the last, partly filled block of the file, if it is a written PM block.
+    pub fn pm_tail_block(&self) -> Option<BlockAddr> {
+        if self.size % BLOCK_BYTES == 0 {
+            return None;
+        }
+        match self.index.lookup(self.size / BLOCK_BYTES) {
+            Segment::Extent(e) if e.addr.is_pm() && !e.unwritten() => Some(e.addr),
+            _ => None,
+        }
+    }
+
+    /// Zeroes the tail block from the committed size up to `offset` and writes what of `data` falls into it, all of
+    /// it beyond the committed size. Returns how many bytes of `data` went there.
+    fn write_into_tail(&self, pm: &Pm, tail: BlockAddr, offset: u64, data: &[u8]) -> usize {
+        let block_start = self.size / BLOCK_BYTES * BLOCK_BYTES;
+        let block_end = block_start + BLOCK_BYTES;
+        let at = tail.byte() + self.size % BLOCK_BYTES;
+        if offset > self.size {
+            pm.zero_nt(at, offset.min(block_end) - self.size);
+        }
+        if offset < self.size || offset >= block_end {
+            return 0;
+        }
+        let taken = data.len().min((block_end - offset) as usize);
+        pm.write_nt(tail.byte() + (offset - block_start), &data[..taken]);
+        taken
+    }
+
+    /// Writes `data` to blocks of its own, or to reserved ones, with one entry per run.
+    #[allow(clippy::too_many_arguments, reason = "one step of stage_write")]
+    fn stage_runs(
+        &mut self,
+        log: &mut Log,
+        io: PmIo<'_>,
+        offset: u64,
+        data: &[u8],
+        new_size: u64,
+        now: Time,
+        read_old: ReadOld<'_>,
+    ) -> FsResult<bool> {
+        let end = offset + data.len() as u64;
+        let (mut block, last) = (offset / BLOCK_BYTES, (end - 1) / BLOCK_BYTES);
+        while block <= last {
+            let Some((run, in_place)) = self.run_for(io, block, last + 1 - block) else {
+                return Ok(false);
+            };
+            let staged = StagedRun {
+                file_block: block,
+                addr: BlockAddr::pm(run.start),
+                blocks: run.len,
+                in_place,
+                unwritten: false,
+                crc_run: None,
+                crc_skip: 0,
+                entry_index: 0,
+            };
+            self.staged.push(staged);
+            self.fill_run(io.pm, &staged, offset, data, read_old)?;
+            let crcs = if io.data_crc { pm_crcs(io.pm, &staged, new_size) } else { Vec::new() };
+            let entry = push_write(log, &staged, new_size, now, &crcs);
+            self.staged.last_mut().expect("just pushed").entry_index = entry;
+            block += run.len;
+        }
+        Ok(true)
+    }
+
+    /// Blocks for file blocks from `block` on, up to `want`: reserved ones if there are, else new ones.
+    fn run_for(&self, io: PmIo<'_>, block: u64, want: u64) -> Option<(Run, bool)> {
+        let mut want = if io.data_crc { want.min(CRC_SLOTS_BLOCKS_MAX) } else { want };
+        if let Segment::Extent(e) = self.index.lookup(block)
+            && e.unwritten()
+            && e.addr.is_pm()
+        {
+            return Some((Run { start: e.addr.block(), len: want.min(u64::from(e.blocks)) }, true));
+        }
+        let reserved = self.index.next_extent(block + 1).filter(|(_, e)| e.unwritten() && e.addr.is_pm());
+        if let Some((start, _)) = reserved {
+            want = want.min(start - block);
+        }
+        io.source.alloc_data(want).map(|run| (run, false))
+    }
+
+    /// Stores the part of `data` (which starts at `offset`) that belongs into the run, merging old bytes at the edges.
+    fn fill_run(&self, pm: &Pm, run: &StagedRun, offset: u64, data: &[u8], read_old: ReadOld<'_>) -> FsResult<()> {
+        let end = offset + data.len() as u64;
+        let (run_start, run_end) = (run.file_block * BLOCK_BYTES, (run.file_block + run.blocks) * BLOCK_BYTES);
+        let base = run.addr.byte();
+        let mut from = offset.max(run_start);
+        let mut to = end.min(run_end);
+        let slice = |a: u64, b: u64| &data[(a - offset) as usize..(b - offset) as usize];
+        let mut edge = [0u8; BLOCK];
+        if from > run_start {
+            let stop = to.min(run_start + BLOCK_BYTES);
+            read_old(run.file_block, &mut edge)?;
+            edge[(from - run_start) as usize..(stop - run_start) as usize].copy_from_slice(slice(from, stop));
+            pm.write_nt(base, &edge);
+            from = stop;
+        }
+        if to < run_end && to > from {
+            let block_start = to / BLOCK_BYTES * BLOCK_BYTES;
+            if block_start >= from && self.size > to {
+                read_old(to / BLOCK_BYTES, &mut edge)?;
+                edge[..(to - block_start) as usize].copy_from_slice(slice(block_start, to));
+                pm.write_nt(base + (block_start - run_start), &edge);
+                to = block_start;
+            }
+        }
+        if to > from {
+            pm.write_nt(base + (from - run_start), slice(from, to));
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self, io: PmIo<'_>) {
+        for run in self.staged.drain(..).filter(|r| !r.in_place) {
+            io.source.free(run.addr, run.blocks);
+        }
+    }
+
+    /// The staged entries are committed: the index follows, stale blocks are freed.
+    fn apply_staged(&mut self, log: &mut Log, io: PmIo<'_>, size: u64, now: Time) {
+        let mut last_entry = 0;
+        let staged = std::mem::take(&mut self.staged);
+        for run in &staged {
+            let before = self.freed.len();
+            self.index.unmap(&mut log.refs, run.file_block, run.file_block + run.blocks, &mut self.freed);
+            if run.in_place {
+                // The blocks stay where they are; only what the old entry called them changes.
+                self.freed.truncate(before);
+            }
+            let entry = log.position(run.entry_index);
+            let extent = Extent::new(run.addr, run.blocks as u32, entry, run.unwritten, run.crc_run.is_some());
+            self.index.map(&mut log.refs, run.file_block, extent, run.crc_run);
+            last_entry = run.entry_index;
+        }
+        self.staged = staged;
+        self.size = size;
+        self.mtime = now;
+        move_ref(log, &mut self.size_ref, last_entry);
+        move_ref(log, &mut self.mtime_ref, last_entry);
+        self.free_stale(log, io);
+    }
+
+    fn free_stale(&mut self, log: &mut Log, io: PmIo<'_>) {
+        log.drop_dead_front(io.pm, io.source);
+        for (addr, blocks) in self.freed.drain(..) {
+            io.source.free(addr, blocks);
+        }
+    }
+
+    /// Commits what a cache flush wrote to disks: all runs at once. `size` and `mtime` as of those pages.
+    ///
+    /// # Errors
+    /// As [`Self::write`]; nothing changed then, and the runs still belong to the caller.
+    pub fn commit_disk_runs(&mut self, log: &mut Log, io: PmIo<'_>, runs: &[DiskRun]) -> FsResult<()> {
+        log.begin();
+        self.staged.clear();
+        let now = self.mtime;
+        for run in runs {
+            let staged = StagedRun {
+                file_block: run.file_block,
+                addr: run.addr,
+                blocks: run.crcs.len() as u64,
+                in_place: false,
+                unwritten: false,
+                crc_run: run.crc_run,
+                crc_skip: run.crc_skip,
+                entry_index: 0,
+            };
+            let entry_index = push_write(log, &staged, self.size, now, &run.crcs);
+            self.staged.push(StagedRun { entry_index, ..staged });
+        }
+        if let Err(error) = log.stage(io.pm, io.source) {
+            self.staged.clear();
+            return Err(error);
+        }
+        fence(io.pm)?;
+        log.publish(io.pm)?;
+        self.apply_staged(log, io, self.size, now);
+        Ok(())
+    }
+
+    /// Sets the size: blocks wholly beyond it are freed. The caller has zeroed what an extension uncovers outside
+    /// PM (see the page cache); the PM tail block is zeroed here.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn set_size(
+        &mut self,
+        log: &mut Log,
+        io: PmIo<'_>,
+        size: u64,
+        now: Time,
+        read_old: ReadOld<'_>,
+    ) -> FsResult<()> {
+        log.begin();
+        self.staged.clear();
+        if size > self.size
+            && let Some(tail) = self.pm_tail_block()
+        {
+            let block_end = (self.size / BLOCK_BYTES + 1) * BLOCK_BYTES;
+            let zeros = size.min(block_end) - self.size;
+            if io.data_crc {
+                let zeros = vec![0; zeros as usize];
+                if !self.stage_runs(log, io, self.size, &zeros, size, now, read_old)? {
+                    self.give_up(io);
+                    return Err(FsError::new(libc::ENOSPC));
+                }
+            } else {
+                io.pm.zero_nt(tail.byte() + self.size % BLOCK_BYTES, zeros);
+            }
+        }
+        let entry = SetSizeEntry {
+            kind: EntryType::SetSize as u8,
+            slots: 0,
+            flags: 0,
+            crc: 0,
+            size,
+            mtime_ns: now.0,
+            reserved: [0; 40],
+        };
+        let index = log.push(&entry, &[]);
+        if let Err(error) = log.stage(io.pm, io.source) {
+            self.give_up(io);
+            return Err(error);
+        }
+        fence(io.pm)?;
+        log.publish(io.pm)?;
+        if size < self.size {
+            self.index.unmap(&mut log.refs, size.div_ceil(BLOCK_BYTES), u64::MAX, &mut self.freed);
+        }
+        self.apply_staged(log, io, size, now);
+        move_ref(log, &mut self.size_ref, index);
+        move_ref(log, &mut self.mtime_ref, index);
+        Ok(())
+    }
+
+    /// Replaces the file blocks `from..to` by a hole, or by reserved blocks (`reserve` yields runs for all of the
+    /// unreserved parts), and sets the size.
+    ///
+    /// # Errors
+    /// As [`Self::write`]; the caller keeps the runs then.
+    #[allow(clippy::too_many_arguments, reason = "the pieces of one commit")]
+    pub fn deallocate(
+        &mut self,
+        log: &mut Log,
+        io: PmIo<'_>,
+        from: u64,
+        to: u64,
+        reserve: &[(u64, BlockAddr, u64)],
+        size: u64,
+        now: Time,
+    ) -> FsResult<()> {
+        log.begin();
+        self.staged.clear();
+        let hole = HoleEntry {
+            kind: EntryType::Hole as u8,
+            slots: 0,
+            flags: 0,
+            crc: 0,
+            file_block: from,
+            blocks: to - from,
+            mtime_ns: now.0,
+            size,
+            reserved: [0; 24],
+        };
+        let hole_index = log.push(&hole, &[]);
+        self.push_reserved(log, reserve, size, now);
+        self.stage_or_clear(log, io)?;
+        fence(io.pm)?;
+        log.publish(io.pm)?;
+        self.index.unmap(&mut log.refs, from, to, &mut self.freed);
+        self.apply_staged(log, io, size, now);
+        if reserve.is_empty() {
+            move_ref(log, &mut self.size_ref, hole_index);
+            move_ref(log, &mut self.mtime_ref, hole_index);
+        }
+        Ok(())
+    }
+
+    /// Maps reserved runs into holes (`fallocate`), and sets the size.
+    ///
+    /// # Errors
+    /// As [`Self::deallocate`].
+    pub fn reserve(
+        &mut self,
+        log: &mut Log,
+        io: PmIo<'_>,
+        reserve: &[(u64, BlockAddr, u64)],
+        size: u64,
+        now: Time,
+    ) -> FsResult<()> {
+        log.begin();
+        self.staged.clear();
+        self.push_reserved(log, reserve, size, now);
+        self.stage_or_clear(log, io)?;
+        fence(io.pm)?;
+        log.publish(io.pm)?;
+        self.apply_staged(log, io, size, now);
+        Ok(())
+    }
+
+    fn stage_or_clear(&mut self, log: &mut Log, io: PmIo<'_>) -> FsResult<()> {
+        log.stage(io.pm, io.source).inspect_err(|_| self.staged.clear())
+    }
+
+    fn push_reserved(&mut self, log: &mut Log, reserve: &[(u64, BlockAddr, u64)], size: u64, now: Time) {
+        for &(file_block, addr, blocks) in reserve {
+            let staged = StagedRun {
+                file_block,
+                addr,
+                blocks,
+                in_place: false,
+                unwritten: true,
+                crc_run: None,
+                crc_skip: 0,
+                entry_index: 0,
+            };
+            let entry_index = push_write(log, &staged, size, now, &[]);
+            self.staged.push(StagedRun { entry_index, ..staged });
+        }
+    }
+
+    /// An entry read from the log sets size and mtime.
+    pub fn load_size(&mut self, refs: &mut Refs, position: u64, size: u64, mtime_ns: i64) {
+        refs.move_to(&mut self.size_ref, position);
+        self.size = size;
+        self.load_mtime(refs, position, mtime_ns);
+    }
+
+    /// An entry read from the log sets the mtime.
+    pub fn load_mtime(&mut self, refs: &mut Refs, position: u64, mtime_ns: i64) {
+        refs.move_to(&mut self.mtime_ref, position);
+        self.mtime = Time(mtime_ns);
+    }
+
+    /// Puts the live entries into a fresh batch for compaction; then [`Self::compacted`].
+    pub fn push_live(&self, log: &mut Log, pm: &Pm) {
+        for (file_block, extent) in self.index.iter() {
+            let entry = read_write_entry(pm, extent.entry());
+            let crcs = extent_crcs_in_log(pm, &entry, extent);
+            let piece = WriteEntry { file_block, address: extent.addr.0, blocks: extent.blocks, ..entry };
+            push_write_copy(log, piece, extent.skip, &crcs);
+        }
+        let entry = SetSizeEntry {
+            kind: EntryType::SetSize as u8,
+            slots: 0,
+            flags: 0,
+            crc: 0,
+            size: self.size,
+            mtime_ns: self.mtime.0,
+            reserved: [0; 40],
+        };
+        log.push(&entry, &[]);
+    }
+
+    /// Compaction moved the live entries: `first` is the batch index of the first one of [`Self::push_live`].
+    pub fn compacted(&mut self, log: &mut Log, first: usize) {
+        let extents = self.index.iter().count();
+        let positions: Vec<u64> = (first..first + extents).map(|i| log.position(i)).collect();
+        self.index.moved(&mut log.refs, |i| positions[i]);
+        (self.size_ref, self.mtime_ref) = (0, 0);
+        move_ref(log, &mut self.size_ref, first + extents);
+        move_ref(log, &mut self.mtime_ref, first + extents);
+    }
+}
+
+/// Moves a "latest entry of its kind" reference to entry `index` of the last batch.
+pub(crate) fn move_ref(log: &mut Log, reference: &mut u64, index: usize) {
+    let position = log.position(index);
+    log.refs.move_to(reference, position);
+}
+
+/// Stores a patch's bytes into their block; flushed, not fenced. Returns where in PM, and how many.
+pub(crate) fn apply_patch(pm: &Pm, block: BlockAddr, offset: u64, data: &[u8]) -> (u64, u64) {
+    let (at, len) = (block.byte() + offset % BLOCK_BYTES, data.len() as u64);
+    pm.write(at, data);
+    pm.flush(at, len);
+    (at, len)
+}
+
+fn append_entry(size: u64, now: Time, tail: BlockAddr) -> AppendEntry {
+    AppendEntry {
+        kind: EntryType::Append as u8,
+        slots: 0,
+        flags: 0,
+        crc: 0,
+        size,
+        mtime_ns: now.0,
+        address: tail.0,
+        reserved: [0; 32],
+    }
+}
+
+fn push_write(log: &mut Log, run: &StagedRun, size: u64, now: Time, crcs: &[u32]) -> usize {
+    let entry = WriteEntry {
+        kind: EntryType::Write as u8,
+        slots: 0,
+        flags: if run.unwritten { WRITE_UNWRITTEN } else { 0 },
+        crc: 0,
+        file_block: run.file_block,
+        address: run.addr.0,
+        blocks: run.blocks as u32,
+        counter: 0,
+        crc_form: CRC_NONE,
+        size,
+        mtime_ns: now.0,
+        crc_address: run.crc_run.map_or(0, |(addr, _)| addr.0),
+        crcs: [run.crc_skip, run.crc_run.map_or(0, |(_, blocks)| blocks as u32)],
+    };
+    push_with_crcs(log, entry, run.crc_run.is_some(), crcs)
+}
+
+fn push_with_crcs(log: &mut Log, mut entry: WriteEntry, in_blocks: bool, crcs: &[u32]) -> usize {
+    if in_blocks {
+        entry.crc_form = CRC_BLOCKS;
+        return log.push(&entry, &[]);
+    }
+    match crcs {
+        [] => {
+            entry.crcs = [0; 2];
+            log.push(&entry, &[])
+        }
+        [first, rest @ ..] if rest.len() <= 1 => {
+            entry.crc_form = CRC_ENTRY;
+            entry.crcs = [*first, rest.first().copied().unwrap_or(0)];
+            log.push(&entry, &[])
+        }
+        _ => {
+            entry.crc_form = CRC_SLOTS;
+            log.push(&entry, &[crcs.as_bytes()])
+        }
+    }
+}
+
+/// A copy of (a piece of) an entry for compaction. A piece of an entry with checksum blocks remembers in `crcs[0]`
+/// how many checksums to skip.
+fn push_write_copy(log: &mut Log, mut piece: WriteEntry, skip: u32, crcs: &[u32]) -> usize {
+    let in_blocks = piece.crc_form == CRC_BLOCKS;
+    piece.crc_form = CRC_NONE;
+    piece.crcs = if in_blocks { [piece.crcs[0] + skip, piece.crcs[1]] } else { [0; 2] };
+    push_with_crcs(log, piece, in_blocks, crcs)
+}
+
+/// The write entry at a position that the index holds.
+pub(crate) fn read_write_entry(pm: &Pm, position: u64) -> WriteEntry {
+    let mut bytes = [0u8; size_of::<WriteEntry>()];
+    pm.read(position, &mut bytes);
+    WriteEntry::from_bytes(&bytes)
+}
+
+/// The checksums of an extent's blocks, if its entry keeps them in the log.
+pub(crate) fn extent_crcs_in_log(pm: &Pm, entry: &WriteEntry, extent: &Extent) -> Vec<u32> {
+    let (skip, blocks) = (extent.skip as usize, extent.blocks as usize);
+    match entry.crc_form {
+        CRC_ENTRY => entry.crcs.iter().skip(skip).take(blocks).copied().collect(),
+        CRC_SLOTS => {
+            let mut crcs = vec![0u32; blocks];
+            let at = extent.entry() + size_of::<WriteEntry>() as u64 + skip as u64 * 4;
+            pm.read(at, crcs.as_mut_bytes());
+            crcs
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Checksums of a run's blocks in PM, each over its committed bytes.
+fn pm_crcs(pm: &Pm, run: &StagedRun, size: u64) -> Vec<u32> {
+    let mut block = [0u8; BLOCK];
+    (0..run.blocks)
+        .map(|i| {
+            let covered = covered_bytes(run.file_block + i, size);
+            pm.read(run.addr.offset(i).byte(), &mut block[..covered]);
+            data_crc(&block[..covered])
+        })
+        .collect()
+}
+
+/// Bytes of file block `block` that a checksum covers in a PM entry that set the size to `size`.
+pub(crate) fn covered_bytes(block: u64, size: u64) -> usize {
+    size.saturating_sub(block * BLOCK_BYTES).min(BLOCK_BYTES) as usize
+}

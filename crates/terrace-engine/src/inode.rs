@@ -1,0 +1,529 @@
+//! An inode in DRAM: what its log says, behind one lock.
+//!
+//! Invariants:
+//! * At most one `Inode` per inode number exists at a time (the shard's map hands them out).
+//! * `inner` changes only after the commit that makes the change durable, except access and change times, which are
+//!   logged lazily (`Meta::lazy`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use terrace_layout::{
+    AttrEntry, BlockAddr, CRC_BLOCKS, EntryType, InodeRecord, LogEntry, TARGET_PIECE_BYTES_MAX, TargetEntry,
+    WRITE_UNWRITTEN, XattrEntry, slots_for,
+};
+use terrace_media::Pm;
+
+use crate::cache::PageMap;
+use crate::dir::DirData;
+use crate::error::{FsError, FsResult};
+use crate::file::{FileData, PmIo, apply_patch, move_ref};
+use crate::index::{Extent, Freed, Segment};
+use crate::journal::Journal;
+use crate::log::{Log, Refs};
+use crate::types::{Attr, FileKind, Ino, Time};
+
+/// An inode.
+#[derive(Debug)]
+pub(crate) struct Inode {
+    pub ino: Ino,
+    pub generation: u32,
+    pub kind: FileKind,
+    pub rdev: u32,
+    pub crtime: Time,
+    pub shard: usize,
+    /// Lookups that have not been forgotten.
+    pub lookups: AtomicU64,
+    /// Of a directory: its parent. Volatile: whoever looks a directory up comes from there.
+    pub parent: AtomicU64,
+    /// Its record and blocks are on the way back; nothing may be added to it.
+    pub doomed: AtomicBool,
+    /// It was truncated to nothing: what is written next goes to disk at once, for programs that replace a file's
+    /// contents without asking for durability.
+    pub truncated: AtomicBool,
+    /// Pages in the page cache.
+    pub pages: Arc<PageMap>,
+    /// One flusher at a time; taken before `inner`.
+    pub flush: Mutex<()>,
+    /// Where the last read ended, to notice sequential ones.
+    pub read_end: AtomicU64,
+    pub inner: RwLock<Inner>,
+}
+
+/// What the log of an inode says.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub log: Log,
+    pub meta: Meta,
+    pub xattrs: BTreeMap<Vec<u8>, Xattr>,
+    pub body: Body,
+}
+
+/// Attributes other than size and modification time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Meta {
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+    /// Of directories 0 when removed, else 1; links of a directory are counted from its entries.
+    pub nlink: u32,
+    pub atime: Time,
+    pub ctime: Time,
+    /// The entry that says so; 0 if none does.
+    pub attr_ref: u64,
+    /// Times changed that the log does not know yet.
+    pub lazy: bool,
+}
+
+/// Where the value of an extended attribute is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Xattr {
+    /// Position of the entry in the log.
+    pub position: u64,
+    pub slots: u64,
+    pub entry: XattrEntry,
+}
+
+/// What differs by kind.
+#[derive(Debug)]
+pub(crate) enum Body {
+    File(Box<FileData>),
+    Dir(Box<DirData>),
+    Symlink { target: Vec<u8>, mtime: Time },
+    Special { mtime: Time },
+}
+
+/// A small overwrite that may not have reached its block.
+struct Patch {
+    offset: u64,
+    data: Vec<u8>,
+}
+
+impl Inner {
+    /// A new inode as its record says, with an empty log.
+    pub fn new(record_at: u64, record: &InodeRecord, kind: FileKind) -> Self {
+        let created = Time(record.created_ns);
+        let body = match kind {
+            FileKind::Regular => Body::File(Box::new(FileData::new(created))),
+            FileKind::Directory => Body::Dir(Box::new(DirData::new(created))),
+            FileKind::Symlink => Body::Symlink { target: Vec::new(), mtime: created },
+            _ => Body::Special { mtime: created },
+        };
+        Inner {
+            log: Log::new(record_at, record.ino, record.generation),
+            meta: Meta {
+                mode: record.mode,
+                uid: record.uid,
+                gid: record.gid,
+                nlink: 1,
+                atime: created,
+                ctime: created,
+                attr_ref: 0,
+                lazy: false,
+            },
+            xattrs: BTreeMap::new(),
+            body,
+        }
+    }
+
+    /// Reads an inode from media. `replay`: patches may not have reached their blocks before the last crash.
+    ///
+    /// # Errors
+    /// Damage, with the place.
+    pub fn load(pm: &Pm, record_at: u64, record: &InodeRecord, replay: bool) -> FsResult<Self> {
+        let kind = kind_of(record)?;
+        let mut inner = Inner::new(record_at, record, kind);
+        let mut patches = Vec::new();
+        let mut freed = Freed::new();
+        let log = Log::load(pm, record_at, record, &mut |refs, position, entry| {
+            inner.apply(refs, position, entry, &mut patches, &mut freed)?;
+            // Blocks that the log itself superseded were never counted as used.
+            freed.clear();
+            Ok(())
+        })?;
+        inner.log = log;
+        if replay && let Body::File(file) = &inner.body {
+            for patch in patches {
+                if let Segment::Extent(e) = file.index.lookup(patch.offset / terrace_layout::BLOCK_BYTES)
+                    && e.addr.is_pm()
+                    && e.addr.byte() + terrace_layout::BLOCK_BYTES <= pm.len()
+                {
+                    apply_patch(pm, e.addr, patch.offset, &patch.data);
+                }
+            }
+        }
+        Ok(inner)
+    }
+
+    fn apply(
+        &mut self,
+        refs: &mut Refs,
+        position: u64,
+        entry: LogEntry<'_>,
+        patches: &mut Vec<Patch>,
+        freed: &mut Freed,
+    ) -> FsResult<()> {
+        let wrong =
+            || Err(FsError::corrupt(format!("log entry at byte {position} of PM does not fit its inode's kind")));
+        match (&mut self.body, entry) {
+            (_, LogEntry::Pad) => {}
+            (_, LogEntry::Attr(e)) => self.apply_attr(refs, position, &e),
+            (_, LogEntry::XattrSet(e, name, _)) => {
+                let slots = slots_for(size_of::<XattrEntry>() + name.len() + inline_len(&e));
+                set_xattr(&mut self.xattrs, refs, name, Some(Xattr { position, slots, entry: e }));
+                self.meta.ctime = self.meta.ctime.max(Time(e.ctime_ns));
+            }
+            (_, LogEntry::XattrRemove(e, name)) => {
+                set_xattr(&mut self.xattrs, refs, name, None);
+                self.meta.ctime = self.meta.ctime.max(Time(e.ctime_ns));
+            }
+            (Body::Dir(dir), LogEntry::DentryAdd(e, name)) => {
+                let Some(kind) = FileKind::from_mode(u32::from(e.file_type) << 12) else {
+                    return wrong();
+                };
+                let mtime = Time(e.mtime_ns);
+                dir.added(refs, position, e.cookie, name, Ino(e.ino), e.generation, kind, mtime);
+                self.meta.ctime = self.meta.ctime.max(mtime);
+            }
+            (Body::Dir(dir), LogEntry::DentryRemove(e)) => {
+                if !dir.removed(refs, position, e.cookie, Time(e.mtime_ns)) {
+                    return wrong();
+                }
+                self.meta.ctime = self.meta.ctime.max(Time(e.mtime_ns));
+            }
+            (Body::Symlink { target, .. }, LogEntry::Target(e, piece)) => {
+                refs.retain(position, slots_for(size_of::<TargetEntry>() + piece.len()));
+                target.truncate(e.offset as usize);
+                target.extend_from_slice(piece);
+            }
+            (Body::File(file), entry) => {
+                let Some(mtime) = apply_to_file(file, refs, position, entry, patches, freed) else {
+                    return wrong();
+                };
+                self.meta.ctime = self.meta.ctime.max(mtime);
+            }
+            _ => return wrong(),
+        }
+        Ok(())
+    }
+
+    fn apply_attr(&mut self, refs: &mut Refs, position: u64, e: &AttrEntry) {
+        refs.move_to(&mut self.meta.attr_ref, position);
+        let attr_ref = self.meta.attr_ref;
+        self.meta = Meta {
+            mode: e.mode & 0o7777,
+            uid: e.uid,
+            gid: e.gid,
+            nlink: e.nlink,
+            atime: Time(e.atime_ns),
+            ctime: Time(e.ctime_ns),
+            attr_ref,
+            lazy: false,
+        };
+        match &mut self.body {
+            Body::File(file) => file.load_mtime(refs, position, e.mtime_ns),
+            Body::Dir(dir) => dir.touched(refs, position, Time(e.mtime_ns)),
+            Body::Symlink { mtime, .. } | Body::Special { mtime } => *mtime = Time(e.mtime_ns),
+        }
+    }
+
+    /// Last modification.
+    pub fn mtime(&self) -> Time {
+        match &self.body {
+            Body::File(file) => file.mtime,
+            Body::Dir(dir) => dir.mtime,
+            Body::Symlink { mtime, .. } | Body::Special { mtime } => *mtime,
+        }
+    }
+
+    /// Puts all attributes, as `meta` and `mtime` have them, into the batch; [`Self::attr_committed`] follows.
+    pub fn push_attr(&mut self, meta: &Meta, mtime: Time) -> usize {
+        let entry = AttrEntry {
+            kind: EntryType::Attr as u8,
+            slots: 0,
+            flags: 0,
+            crc: 0,
+            mode: meta.mode,
+            uid: meta.uid,
+            gid: meta.gid,
+            nlink: meta.nlink,
+            atime_ns: meta.atime.0,
+            mtime_ns: mtime.0,
+            ctime_ns: meta.ctime.0,
+            reserved: [0; 16],
+        };
+        self.log.push(&entry, &[])
+    }
+
+    /// The attributes that [`Self::push_attr`] put at `index` of the batch are committed.
+    pub fn attr_committed(&mut self, meta: &Meta, mtime: Time, index: usize) {
+        let attr_ref = self.meta.attr_ref;
+        self.meta = Meta { attr_ref, lazy: false, ..*meta };
+        move_ref(&mut self.log, &mut self.meta.attr_ref, index);
+        let position = self.log.position(index);
+        match &mut self.body {
+            Body::File(file) => file.load_mtime(&mut self.log.refs, position, mtime.0),
+            Body::Dir(dir) => dir.touched(&mut self.log.refs, position, mtime),
+            Body::Symlink { mtime: m, .. } | Body::Special { mtime: m } => *m = mtime,
+        }
+    }
+
+    /// A committed entry set an extended attribute; returns the one it replaced.
+    pub fn xattr_set(&mut self, name: &[u8], xattr: Xattr) -> Option<Xattr> {
+        set_xattr(&mut self.xattrs, &mut self.log.refs, name, Some(xattr))
+    }
+
+    /// A committed entry removed an extended attribute.
+    pub fn xattr_removed(&mut self, name: &[u8]) -> Option<Xattr> {
+        set_xattr(&mut self.xattrs, &mut self.log.refs, name, None)
+    }
+
+    /// Rewrites the log with what is live, if it is worth it.
+    ///
+    /// # Errors
+    /// PM errors. A lack of space is none: the log stays as it is.
+    pub fn compact_if_wanted(&mut self, io: PmIo<'_>, journal: &Journal) -> FsResult<()> {
+        if !self.log.wants_compaction() {
+            return Ok(());
+        }
+        self.log.begin();
+        let (meta, mtime) = (self.meta, self.mtime());
+        let attr_index = self.push_attr(&meta, mtime);
+        let first_xattr = attr_index + 1;
+        for (name, xattr) in &self.xattrs {
+            let mut value = vec![0u8; inline_len(&xattr.entry)];
+            io.pm.read(xattr.position + (size_of::<XattrEntry>() + name.len()) as u64, &mut value);
+            self.log.push(&xattr.entry, &[name, &value]);
+        }
+        let first_body = first_xattr + self.xattrs.len();
+        match &self.body {
+            Body::File(file) => file.push_live(&mut self.log, io.pm),
+            Body::Dir(dir) => dir.push_live(&mut self.log),
+            Body::Symlink { target, .. } => push_target(&mut self.log, target),
+            Body::Special { .. } => {}
+        }
+        match self.log.compact(io.pm, io.source, journal) {
+            Err(error) if error.errno() == libc::ENOSPC => return Ok(()),
+            other => other?,
+        }
+        self.meta.attr_ref = 0;
+        for (i, xattr) in self.xattrs.values_mut().enumerate() {
+            xattr.position = self.log.position(first_xattr + i);
+            self.log.refs.retain(xattr.position, xattr.slots);
+        }
+        match &mut self.body {
+            Body::File(file) => file.compacted(&mut self.log, first_body),
+            Body::Dir(dir) => dir.compacted(&mut self.log, first_body),
+            Body::Symlink { target, .. } => retain_target(&mut self.log, target, first_body),
+            Body::Special { .. } => {}
+        }
+        self.attr_committed(&meta, mtime, attr_index);
+        Ok(())
+    }
+
+    /// Every run of blocks that the inode owns, on any device: log, data, checksums, long attribute values.
+    pub fn owned(&self) -> Freed {
+        let mut owned: Freed = self.log.pages().map(|b| (BlockAddr::pm(b), 1)).collect();
+        if let Body::File(file) = &self.body {
+            owned.extend(file.index.iter().map(|(_, e)| (e.addr, u64::from(e.blocks))));
+            owned.extend(file.index.crc_runs());
+        }
+        owned.extend(self.xattrs.values().filter_map(|x| xattr_blocks(&x.entry)));
+        owned
+    }
+
+    /// The file's data.
+    ///
+    /// # Errors
+    /// `EISDIR` for a directory, `EINVAL` for anything else without data.
+    pub fn file(&self) -> FsResult<&FileData> {
+        match &self.body {
+            Body::File(file) => Ok(file),
+            Body::Dir(_) => Err(FsError::new(libc::EISDIR)),
+            _ => Err(FsError::new(libc::EINVAL)),
+        }
+    }
+
+    /// The log and the file's data, to change them.
+    ///
+    /// # Errors
+    /// As [`Self::file`].
+    pub fn file_mut(&mut self) -> FsResult<(&mut Log, &mut FileData)> {
+        match &mut self.body {
+            Body::File(file) => Ok((&mut self.log, file)),
+            Body::Dir(_) => Err(FsError::new(libc::EISDIR)),
+            _ => Err(FsError::new(libc::EINVAL)),
+        }
+    }
+
+    /// The directory's entries.
+    ///
+    /// # Errors
+    /// `ENOTDIR`.
+    pub fn dir(&self) -> FsResult<&DirData> {
+        match &self.body {
+            Body::Dir(dir) => Ok(dir),
+            _ => Err(FsError::new(libc::ENOTDIR)),
+        }
+    }
+
+    /// The log and the directory's entries, to change them.
+    ///
+    /// # Errors
+    /// `ENOTDIR`.
+    pub fn dir_mut(&mut self) -> FsResult<(&mut Log, &mut DirData)> {
+        match &mut self.body {
+            Body::Dir(dir) => Ok((&mut self.log, dir)),
+            _ => Err(FsError::new(libc::ENOTDIR)),
+        }
+    }
+}
+
+impl Inode {
+    /// Attributes for the outside.
+    pub fn attr(&self, inner: &Inner) -> Attr {
+        let (size, blocks, nlink) = match &inner.body {
+            Body::File(file) => (file.size, file.index.blocks() + self.pages.dirty_pages(), inner.meta.nlink),
+            Body::Dir(dir) => {
+                let pages = inner.log.pages().count() as u64;
+                let nlink = if inner.meta.nlink == 0 { 0 } else { 2 + dir.subdirs() };
+                (pages.max(1) * terrace_layout::BLOCK_BYTES, pages, nlink)
+            }
+            Body::Symlink { target, .. } => (target.len() as u64, 0, inner.meta.nlink),
+            Body::Special { .. } => (0, 0, inner.meta.nlink),
+        };
+        Attr {
+            ino: self.ino,
+            generation: self.generation,
+            kind: self.kind,
+            mode: inner.meta.mode,
+            nlink,
+            uid: inner.meta.uid,
+            gid: inner.meta.gid,
+            rdev: self.rdev,
+            size,
+            blocks_512: blocks * (terrace_layout::BLOCK_BYTES / 512),
+            atime: inner.meta.atime,
+            mtime: inner.mtime(),
+            ctime: inner.meta.ctime,
+            crtime: self.crtime,
+        }
+    }
+
+    /// The parent of a directory.
+    pub fn parent(&self) -> Ino {
+        Ino(self.parent.load(Ordering::Relaxed))
+    }
+}
+
+/// Kind of the inode that a record describes.
+///
+/// # Errors
+/// If the record names none.
+pub(crate) fn kind_of(record: &InodeRecord) -> FsResult<FileKind> {
+    FileKind::from_mode(u32::from(record.kind) << 12)
+        .ok_or_else(|| FsError::corrupt(format!("record of inode {} names no file type", record.ino)))
+}
+
+/// Replaces an extended attribute and moves the references; returns the old one.
+fn set_xattr(xattrs: &mut BTreeMap<Vec<u8>, Xattr>, refs: &mut Refs, name: &[u8], new: Option<Xattr>) -> Option<Xattr> {
+    let old = match new {
+        Some(new) => {
+            refs.retain(new.position, new.slots);
+            xattrs.insert(name.to_vec(), new)
+        }
+        None => xattrs.remove(name),
+    };
+    if let Some(old) = old {
+        refs.release(old.position, old.slots);
+    }
+    old
+}
+
+/// Bytes of a value that stand in the entry itself.
+pub(crate) fn inline_len(entry: &XattrEntry) -> usize {
+    if entry.address == 0 { entry.value_len as usize } else { 0 }
+}
+
+/// The blocks of a value that does not stand in its entry.
+pub(crate) fn xattr_blocks(entry: &XattrEntry) -> Option<(BlockAddr, u64)> {
+    let blocks = u64::from(entry.value_len).div_ceil(terrace_layout::BLOCK_BYTES);
+    (entry.address != 0).then_some((BlockAddr(entry.address), blocks))
+}
+
+/// Puts a symbolic link's target into the batch.
+pub(crate) fn push_target(log: &mut Log, target: &[u8]) {
+    for (i, piece) in target.chunks(TARGET_PIECE_BYTES_MAX).enumerate() {
+        let entry = TargetEntry {
+            kind: EntryType::Target as u8,
+            slots: 0,
+            flags: 0,
+            crc: 0,
+            offset: (i * TARGET_PIECE_BYTES_MAX) as u32,
+            len: piece.len() as u32,
+        };
+        log.push(&entry, &[piece]);
+    }
+}
+
+/// The target that [`push_target`] put into the batch from index `first` on is committed.
+pub(crate) fn retain_target(log: &mut Log, target: &[u8], first: usize) {
+    for (i, piece) in target.chunks(TARGET_PIECE_BYTES_MAX).enumerate() {
+        let position = log.position(first + i);
+        log.refs.retain(position, slots_for(size_of::<TargetEntry>() + piece.len()));
+    }
+}
+
+/// Applies an entry of a file's log; returns the modification time it sets, `None` if it is no entry of a file.
+fn apply_to_file(
+    file: &mut FileData,
+    refs: &mut Refs,
+    position: u64,
+    entry: LogEntry<'_>,
+    patches: &mut Vec<Patch>,
+    freed: &mut Freed,
+) -> Option<Time> {
+    let block_bytes = terrace_layout::BLOCK_BYTES;
+    let mtime = match entry {
+        LogEntry::Write(e, _) => {
+            let end = e.file_block + u64::from(e.blocks);
+            patches.retain(|p| !(e.file_block..end).contains(&(p.offset / block_bytes)));
+            file.index.unmap(refs, e.file_block, end, freed);
+            let crc_run = (e.crc_form == CRC_BLOCKS).then_some((BlockAddr(e.crc_address), u64::from(e.crcs[1])));
+            let unwritten = e.flags & WRITE_UNWRITTEN != 0;
+            let extent = Extent::new(BlockAddr(e.address), e.blocks, position, unwritten, crc_run.is_some());
+            file.index.map(refs, e.file_block, extent, crc_run);
+            file.load_size(refs, position, e.size, e.mtime_ns);
+            e.mtime_ns
+        }
+        LogEntry::Append(e) => {
+            file.load_size(refs, position, e.size, e.mtime_ns);
+            e.mtime_ns
+        }
+        LogEntry::Patch(e, data) => {
+            patches.push(Patch { offset: e.offset, data: data.to_vec() });
+            file.load_mtime(refs, position, e.mtime_ns);
+            e.mtime_ns
+        }
+        LogEntry::SetSize(e) => {
+            file.index.unmap(refs, e.size.div_ceil(block_bytes), u64::MAX, freed);
+            patches.retain_mut(|p| {
+                p.data.truncate(e.size.saturating_sub(p.offset) as usize);
+                !p.data.is_empty()
+            });
+            file.load_size(refs, position, e.size, e.mtime_ns);
+            e.mtime_ns
+        }
+        LogEntry::Hole(e) => {
+            let end = e.file_block + e.blocks;
+            patches.retain(|p| !(e.file_block..end).contains(&(p.offset / block_bytes)));
+            file.index.unmap(refs, e.file_block, end, freed);
+            file.load_size(refs, position, e.size, e.mtime_ns);
+            e.mtime_ns
+        }
+        _ => return None,
+    };
+    Some(Time(mtime))
+}

@@ -1,0 +1,282 @@
+//! The inode table of a shard: where the records are, which are free.
+//!
+//! Inode `ino` is record `(ino - 1) / shards` of shard `(ino - 1) % shards`. Records lie in chunks, each twice as
+//! large as all before it up to a limit, so that a million inodes need a few dozen chunks and no scan at mount.
+//!
+//! Invariants:
+//! * A chunk is zeroed, durable, before the pointer to it is stored: a record of zeros is free.
+//! * `free` of a chunk is the number of its records that are free, on media or promised to be.
+
+use terrace_layout::{
+    BLOCK_BYTES, BlockAddr, CHUNK_FREE_OFFSET, CHUNK_NEXT_OFFSET, CHUNK_RECORDS_MAX, CHUNK_RECORDS_MIN, CheckedPtr,
+    ChunkHeader, INODE_BYTES, INODE_USED, InodeRecord, MediaStruct, ShardPage,
+};
+use terrace_media::Pm;
+use zerocopy::IntoBytes;
+
+use crate::alloc::DeviceAlloc;
+use crate::error::{FsError, FsResult, fail, fence};
+use crate::types::Ino;
+
+#[derive(Debug)]
+struct Chunk {
+    /// Byte of the header in PM.
+    at: u64,
+    /// Shard index of the first record.
+    first_index: u64,
+    /// Records, the header not counted.
+    records: u64,
+    free: u64,
+    /// Bit set: record in use. Built when the chunk is first allocated from.
+    used: Option<Vec<u64>>,
+    cursor: u64,
+}
+
+impl Chunk {
+    fn record_at(&self, index: u64) -> u64 {
+        self.at + (1 + index - self.first_index) * INODE_BYTES
+    }
+
+    fn blocks(&self) -> u64 {
+        ((self.records + 1) * INODE_BYTES).div_ceil(BLOCK_BYTES)
+    }
+}
+
+/// The table of one shard.
+#[derive(Debug)]
+pub(crate) struct InodeTable {
+    shard: u64,
+    shards: u64,
+    chunks: Vec<Chunk>,
+}
+
+/// Blocks of the chunk that a shard gets at format.
+pub(crate) const FIRST_CHUNK_BLOCKS: u64 = CHUNK_RECORDS_MIN as u64 * INODE_BYTES / BLOCK_BYTES;
+
+/// Writes a chunk at PM block `block`: zeros and a header; durable at the next fence.
+pub(crate) fn write_chunk(pm: &Pm, block: u64, blocks: u64, shard: u16, first_index: u64) {
+    let at = block * BLOCK_BYTES;
+    pm.zero_nt(at, blocks * BLOCK_BYTES);
+    let records = (blocks * BLOCK_BYTES / INODE_BYTES) as u32;
+    let mut header = ChunkHeader {
+        magic: terrace_layout::CHUNK_MAGIC,
+        crc: 0,
+        shard,
+        reserved0: 0,
+        records,
+        reserved1: 0,
+        first_index,
+        next: 0,
+        free_at_checkpoint: u64::from(records) - 1,
+        reserved2: [0; 16],
+    };
+    header.seal();
+    pm.write_nt(at, header.as_bytes());
+}
+
+/// Shard and index in it of an inode.
+pub(crate) fn shard_of(ino: Ino, shards: u64) -> usize {
+    ((ino.0 - 1) % shards) as usize
+}
+
+impl InodeTable {
+    /// Reads the chain of chunks of shard `shard`, whose page is PM block `page`.
+    ///
+    /// # Errors
+    /// Damage, with the place.
+    pub fn load(pm: &Pm, page: u64, shard: u16, shards: u16) -> FsResult<Self> {
+        let corrupt = |at: u64, what: &str| {
+            FsError::corrupt(format!("{}: {what} (at byte {at}): run `terrace check`", pm.path().display()))
+        };
+        let page_at = page * BLOCK_BYTES;
+        let mut bytes = [0u8; 64];
+        pm.read(page_at, &mut bytes);
+        let head = ShardPage::decode(&bytes, shard).map_err(|e| corrupt(page_at, &e.0))?;
+        let mut table = Self { shard: shard.into(), shards: shards.into(), chunks: Vec::new() };
+        let mut next = head.table;
+        let mut first_index = 0;
+        while let Some((addr, _)) = CheckedPtr(next).get().map_err(|e| corrupt(page_at, &e.0))? {
+            let at = addr.byte();
+            if !addr.is_pm() || at + BLOCK_BYTES > pm.len() {
+                return Err(corrupt(page_at, "inode table leads outside PM"));
+            }
+            pm.read(at, &mut bytes);
+            let header = ChunkHeader::decode(&bytes, shard, first_index).map_err(|e| corrupt(at, &e.0))?;
+            let records = u64::from(header.records) - 1;
+            if at + (records + 1) * INODE_BYTES > pm.len() {
+                return Err(corrupt(at, "inode table chunk ends outside PM"));
+            }
+            let free = header.free_at_checkpoint.min(records);
+            table.chunks.push(Chunk { at, first_index, records, free, used: None, cursor: 0 });
+            first_index += records;
+            next = header.next;
+        }
+        if table.chunks.is_empty() {
+            return Err(corrupt(page_at, "inode table has no chunks"));
+        }
+        Ok(table)
+    }
+
+    fn ino(&self, index: u64) -> Ino {
+        Ino(index * self.shards + self.shard + 1)
+    }
+
+    fn chunk_of(&self, index: u64) -> Option<usize> {
+        let c = self.chunks.partition_point(|c| c.first_index <= index).checked_sub(1)?;
+        (index < self.chunks[c].first_index + self.chunks[c].records).then_some(c)
+    }
+
+    /// Byte of an inode's record in PM; `None` if the table does not reach that far.
+    pub fn locate(&self, ino: Ino) -> Option<u64> {
+        let index = (ino.0.checked_sub(1)?) / self.shards;
+        self.chunk_of(index).map(|c| self.chunks[c].record_at(index))
+    }
+
+    /// Takes a free record: its inode number, its byte in PM and the generation for the new inode.
+    ///
+    /// # Errors
+    /// `ENOSPC` if the table has to grow and PM is full.
+    pub fn alloc(&mut self, pm: &Pm, space: &DeviceAlloc) -> FsResult<(Ino, u64, u32)> {
+        if self.chunks.iter().all(|c| c.free == 0) {
+            self.grow(pm, space)?;
+        }
+        let c = self.chunks.iter().position(|c| c.free > 0).expect("grown");
+        self.load_chunk(pm, c);
+        let chunk = &mut self.chunks[c];
+        let used = chunk.used.as_mut().expect("loaded");
+        let (records, cursor) = (chunk.records, chunk.cursor);
+        let free = (cursor..records).chain(0..cursor).find(|&i| used[(i / 64) as usize] >> (i % 64) & 1 == 0);
+        let slot = free.expect("free count says there is one");
+        used[(slot / 64) as usize] |= 1 << (slot % 64);
+        chunk.free -= 1;
+        chunk.cursor = slot + 1;
+        let index = chunk.first_index + slot;
+        let at = chunk.record_at(index);
+        let mut bytes = [0u8; size_of::<InodeRecord>()];
+        pm.read(at, &mut bytes);
+        let generation = InodeRecord::from_bytes(&bytes).generation.wrapping_add(1);
+        Ok((self.ino(index), at, generation))
+    }
+
+    /// Gives a record back that is free on media, or was never written.
+    pub fn free(&mut self, pm: &Pm, ino: Ino) {
+        let index = (ino.0 - 1) / self.shards;
+        let c = self.chunk_of(index).expect("inode of this table");
+        self.load_chunk(pm, c);
+        let chunk = &mut self.chunks[c];
+        let slot = index - chunk.first_index;
+        let word = &mut chunk.used.as_mut().expect("loaded")[(slot / 64) as usize];
+        // A record that is free on media already shows as free in a bitmap that was built just now.
+        if *word >> (slot % 64) & 1 == 1 {
+            *word &= !(1 << (slot % 64));
+            chunk.free += 1;
+        }
+        chunk.cursor = chunk.cursor.min(slot);
+    }
+
+    fn load_chunk(&mut self, pm: &Pm, c: usize) {
+        let shards = self.shards;
+        let shard = self.shard;
+        let chunk = &mut self.chunks[c];
+        if chunk.used.is_some() {
+            return;
+        }
+        let mut used = vec![0u64; chunk.records.div_ceil(64) as usize];
+        let mut count = 0;
+        for slot in 0..chunk.records {
+            let index = chunk.first_index + slot;
+            if record_state(pm, chunk.record_at(index), Ino(index * shards + shard + 1)) != RecordState::Free {
+                used[(slot / 64) as usize] |= 1 << (slot % 64);
+                count += 1;
+            }
+        }
+        chunk.free = chunk.records - count;
+        chunk.used = Some(used);
+    }
+
+    fn grow(&mut self, pm: &Pm, space: &DeviceAlloc) -> FsResult<()> {
+        let last = self.chunks.last().expect("never empty");
+        let (last_at, first_index) = (last.at, last.first_index + last.records);
+        let want = (first_index.next_power_of_two() as u32).clamp(CHUNK_RECORDS_MIN, CHUNK_RECORDS_MAX);
+        let floor = crate::space::PM_RESERVE_BLOCKS;
+        let room = space.free_blocks().saturating_sub(floor);
+        let blocks = (u64::from(want) * INODE_BYTES / BLOCK_BYTES).min(room / 8 + 1).min(room);
+        if blocks == 0 {
+            return fail(libc::ENOSPC);
+        }
+        let Some(run) = space.alloc(self.shard as usize, blocks) else {
+            return fail(libc::ENOSPC);
+        };
+        write_chunk(pm, run.start, run.len, self.shard as u16, first_index);
+        fence(pm)?;
+        pm.store_u64(last_at + CHUNK_NEXT_OFFSET, CheckedPtr::new(BlockAddr::pm(run.start), false).0);
+        pm.flush(last_at + CHUNK_NEXT_OFFSET, 8);
+        fence(pm)?;
+        let records = run.len * BLOCK_BYTES / INODE_BYTES - 1;
+        let used = Some(vec![0; records.div_ceil(64) as usize]);
+        self.chunks.push(Chunk { at: run.start * BLOCK_BYTES, first_index, records, free: records, used, cursor: 0 });
+        Ok(())
+    }
+
+    /// Records in all chunks, and the free ones among them.
+    pub fn counts(&self) -> (u64, u64) {
+        self.chunks.iter().fold((0, 0), |(n, f), c| (n + c.records, f + c.free))
+    }
+
+    /// PM blocks that the table takes.
+    pub fn runs(&self) -> impl Iterator<Item = crate::alloc::Run> {
+        self.chunks.iter().map(|c| crate::alloc::Run { start: c.at / BLOCK_BYTES, len: c.blocks() })
+    }
+
+    /// Every record: inode number and byte in PM.
+    pub fn records(&self) -> impl Iterator<Item = (Ino, u64)> {
+        self.chunks
+            .iter()
+            .flat_map(move |c| (c.first_index..c.first_index + c.records).map(move |i| (self.ino(i), c.record_at(i))))
+    }
+
+    /// Forgets what it knows of free records, after recovery has freed some on media: everything is counted anew.
+    pub fn recount(&mut self, pm: &Pm) {
+        for c in 0..self.chunks.len() {
+            self.chunks[c].used = None;
+            self.load_chunk(pm, c);
+        }
+    }
+
+    /// Stores the free counts for the next mount; durable at the next fence.
+    pub fn write_free_counts(&self, pm: &Pm) {
+        for chunk in &self.chunks {
+            pm.store_u64(chunk.at + CHUNK_FREE_OFFSET, chunk.free);
+            pm.flush(chunk.at + CHUNK_FREE_OFFSET, 8);
+        }
+    }
+}
+
+/// What a record on media is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RecordState {
+    Free,
+    Used(InodeRecord),
+    /// Neither: damaged.
+    Damaged,
+}
+
+/// Reads the state of inode `ino`'s record at byte `at`.
+pub(crate) fn record_state(pm: &Pm, at: u64, ino: Ino) -> RecordState {
+    let mut bytes = [0u8; size_of::<InodeRecord>()];
+    pm.read(at, &mut bytes);
+    match InodeRecord::decode(&bytes, ino.0) {
+        Ok(record) if record.state == INODE_USED => RecordState::Used(record),
+        Ok(_) => RecordState::Free,
+        // Making a record stores its first word last: one whose first word says free was being made in a crash.
+        Err(_) if bytes[0] == terrace_layout::INODE_FREE => RecordState::Free,
+        Err(_) => RecordState::Damaged,
+    }
+}
+
+/// Writes a new record: the first word last, in the same cache line, so that it is whole or free.
+pub(crate) fn write_record(pm: &Pm, at: u64, record: &InodeRecord) {
+    pm.write(at + 8, &record.as_bytes()[8..]);
+    pm.store_u64(at, record.first_word());
+    pm.flush(at, size_of::<InodeRecord>() as u64);
+}

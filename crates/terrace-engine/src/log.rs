@@ -1,0 +1,435 @@
+//! An inode's log: append, commit, walk, drop what is dead, compact.
+//!
+//! Invariants:
+//! * Entries at or after the tail mean nothing. Appending writes them there; storing the tail commits them all.
+//! * Head and next pointers are stored, durable, before the tail moves past them; one that lies beyond the tail
+//!   means nothing.
+//! * Dead pages are dropped only from the front: an entry that undoes an earlier one may be dropped only when the
+//!   earlier one is gone, and the front has no earlier ones. What is dead further back goes with compaction, which
+//!   writes the live entries anew and swaps head and tail through the journal.
+//! * [`Refs`] counts references from the volatile state into each page. It is volatile, derived by walking.
+//! * A dropped page is given back only after a fence has made the head that skips it durable.
+
+use std::collections::{HashMap, VecDeque};
+
+use terrace_layout::{
+    BLOCK_BYTES, BlockAddr, CheckedPtr, HEAD_OFFSET, INLINE_OFFSET, INLINE_SLOTS, InodeRecord, JournalWord, LogEntry,
+    LogPageHeader, MediaStruct, NEXT_OFFSET, PAGE_SLOTS, SLOT_BYTES, TAIL_OFFSET, Tail, encode_entry, encode_pad,
+    entry_seed, entry_slots,
+};
+use terrace_media::Pm;
+use zerocopy::IntoBytes;
+
+use crate::error::{FsError, FsResult, fence};
+use crate::journal::Journal;
+use crate::space::BlockSource;
+
+/// Entries being put together for one commit, and where they went.
+#[derive(Debug, Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    positions: Vec<u64>,
+    new_pages: Vec<u64>,
+    new_tail: u64,
+}
+
+/// Sees a committed entry: the references to count, its position, the entry.
+pub(crate) type Visit<'a> = &'a mut dyn FnMut(&mut Refs, u64, LogEntry<'_>) -> FsResult<()>;
+
+/// References from the volatile state into a log: they tell which pages are live.
+#[derive(Debug)]
+pub(crate) struct Refs {
+    record_at: u64,
+    /// References into each page; pages without any are absent.
+    pages: HashMap<u64, u32>,
+    /// References into the slots of the inode record.
+    inline: u32,
+    /// Slots of all entries referred to.
+    slots: u64,
+}
+
+impl Refs {
+    /// The volatile state refers to the entry of `slots` slots at `position`.
+    pub fn retain(&mut self, position: u64, slots: u64) {
+        self.slots += slots;
+        match self.page_of(position) {
+            None => self.inline += 1,
+            Some(page) => *self.pages.entry(page).or_default() += 1,
+        }
+    }
+
+    /// It no longer does.
+    pub fn release(&mut self, position: u64, slots: u64) {
+        self.slots -= slots;
+        match self.page_of(position) {
+            None => self.inline -= 1,
+            Some(page) => {
+                let count = self.pages.get_mut(&page).expect("released what was retained");
+                *count -= 1;
+                if *count == 0 {
+                    self.pages.remove(&page);
+                }
+            }
+        }
+    }
+
+    /// Moves the "latest of its kind" reference `reference` (0: none yet) to a one-slot entry at `position`.
+    pub fn move_to(&mut self, reference: &mut u64, position: u64) {
+        if *reference != 0 {
+            self.release(*reference, 1);
+        }
+        self.retain(position, 1);
+        *reference = position;
+    }
+
+    fn page_of(&self, position: u64) -> Option<u64> {
+        let in_record = (self.record_at..self.record_at + terrace_layout::INODE_BYTES).contains(&position);
+        (!in_record).then_some(position / BLOCK_BYTES)
+    }
+}
+
+/// The log of one inode, seen from DRAM.
+#[derive(Debug)]
+pub(crate) struct Log {
+    record_at: u64,
+    ino: u64,
+    generation: u32,
+    seed: u32,
+    tail: u64,
+    tail_generation: u16,
+    /// PM blocks of the pages, in log order.
+    pages: VecDeque<u64>,
+    /// What the volatile state refers to.
+    pub refs: Refs,
+    inline_dropped: bool,
+    next_sequence: u64,
+    /// Slots of all pages and of the inline region still in the log.
+    slots: u64,
+    slots_after_compaction: u64,
+    /// Pages that the head no longer reaches, waiting for a fence.
+    limbo: Vec<u64>,
+    /// Bytes of PM that a patch changed and nobody has fenced since. A fence counts only for what its own thread
+    /// flushed, so the next commit, whoever makes it, flushes them again.
+    unfenced: Option<(u64, u64)>,
+    batch: Batch,
+}
+
+impl Log {
+    /// The empty log of a new inode whose record stands at byte `record_at`.
+    pub fn new(record_at: u64, ino: u64, generation: u32) -> Self {
+        Self {
+            record_at,
+            ino,
+            generation,
+            seed: entry_seed(ino, generation),
+            tail: record_at + INLINE_OFFSET,
+            tail_generation: 0,
+            pages: VecDeque::new(),
+            refs: Refs { record_at, pages: HashMap::new(), inline: 0, slots: 0 },
+            inline_dropped: false,
+            next_sequence: 0,
+            slots: INLINE_SLOTS,
+            slots_after_compaction: 0,
+            limbo: Vec::new(),
+            unfenced: None,
+            batch: Batch::default(),
+        }
+    }
+
+    /// Reads a log from media, handing every committed entry with its position to `visit`, in order.
+    ///
+    /// # Errors
+    /// Damage, with the place; or what `visit` returns.
+    pub fn load(pm: &Pm, record_at: u64, record: &InodeRecord, visit: Visit<'_>) -> FsResult<Self> {
+        let mut log = Log::new(record_at, record.ino, record.generation);
+        let damaged = |e: terrace_layout::LayoutError| place(pm, record_at, &e.0);
+        (log.tail, log.tail_generation) = Tail(record.tail).get().map_err(damaged)?;
+        let head = CheckedPtr(record.head).get().map_err(damaged)?;
+        let inline_end = record_at + INLINE_OFFSET + INLINE_SLOTS * SLOT_BYTES;
+        let tail_inline = (record_at + INLINE_OFFSET..=inline_end).contains(&log.tail);
+        log.inline_dropped = !tail_inline && head.is_some_and(|(_, dropped)| dropped);
+        if !log.inline_dropped {
+            let end = if tail_inline { log.tail } else { inline_end };
+            let mut slots = [0u8; (INLINE_SLOTS * SLOT_BYTES) as usize];
+            pm.read(record_at + INLINE_OFFSET, &mut slots);
+            log.visit_region(pm, record_at + INLINE_OFFSET, end, &slots, visit)?;
+        } else {
+            log.slots = 0;
+        }
+        let mut next = if tail_inline { None } else { head };
+        let mut reached = tail_inline;
+        while let Some((addr, _)) = next.take() {
+            next = log.load_page(pm, addr, visit, &mut reached)?;
+        }
+        if !reached {
+            return Err(place(pm, record_at, &format!("log of inode {} does not reach its tail", log.ino)));
+        }
+        log.slots_after_compaction = log.slots / 2;
+        Ok(log)
+    }
+
+    fn load_page(
+        &mut self,
+        pm: &Pm,
+        addr: BlockAddr,
+        visit: Visit<'_>,
+        reached: &mut bool,
+    ) -> FsResult<Option<(BlockAddr, bool)>> {
+        if !addr.is_pm() || addr.byte() + BLOCK_BYTES > pm.len() {
+            return Err(place(pm, self.record_at, &format!("log of inode {} leads to block {addr:?}", self.ino)));
+        }
+        let start = addr.byte();
+        let mut page = [0u8; BLOCK_BYTES as usize];
+        pm.read(start, &mut page);
+        let header = LogPageHeader::decode(&page, self.ino, self.generation).map_err(|e| place(pm, start, &e.0))?;
+        if !self.pages.is_empty() && header.sequence < self.next_sequence {
+            return Err(place(pm, start, &format!("log of inode {} runs in a circle", self.ino)));
+        }
+        self.next_sequence = header.sequence + 1;
+        self.pages.push_back(addr.block());
+        self.slots += PAGE_SLOTS;
+        let first = start + SLOT_BYTES;
+        *reached = (first..=start + BLOCK_BYTES).contains(&self.tail);
+        let end = if *reached { self.tail } else { start + BLOCK_BYTES };
+        self.visit_region(pm, first, end, &page[SLOT_BYTES as usize..], visit)?;
+        if *reached {
+            return Ok(None);
+        }
+        CheckedPtr(header.next).get().map_err(|e| place(pm, start, &e.0))
+    }
+
+    fn visit_region(&mut self, pm: &Pm, start: u64, end: u64, bytes: &[u8], visit: Visit<'_>) -> FsResult<()> {
+        let mut at = 0;
+        let len = (end - start) as usize;
+        while at < len {
+            let position = start + at as u64;
+            let room = (len - at) as u64 / SLOT_BYTES;
+            let slots = entry_slots(&bytes[at..], room).ok_or_else(|| {
+                place(pm, position, &format!("log of inode {}: no entry where one must be", self.ino))
+            })?;
+            let next = at + (slots * SLOT_BYTES) as usize;
+            let entry = LogEntry::decode(&bytes[at..next], self.seed)
+                .map_err(|e| place(pm, position, &format!("log of inode {}: {}", self.ino, e.0)))?;
+            visit(&mut self.refs, position, entry)?;
+            at = next;
+        }
+        Ok(())
+    }
+
+    /// Byte of the inode's record in PM.
+    pub fn record_at(&self) -> u64 {
+        self.record_at
+    }
+
+    /// PM blocks of the log's pages.
+    pub fn pages(&self) -> impl Iterator<Item = u64> {
+        self.pages.iter().chain(&self.limbo).copied()
+    }
+
+    /// Starts a new batch of entries.
+    pub fn begin(&mut self) {
+        self.batch.bytes.clear();
+        self.batch.ends.clear();
+        self.batch.positions.clear();
+    }
+
+    /// Adds an entry to the batch; returns its index in it.
+    pub fn push<T: MediaStruct>(&mut self, head: &T, parts: &[&[u8]]) -> usize {
+        encode_entry(&mut self.batch.bytes, self.seed, head, parts);
+        self.batch.ends.push(self.batch.bytes.len());
+        self.batch.ends.len() - 1
+    }
+
+    /// Whether the batch is empty.
+    pub fn batch_is_empty(&self) -> bool {
+        self.batch.ends.is_empty()
+    }
+
+    /// Where entry `index` of the last batch went.
+    pub fn position(&self, index: usize) -> u64 {
+        self.batch.positions[index]
+    }
+
+    /// Writes the batch behind the tail, not yet committed: a fence and [`Self::publish`] must follow, or
+    /// [`Self::abort`].
+    ///
+    /// # Errors
+    /// `ENOSPC` if there is no room for log pages; nothing is changed then.
+    pub fn stage(&mut self, pm: &Pm, source: &dyn BlockSource) -> FsResult<()> {
+        self.flush_unfenced(pm);
+        let mut batch = std::mem::take(&mut self.batch);
+        let result = self.stage_from(pm, source, &mut batch, self.tail, self.pages.back().copied());
+        self.batch = batch;
+        if result.is_err() {
+            self.abort(source);
+        }
+        result
+    }
+
+    /// Bytes were stored and flushed after a commit, without a fence of their own.
+    pub fn leave_unfenced(&mut self, at: u64, len: u64) {
+        self.unfenced = Some((at, len));
+    }
+
+    fn flush_unfenced(&mut self, pm: &Pm) {
+        if let Some((at, len)) = self.unfenced.take() {
+            pm.flush(at, len);
+        }
+        if !self.limbo.is_empty() {
+            pm.flush(self.record_at + HEAD_OFFSET, 8);
+        }
+    }
+
+    fn stage_from(
+        &self,
+        pm: &Pm,
+        source: &dyn BlockSource,
+        batch: &mut Batch,
+        mut at: u64,
+        mut page: Option<u64>,
+    ) -> FsResult<()> {
+        let inline_end = self.record_at + INLINE_OFFSET + INLINE_SLOTS * SLOT_BYTES;
+        let mut start = 0;
+        for &end in &batch.ends {
+            let entry = &batch.bytes[start..end];
+            start = end;
+            let region_end = page.map_or(inline_end, |p| (p + 1) * BLOCK_BYTES);
+            if at + entry.len() as u64 > region_end {
+                if at < region_end {
+                    pm.write_nt(at, &encode_pad(self.seed, (region_end - at) / SLOT_BYTES));
+                }
+                let block = source.alloc_meta()?;
+                batch.new_pages.push(block);
+                let sequence = self.next_sequence + batch.new_pages.len() as u64 - 1;
+                pm.write_nt(block * BLOCK_BYTES, LogPageHeader::new(self.ino, self.generation, sequence).as_bytes());
+                self.link(pm, page, block);
+                page = Some(block);
+                at = block * BLOCK_BYTES + SLOT_BYTES;
+            }
+            pm.write_nt(at, entry);
+            batch.positions.push(at);
+            at += entry.len() as u64;
+        }
+        batch.new_tail = at;
+        Ok(())
+    }
+
+    /// Makes `page` (or the record, if there is no page yet) lead to `block`; durable at the next fence.
+    fn link(&self, pm: &Pm, page: Option<u64>, block: u64) {
+        let (at, flag) = match page {
+            Some(page) => (page * BLOCK_BYTES + NEXT_OFFSET, false),
+            None => (self.record_at + HEAD_OFFSET, self.inline_dropped),
+        };
+        pm.store_u64(at, CheckedPtr::new(BlockAddr::pm(block), flag).0);
+        pm.flush(at, 8);
+    }
+
+    /// Gives up a staged batch.
+    pub fn abort(&mut self, source: &dyn BlockSource) {
+        for block in self.batch.new_pages.drain(..) {
+            source.free(BlockAddr::pm(block), 1);
+        }
+    }
+
+    /// The store that commits the staged batch, for the journal.
+    pub fn tail_word(&self) -> JournalWord {
+        let value = Tail::new(self.batch.new_tail, self.tail_generation).0;
+        JournalWord { at: self.record_at + TAIL_OFFSET, value }
+    }
+
+    /// Commits the staged batch. The caller has fenced since staging; on return the commit is durable.
+    ///
+    /// # Errors
+    /// If PM refuses to become durable.
+    pub fn publish(&mut self, pm: &Pm) -> FsResult<()> {
+        let word = self.tail_word();
+        pm.store_u64(word.at, word.value);
+        pm.flush(word.at, 8);
+        fence(pm)?;
+        self.published();
+        Ok(())
+    }
+
+    /// The staged batch was committed (by [`Self::publish`] or through the journal).
+    pub fn published(&mut self) {
+        self.tail = self.batch.new_tail;
+        self.slots += self.batch.new_pages.len() as u64 * PAGE_SLOTS;
+        self.next_sequence += self.batch.new_pages.len() as u64;
+        self.pages.extend(self.batch.new_pages.drain(..));
+    }
+
+    /// Drops dead pages from the front. Pages dropped earlier, whose skipping a fence has made durable since, go
+    /// back to `source`: call it after a commit.
+    pub fn drop_dead_front(&mut self, pm: &Pm, source: &dyn BlockSource) {
+        for block in self.limbo.drain(..) {
+            source.free(BlockAddr::pm(block), 1);
+        }
+        if self.pages.is_empty() || (!self.inline_dropped && self.refs.inline > 0) {
+            return;
+        }
+        let before = self.pages.len();
+        while self.pages.len() > 1 && !self.refs.pages.contains_key(&self.pages[0]) {
+            self.limbo.extend(self.pages.pop_front());
+        }
+        let dropped = (before - self.pages.len()) as u64;
+        if dropped == 0 && self.inline_dropped {
+            return;
+        }
+        self.slots -= dropped * PAGE_SLOTS + if self.inline_dropped { 0 } else { INLINE_SLOTS };
+        self.inline_dropped = true;
+        self.link(pm, None, self.pages[0]);
+    }
+
+    /// Whether less than half of the log is live and rewriting it is worth the trouble.
+    pub fn wants_compaction(&self) -> bool {
+        self.pages.len() > 1
+            && self.slots > 2 * self.refs.slots
+            && self.slots > 2 * self.slots_after_compaction + PAGE_SLOTS
+    }
+
+    /// Replaces the log by the entries of the batch, which must be all that is live. Positions of the entries are
+    /// as after [`Self::stage`]; the caller forgets its old references (they are void) and retains the new ones.
+    ///
+    /// # Errors
+    /// `ENOSPC`: nothing changed. PM errors: the volume must not be written again.
+    pub fn compact(&mut self, pm: &Pm, source: &dyn BlockSource, journal: &Journal) -> FsResult<()> {
+        self.flush_unfenced(pm);
+        let mut batch = std::mem::take(&mut self.batch);
+        let result = self.stage_compacted(pm, source, &mut batch);
+        self.batch = batch;
+        if let Err(error) = result {
+            self.abort(source);
+            return Err(error);
+        }
+        fence(pm)?;
+        let head = CheckedPtr::new(BlockAddr::pm(self.batch.new_pages[0]), true);
+        journal.commit(pm, &[JournalWord { at: self.record_at + HEAD_OFFSET, value: head.0 }, self.tail_word()])?;
+        for block in self.pages.drain(..).chain(self.limbo.drain(..)) {
+            source.free(BlockAddr::pm(block), 1);
+        }
+        self.refs = Refs { record_at: self.record_at, pages: HashMap::new(), inline: 0, slots: 0 };
+        self.slots = 0;
+        self.inline_dropped = true;
+        self.published();
+        self.slots_after_compaction = self.slots;
+        Ok(())
+    }
+
+    fn stage_compacted(&self, pm: &Pm, source: &dyn BlockSource, batch: &mut Batch) -> FsResult<()> {
+        // Entries go to fresh pages only; nothing that is reachable now is touched.
+        let block = source.alloc_meta()?;
+        batch.new_pages.push(block);
+        let header = LogPageHeader::new(self.ino, self.generation, self.next_sequence);
+        pm.write_nt(block * BLOCK_BYTES, header.as_bytes());
+        self.stage_from(pm, source, batch, block * BLOCK_BYTES + SLOT_BYTES, Some(block))
+    }
+}
+
+fn place(pm: &Pm, byte: u64, what: &str) -> FsError {
+    FsError::corrupt(format!(
+        "{}: {what} (at byte {byte}): run `terrace check {}`",
+        pm.path().display(),
+        pm.path().display()
+    ))
+}

@@ -1,0 +1,776 @@
+//! Names: create, link, unlink, rename, list.
+//!
+//! An operation that touches one log commits with that log's tail. One that touches several goes through the
+//! journal. Creating and removing the last link need no journal: an inode that no name refers to does not exist,
+//! and recovery frees its record.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::RwLockWriteGuard;
+use terrace_layout::{BlockAddr, InodeRecord, NAME_BYTES_MAX};
+
+use crate::acl;
+use crate::core::{Core, free_record};
+use crate::dir::{Dentry, FIRST_COOKIE};
+use crate::error::{FsResult, fail, fence};
+use crate::inode::{Body, Inner, Inode, Meta, push_target, retain_target};
+use crate::itable::write_record;
+use crate::log::Log;
+use crate::space::BlockSource;
+use crate::types::{Attr, DirEntry, FileKind, Ino, NewInode, RenameFlags, Time};
+use crate::xattr::{ACL_ACCESS, ACL_DEFAULT};
+
+/// Links that an inode can have.
+const LINKS_MAX: u32 = 65000;
+/// Longest target of a symbolic link, as Linux has it.
+const TARGET_BYTES_MAX: usize = 4095;
+
+/// A new inode that has no name yet.
+struct Newborn {
+    inode: Arc<Inode>,
+    record_at: u64,
+}
+
+/// Checks a name that is to be made, removed or looked up.
+fn check_name(name: &[u8]) -> FsResult<()> {
+    if name.len() > NAME_BYTES_MAX {
+        return fail(libc::ENAMETOOLONG);
+    }
+    if name.is_empty() {
+        return fail(libc::ENOENT);
+    }
+    if name.contains(&b'/') || name.contains(&0) || name == b"." || name == b".." {
+        return fail(libc::EINVAL);
+    }
+    Ok(())
+}
+
+impl Core {
+    /// Finds a name and counts a lookup of its inode. `.` and `..` work too.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`; damage.
+    pub fn lookup(&self, parent: Ino, name: &[u8]) -> FsResult<Attr> {
+        let dir = self.get(parent)?;
+        if name == b"." || name == b".." {
+            let target = if name == b"." { dir.clone() } else { self.get(dir.parent())? };
+            target.inner.read().dir()?;
+            return Ok(self.looked_up(&target));
+        }
+        check_name(name)?;
+        let inner = dir.inner.read();
+        let Some(dentry) = inner.dir()?.find(name) else {
+            return fail(libc::ENOENT);
+        };
+        let child = self.child(&dir, dentry)?;
+        Ok(self.looked_up(&child))
+    }
+
+    fn looked_up(&self, inode: &Arc<Inode>) -> Attr {
+        inode.lookups.fetch_add(1, Ordering::AcqRel);
+        inode.attr(&inode.inner.read())
+    }
+
+    /// The inode that an entry of `dir`, whose lock the caller holds, names.
+    fn child(&self, dir: &Inode, dentry: &Dentry) -> FsResult<Arc<Inode>> {
+        let child = self.get(dentry.ino)?;
+        if child.generation != dentry.generation {
+            return fail(libc::ESTALE);
+        }
+        if child.kind == FileKind::Directory {
+            child.parent.store(dir.ino.0, Ordering::Relaxed);
+        }
+        Ok(child)
+    }
+
+    /// Creates a file, directory or special file.
+    ///
+    /// # Errors
+    /// `EEXIST`, `ENOENT` in a removed directory, `ENOSPC`, `EROFS`, …
+    pub fn create(&self, parent: Ino, name: &[u8], new: &NewInode) -> FsResult<Attr> {
+        self.make(parent, name, new, None)
+    }
+
+    /// Creates a symbolic link.
+    ///
+    /// # Errors
+    /// As [`Self::create`]; `ENAMETOOLONG` for a target of more than 4095 bytes, `ENOENT` for an empty one.
+    pub fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], uid: u32, gid: u32) -> FsResult<Attr> {
+        if target.len() > TARGET_BYTES_MAX {
+            return fail(libc::ENAMETOOLONG);
+        }
+        if target.is_empty() {
+            return fail(libc::ENOENT);
+        }
+        let new = NewInode { kind: FileKind::Symlink, mode: 0o777, umask: 0, uid, gid, rdev: 0 };
+        self.make(parent, name, &new, Some(target))
+    }
+
+    fn make(&self, parent: Ino, name: &[u8], new: &NewInode, target: Option<&[u8]>) -> FsResult<Attr> {
+        check_name(name)?;
+        let dir = self.get(parent)?;
+        self.mutate(|| {
+            let mut inner = dir.inner.write();
+            self.check_can_add(&inner, name)?;
+            let now = Time::now();
+            let born = self.bear(&dir, &inner, new, target, now)?;
+            if let Err(error) = self.add_name(&dir, &mut inner, name, &born.inode, now) {
+                self.unbear(&born);
+                return Err(error);
+            }
+            let child = &born.inode;
+            child.parent.store(dir.ino.0, Ordering::Relaxed);
+            self.shard(child.ino).inodes.write().insert(child.ino.0, child.clone());
+            let attr = self.looked_up(child);
+            self.tidy(dir.shard, &mut inner)?;
+            Ok(attr)
+        })
+    }
+
+    fn check_can_add(&self, inner: &Inner, name: &[u8]) -> FsResult<()> {
+        if inner.dir()?.find(name).is_some() {
+            return fail(libc::EEXIST);
+        }
+        if inner.meta.nlink == 0 {
+            return fail(libc::ENOENT);
+        }
+        Ok(())
+    }
+
+    /// Makes an inode, with what it inherits from its directory; durable at the next fence.
+    fn bear(
+        &self,
+        dir: &Inode,
+        dir_inner: &Inner,
+        new: &NewInode,
+        target: Option<&[u8]>,
+        now: Time,
+    ) -> FsResult<Newborn> {
+        let set_gid = dir_inner.meta.mode & 0o2000 != 0;
+        let gid = if set_gid { dir_inner.meta.gid } else { new.gid };
+        let mut mode = new.mode & 0o7777;
+        let mut acls = Vec::new();
+        match self.xattr_value(dir_inner, ACL_DEFAULT)? {
+            Some(default) if new.kind != FileKind::Symlink => {
+                let inherited = acl::inherit(&default, mode, new.kind == FileKind::Directory)?;
+                mode = inherited.mode;
+                acls.extend(inherited.access.map(|value| (ACL_ACCESS, value)));
+                acls.extend(inherited.default.map(|value| (ACL_DEFAULT, value)));
+            }
+            _ => mode &= !(new.umask & 0o777),
+        }
+        if set_gid && new.kind == FileKind::Directory {
+            mode |= 0o2000;
+        }
+        let shard = self.pick_shard(dir);
+        self.reclaim_some(shard)?;
+        let (ino, at, generation) = {
+            let mut table = self.shards[shard].table.write();
+            match table.alloc(&self.pm, self.space.pm()) {
+                Err(error) if error.errno() == libc::ENOSPC => {
+                    drop(table);
+                    self.reclaim_all()?;
+                    self.shards[shard].table.write().alloc(&self.pm, self.space.pm())?
+                }
+                other => other?,
+            }
+        };
+        let full_mode = new.kind.format_bits() | mode;
+        let record = InodeRecord::new(at, ino.0, generation, full_mode, new.uid, gid, new.rdev, now.0);
+        write_record(&self.pm, at, &record);
+        let mut inner = Inner::new(at, &record, new.kind);
+        if let Err(error) = self.write_first_entries(shard, &mut inner, target, &acls, now) {
+            free_record(&self.pm, at, ino);
+            self.shards[shard].table.write().free(&self.pm, ino);
+            return Err(error);
+        }
+        let inode = Arc::new(self.make_inode(ino, &record, inner)?);
+        Ok(Newborn { inode, record_at: at })
+    }
+
+    /// What a new inode's log starts with. No name leads to it yet, so its tail needs no fence before it.
+    fn write_first_entries(
+        &self,
+        shard: usize,
+        inner: &mut Inner,
+        target: Option<&[u8]>,
+        acls: &[(&[u8], Vec<u8>)],
+        now: Time,
+    ) -> FsResult<()> {
+        if target.is_none() && acls.is_empty() {
+            return Ok(());
+        }
+        inner.log.begin();
+        if let Some(target) = target {
+            push_target(&mut inner.log, target);
+        }
+        let xattrs: Vec<_> = acls
+            .iter()
+            .map(|(name, value)| (*name, crate::xattr::push_set(&mut inner.log, name, value, None, now)))
+            .collect();
+        let source = self.space.source(shard, false);
+        inner.log.stage(&self.pm, &source)?;
+        let word = inner.log.tail_word();
+        self.pm.store_u64(word.at, word.value);
+        self.pm.flush(word.at, 8);
+        inner.log.published();
+        for (name, pending) in xattrs {
+            crate::xattr::set_committed(inner, name, pending);
+        }
+        if let (Some(target), Body::Symlink { target: known, .. }) = (target, &mut inner.body) {
+            *known = target.to_vec();
+            retain_target(&mut inner.log, target, 0);
+        }
+        Ok(())
+    }
+
+    fn unbear(&self, born: &Newborn) {
+        let source = self.space.source(born.inode.shard, true);
+        free_record(&self.pm, born.record_at, born.inode.ino);
+        born.inode.inner.read().log.pages().for_each(|b| source.free(BlockAddr::pm(b), 1));
+        self.shards[born.inode.shard].table.write().free(&self.pm, born.inode.ino);
+    }
+
+    /// Directories spread over the shards; files stay with their directory's.
+    fn pick_shard(&self, dir: &Inode) -> usize {
+        let n = self.next_shard.fetch_add(1, Ordering::Relaxed);
+        (dir.shard + (n / 64) as usize) % self.shards.len()
+    }
+
+    fn add_name(&self, dir: &Inode, inner: &mut Inner, name: &[u8], child: &Inode, now: Time) -> FsResult<()> {
+        let (log, entries) = inner.dir_mut()?;
+        log.begin();
+        let cookie = entries.cookie(0);
+        let index = entries.push_add(log, cookie, name, child.ino, child.generation, child.kind, now);
+        self.commit(dir.shard, false, &mut [log])?;
+        let position = log.position(index);
+        entries.added(&mut log.refs, position, cookie, name, child.ino, child.generation, child.kind, now);
+        inner.meta.ctime = now;
+        Ok(())
+    }
+
+    /// Another name for an inode.
+    ///
+    /// # Errors
+    /// `EPERM` for directories, `EMLINK`, else as [`Self::create`].
+    pub fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> FsResult<Attr> {
+        check_name(name)?;
+        let dir = self.get(parent)?;
+        let child = self.get(ino)?;
+        if child.kind == FileKind::Directory {
+            return fail(libc::EPERM);
+        }
+        self.mutate(|| {
+            let mut inner = dir.inner.write();
+            self.check_can_add(&inner, name)?;
+            let mut child_inner = child.inner.write();
+            if child_inner.meta.nlink == 0 {
+                return fail(libc::ENOENT);
+            }
+            if child_inner.meta.nlink >= LINKS_MAX {
+                return fail(libc::EMLINK);
+            }
+            let now = Time::now();
+            let meta = Meta { nlink: child_inner.meta.nlink + 1, ctime: now, ..child_inner.meta };
+            let mtime = child_inner.mtime();
+            let (log, entries) = inner.dir_mut()?;
+            log.begin();
+            child_inner.log.begin();
+            let attr_index = child_inner.push_attr(&meta, mtime);
+            let cookie = entries.cookie(0);
+            let index = entries.push_add(log, cookie, name, child.ino, child.generation, child.kind, now);
+            self.commit(dir.shard, false, &mut [log, &mut child_inner.log])?;
+            let position = log.position(index);
+            entries.added(&mut log.refs, position, cookie, name, child.ino, child.generation, child.kind, now);
+            child_inner.attr_committed(&meta, mtime, attr_index);
+            inner.meta.ctime = now;
+            self.tidy(dir.shard, &mut inner)?;
+            self.tidy(child.shard, &mut child_inner)?;
+            child.lookups.fetch_add(1, Ordering::AcqRel);
+            Ok(child.attr(&child_inner))
+        })
+    }
+
+    /// Removes a name of something that is no directory.
+    ///
+    /// # Errors
+    /// `ENOENT`, `EISDIR`, …
+    pub fn unlink(&self, parent: Ino, name: &[u8]) -> FsResult<()> {
+        self.remove(parent, name, false)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTDIR`, `ENOTEMPTY`, …
+    pub fn rmdir(&self, parent: Ino, name: &[u8]) -> FsResult<()> {
+        if name == b"." {
+            return fail(libc::EINVAL);
+        }
+        if name == b".." {
+            return fail(libc::ENOTEMPTY);
+        }
+        self.remove(parent, name, true)
+    }
+
+    fn remove(&self, parent: Ino, name: &[u8], directory: bool) -> FsResult<()> {
+        check_name(name)?;
+        let dir = self.get(parent)?;
+        self.mutate(|| {
+            let mut inner = dir.inner.write();
+            let Some(dentry) = inner.dir()?.find(name) else {
+                return fail(libc::ENOENT);
+            };
+            if directory != (dentry.kind == FileKind::Directory) {
+                return fail(if directory { libc::ENOTDIR } else { libc::EISDIR });
+            }
+            let child = self.child(&dir, dentry)?;
+            let mut child_inner = child.inner.write();
+            if let Body::Dir(entries) = &child_inner.body
+                && entries.len() > 0
+            {
+                return fail(libc::ENOTEMPTY);
+            }
+            let now = Time::now();
+            let (log, entries) = inner.dir_mut()?;
+            log.begin();
+            let index = entries.push_remove(log, name, now);
+            let loss = LinkLoss::stage(&mut child_inner, now);
+            match &loss {
+                Some(_) => self.commit(dir.shard, true, &mut [log, &mut child_inner.log])?,
+                None => self.commit(dir.shard, true, &mut [log])?,
+            }
+            let position = log.position(index);
+            entries.removed_name(&mut log.refs, position, name, now);
+            inner.meta.ctime = now;
+            self.tidy(dir.shard, &mut inner)?;
+            drop(inner);
+            LinkLoss::apply(loss, &mut child_inner, now);
+            self.doom_if_unused(&child, &mut child_inner);
+            drop(child_inner);
+            self.reclaim_some(child.shard)
+        })
+    }
+
+    /// Renames, as `renameat2`.
+    ///
+    /// # Errors
+    /// `ENOENT`, `EEXIST`, `ENOTEMPTY`, `EINVAL` for a directory into itself, …
+    pub fn rename(&self, from: Ino, from_name: &[u8], to: Ino, to_name: &[u8], flags: RenameFlags) -> FsResult<()> {
+        check_name(from_name)?;
+        check_name(to_name)?;
+        if flags.exchange && (flags.no_replace || flags.whiteout) {
+            return fail(libc::EINVAL);
+        }
+        let (from_dir, to_dir) = (self.get(from)?, self.get(to)?);
+        self.mutate(|| {
+            if !flags.exchange {
+                self.flush_before_replacing(&from_dir, from_name, &to_dir, to_name)?;
+            }
+            // Moves between directories exclude one another, so that ancestors hold still while they are compared.
+            let _moving = (from_dir.ino != to_dir.ino).then(|| self.rename.lock());
+            Rename { core: self, from_dir: &from_dir, from_name, to_dir: &to_dir, to_name, flags }.run()
+        })
+    }
+
+    /// New data reaches its device before its name replaces an old file's: what programs rely on.
+    fn flush_before_replacing(&self, from: &Inode, from_name: &[u8], to: &Inode, to_name: &[u8]) -> FsResult<()> {
+        if to.inner.read().dir()?.find(to_name).is_none() {
+            return Ok(());
+        }
+        let source = match from.inner.read().dir()?.find(from_name) {
+            Some(dentry) => self.child(from, dentry)?,
+            None => return Ok(()),
+        };
+        if source.pages.has_dirty() { self.flush_file(&source) } else { Ok(()) }
+    }
+
+    /// Lists a directory from position `from` on; `visit` returns false when it takes no more.
+    ///
+    /// # Errors
+    /// `ENOTDIR`.
+    pub fn readdir(&self, ino: Ino, from: u64, visit: &mut dyn FnMut(DirEntry<'_>) -> bool) -> FsResult<()> {
+        let dir = self.get(ino)?;
+        {
+            let inner = dir.inner.read();
+            let entries = inner.dir()?;
+            let own = |name, ino, next| DirEntry { ino, kind: FileKind::Directory, name, next };
+            if from < 1 && !visit(own(b".", dir.ino, 1)) {
+                return Ok(());
+            }
+            if from < 2 && !visit(own(b"..", dir.parent(), 2)) {
+                return Ok(());
+            }
+            for (cookie, d) in entries.from(from.max(FIRST_COOKIE)) {
+                if !visit(DirEntry { ino: d.ino, kind: d.kind, name: &d.name, next: cookie + 1 }) {
+                    break;
+                }
+            }
+        }
+        self.touch_atime(&dir);
+        Ok(())
+    }
+
+    /// As [`Self::readdir`], with attributes; an accepted entry other than `.` and `..` counts as a lookup.
+    ///
+    /// # Errors
+    /// As [`Self::readdir`].
+    pub fn readdir_plus(
+        &self,
+        ino: Ino,
+        from: u64,
+        visit: &mut dyn FnMut(DirEntry<'_>, &Attr) -> bool,
+    ) -> FsResult<()> {
+        let dir = self.get(ino)?;
+        {
+            let inner = dir.inner.read();
+            let entries = inner.dir()?;
+            let attr = dir.attr(&inner);
+            let own = |name, ino, next| DirEntry { ino, kind: FileKind::Directory, name, next };
+            if from < 1 && !visit(own(b".", dir.ino, 1), &attr) {
+                return Ok(());
+            }
+            if from < 2 && !visit(own(b"..", dir.parent(), 2), &Attr { ino: dir.parent(), ..attr }) {
+                return Ok(());
+            }
+            for (cookie, d) in entries.from(from.max(FIRST_COOKIE)) {
+                let child = self.child(&dir, d)?;
+                let attr = child.attr(&child.inner.read());
+                if !visit(DirEntry { ino: d.ino, kind: d.kind, name: &d.name, next: cookie + 1 }, &attr) {
+                    break;
+                }
+                child.lookups.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+        self.touch_atime(&dir);
+        Ok(())
+    }
+
+    fn touch_atime(&self, inode: &Inode) {
+        if self.wants_atime(&inode.inner.read()) {
+            let mut inner = inode.inner.write();
+            inner.meta.atime = Time::now();
+            inner.meta.lazy = true;
+        }
+    }
+}
+
+/// A link that an inode loses. With others left, its log says so, in the same commit; the last one needs no entry:
+/// an inode without a name is gone.
+struct LinkLoss {
+    meta: Meta,
+    mtime: Time,
+    index: usize,
+}
+
+impl LinkLoss {
+    fn stage(inner: &mut Inner, now: Time) -> Option<LinkLoss> {
+        if inner.meta.nlink <= 1 {
+            return None;
+        }
+        let meta = Meta { nlink: inner.meta.nlink - 1, ctime: now, ..inner.meta };
+        let mtime = inner.mtime();
+        inner.log.begin();
+        let index = inner.push_attr(&meta, mtime);
+        Some(LinkLoss { meta, mtime, index })
+    }
+
+    fn apply(loss: Option<LinkLoss>, inner: &mut Inner, now: Time) {
+        match loss {
+            Some(loss) => inner.attr_committed(&loss.meta, loss.mtime, loss.index),
+            None => {
+                inner.meta.nlink = 0;
+                inner.meta.ctime = now;
+            }
+        }
+    }
+}
+
+/// One rename.
+struct Rename<'a> {
+    core: &'a Core,
+    from_dir: &'a Arc<Inode>,
+    from_name: &'a [u8],
+    to_dir: &'a Arc<Inode>,
+    to_name: &'a [u8],
+    flags: RenameFlags,
+}
+
+impl Rename<'_> {
+    fn same_dir(&self) -> bool {
+        self.from_dir.ino == self.to_dir.ino
+    }
+
+    fn run(&self) -> FsResult<()> {
+        // Both directories, an ancestor first, as everybody who holds a directory's lock and takes its child's.
+        let (mut first, mut second);
+        let (from, mut to): (&mut RwLockWriteGuard<'_, Inner>, Option<&mut RwLockWriteGuard<'_, Inner>>);
+        if self.same_dir() {
+            first = self.from_dir.inner.write();
+            (from, to) = (&mut first, None);
+        } else if self.core.is_inside(self.to_dir, self.from_dir.ino)? {
+            first = self.from_dir.inner.write();
+            second = self.to_dir.inner.write();
+            (from, to) = (&mut first, Some(&mut second));
+        } else {
+            first = self.to_dir.inner.write();
+            second = self.from_dir.inner.write();
+            (from, to) = (&mut second, Some(&mut first));
+        }
+        let core = self.core;
+        let to_inner: &Inner = to.as_deref().map_or(&**from, |g| &**g);
+        let Some(source) = from.dir()?.find(self.from_name).cloned() else {
+            return fail(libc::ENOENT);
+        };
+        let victim = to_inner.dir()?.find(self.to_name).cloned();
+        if to_inner.meta.nlink == 0 {
+            return fail(libc::ENOENT);
+        }
+        if self.flags.no_replace && victim.is_some() {
+            return fail(libc::EEXIST);
+        }
+        self.check_ancestry(&source, victim.as_ref())?;
+        if victim.as_ref().is_some_and(|v| v.ino == source.ino) {
+            return Ok(());
+        }
+        let source_inode = core.child(self.from_dir, &source)?;
+        if self.flags.exchange {
+            let Some(other) = victim else {
+                return fail(libc::ENOENT);
+            };
+            let other_inode = core.child(self.to_dir, &other)?;
+            self.exchange(from, to.as_deref_mut().map(|g| &mut **g), &source, &other)?;
+            self.moved(&source_inode, self.to_dir);
+            self.moved(&other_inode, self.from_dir);
+        } else {
+            let victim_inode = victim.as_ref().map(|v| core.child(self.to_dir, v)).transpose()?;
+            self.replace(from, to.as_deref_mut().map(|g| &mut **g), &source, victim_inode.as_ref())?;
+            self.moved(&source_inode, self.to_dir);
+        }
+        core.tidy(self.from_dir.shard, from)?;
+        if let Some(to) = to {
+            core.tidy(self.to_dir.shard, to)?;
+        }
+        Ok(())
+    }
+
+    /// A directory must not become its own descendant; what it replaces must be of its kind.
+    fn check_ancestry(&self, source: &Dentry, victim: Option<&Dentry>) -> FsResult<()> {
+        let is_dir = |d: &Dentry| d.kind == FileKind::Directory;
+        let moves = !self.same_dir();
+        if moves && is_dir(source) && self.core.is_inside(self.to_dir, source.ino)? {
+            return fail(libc::EINVAL);
+        }
+        let Some(victim) = victim else {
+            return Ok(());
+        };
+        if self.flags.exchange {
+            if moves && is_dir(victim) && self.core.is_inside(self.from_dir, victim.ino)? {
+                return fail(libc::EINVAL);
+            }
+            return Ok(());
+        }
+        match (is_dir(source), is_dir(victim)) {
+            (true, false) => fail(libc::ENOTDIR),
+            (false, true) => fail(libc::EISDIR),
+            _ => {
+                if moves && is_dir(victim) && self.core.is_inside(self.from_dir, victim.ino)? {
+                    return fail(libc::ENOTEMPTY);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The inode has a new place: its change time moves, and a directory has a new parent.
+    fn moved(&self, inode: &Inode, dir: &Inode) {
+        if inode.kind == FileKind::Directory {
+            inode.parent.store(dir.ino.0, Ordering::Relaxed);
+        }
+        let mut inner = inode.inner.write();
+        inner.meta.ctime = Time::now();
+        inner.meta.lazy = true;
+    }
+
+    fn exchange(&self, from: &mut Inner, to: Option<&mut Inner>, a: &Dentry, b: &Dentry) -> FsResult<()> {
+        let now = Time::now();
+        let (from_dir, from_name, to_name) = (self.from_dir, self.from_name, self.to_name);
+        match to {
+            None => {
+                let mut change = DirChange::new(from, now)?;
+                change.remove(from_name);
+                change.remove(to_name);
+                change.add(from_name, b);
+                change.add(to_name, a);
+                self.core.commit(from_dir.shard, false, &mut [change.log()])?;
+                change.apply();
+            }
+            Some(to) => {
+                let mut change_from = DirChange::new(from, now)?;
+                change_from.remove(from_name);
+                change_from.add(from_name, b);
+                let mut change_to = DirChange::new(to, now)?;
+                change_to.remove(to_name);
+                change_to.add(to_name, a);
+                self.core.commit(from_dir.shard, false, &mut [change_from.log(), change_to.log()])?;
+                change_from.apply();
+                change_to.apply();
+            }
+        }
+        Ok(())
+    }
+
+    fn replace(
+        &self,
+        from: &mut Inner,
+        to: Option<&mut Inner>,
+        source: &Dentry,
+        victim: Option<&Arc<Inode>>,
+    ) -> FsResult<()> {
+        let core = self.core;
+        let now = Time::now();
+        let whiteout = if self.flags.whiteout { Some(self.make_whiteout(from, now)?) } else { None };
+        let mut victim_inner = victim.map(|v| v.inner.write());
+        if let Some(inner) = &victim_inner
+            && let Body::Dir(entries) = &inner.body
+            && entries.len() > 0
+        {
+            whiteout.iter().for_each(|w| core.unbear(w));
+            return fail(libc::ENOTEMPTY);
+        }
+        let loss = victim_inner.as_mut().and_then(|inner| LinkLoss::stage(inner, now));
+        let whiteout_dentry = whiteout.as_ref().map(|w| Dentry::of(&w.inode, self.from_name));
+        let committed = match to {
+            None => {
+                let mut change = DirChange::new(from, now)?;
+                change.remove(self.from_name);
+                if victim.is_some() {
+                    change.remove(self.to_name);
+                }
+                change.add(self.to_name, source);
+                if let Some(w) = &whiteout_dentry {
+                    change.add(self.from_name, w);
+                }
+                let result = self.commit_with_victim(&mut [change.log()], loss.is_some(), victim_inner.as_deref_mut());
+                result.map(|()| change.apply())
+            }
+            Some(to) => {
+                let mut change_from = DirChange::new(from, now)?;
+                change_from.remove(self.from_name);
+                if let Some(w) = &whiteout_dentry {
+                    change_from.add(self.from_name, w);
+                }
+                let mut change_to = DirChange::new(to, now)?;
+                if victim.is_some() {
+                    change_to.remove(self.to_name);
+                }
+                change_to.add(self.to_name, source);
+                let mut logs = [change_from.log(), change_to.log()];
+                let result = self.commit_with_victim(&mut logs, loss.is_some(), victim_inner.as_deref_mut());
+                result.map(|()| {
+                    change_from.apply();
+                    change_to.apply();
+                })
+            }
+        };
+        if let Err(error) = committed {
+            whiteout.iter().for_each(|w| core.unbear(w));
+            return Err(error);
+        }
+        if let Some(w) = whiteout {
+            core.shard(w.inode.ino).inodes.write().insert(w.inode.ino.0, w.inode);
+        }
+        if let (Some(victim), Some(mut inner)) = (victim, victim_inner) {
+            LinkLoss::apply(loss, &mut inner, now);
+            core.doom_if_unused(victim, &mut inner);
+        }
+        Ok(())
+    }
+
+    fn commit_with_victim(&self, logs: &mut [&mut Log], loses_link: bool, victim: Option<&mut Inner>) -> FsResult<()> {
+        let shard = self.from_dir.shard;
+        match victim {
+            Some(inner) if loses_link => {
+                let mut all: Vec<&mut Log> = logs.iter_mut().map(|log| &mut **log).collect();
+                all.push(&mut inner.log);
+                self.core.commit(shard, false, &mut all)
+            }
+            _ => self.core.commit(shard, false, logs),
+        }
+    }
+
+    fn make_whiteout(&self, from: &Inner, now: Time) -> FsResult<Newborn> {
+        let (uid, gid) = (from.meta.uid, from.meta.gid);
+        let new = NewInode { kind: FileKind::CharDevice, mode: 0, umask: 0o777, uid, gid, rdev: 0 };
+        let born = self.core.bear(self.from_dir, from, &new, None, now)?;
+        fence(&self.core.pm)?;
+        Ok(born)
+    }
+}
+
+impl Dentry {
+    fn of(inode: &Inode, name: &[u8]) -> Dentry {
+        Dentry::new(inode.ino, inode.generation, inode.kind, name)
+    }
+}
+
+/// Entries removed from and added to one directory in one commit.
+struct DirChange<'a> {
+    inner: &'a mut Inner,
+    now: Time,
+    removed: Vec<(Vec<u8>, usize)>,
+    added: Vec<(Dentry, u64, usize)>,
+}
+
+impl<'a> DirChange<'a> {
+    fn new(inner: &'a mut Inner, now: Time) -> FsResult<Self> {
+        inner.dir_mut()?.0.begin();
+        Ok(Self { inner, now, removed: Vec::new(), added: Vec::new() })
+    }
+
+    fn remove(&mut self, name: &[u8]) {
+        let (log, entries) = self.inner.dir_mut().expect("checked in new");
+        self.removed.push((name.to_vec(), entries.push_remove(log, name, self.now)));
+    }
+
+    fn add(&mut self, name: &[u8], what: &Dentry) {
+        let (log, entries) = self.inner.dir_mut().expect("checked in new");
+        let cookie = entries.cookie(self.added.len() as u64);
+        let index = entries.push_add(log, cookie, name, what.ino, what.generation, what.kind, self.now);
+        self.added.push((Dentry::new(what.ino, what.generation, what.kind, name), cookie, index));
+    }
+
+    fn log(&mut self) -> &mut Log {
+        &mut self.inner.log
+    }
+
+    fn apply(self) {
+        let (log, entries) = self.inner.dir_mut().expect("checked in new");
+        for (name, index) in &self.removed {
+            let position = log.position(*index);
+            entries.removed_name(&mut log.refs, position, name, self.now);
+        }
+        for (d, cookie, index) in &self.added {
+            let position = log.position(*index);
+            entries.added(&mut log.refs, position, *cookie, &d.name, d.ino, d.generation, d.kind, self.now);
+        }
+        self.inner.meta.ctime = self.now;
+    }
+}
+
+impl Core {
+    /// Whether `dir` is `ancestor` or lies below it. The caller holds the rename lock.
+    fn is_inside(&self, dir: &Arc<Inode>, ancestor: Ino) -> FsResult<bool> {
+        let mut at = dir.clone();
+        loop {
+            if at.ino == ancestor {
+                return Ok(true);
+            }
+            if at.ino == Ino::ROOT {
+                return Ok(false);
+            }
+            at = self.get(at.parent())?;
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Free space of the whole volume: one allocator per device, and who may take how much of PM.
+//!
+//! PM holds file data up to `pm_full_percent`; the rest is for logs and inode tables, so that a file system full of
+//! data can still be changed. The last [`PM_RESERVE_BLOCKS`] are for operations that make room (unlink, truncate).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use terrace_layout::BlockAddr;
+
+use crate::alloc::{DeviceAlloc, Run};
+use crate::error::{FsResult, fail};
+
+/// PM blocks that only operations which free space may take.
+pub(crate) const PM_RESERVE_BLOCKS: u64 = 16;
+
+/// Where an inode's log and PM data get their blocks from. All that a file's data path knows of the volume's space.
+pub(crate) trait BlockSource {
+    /// A run of up to `want` PM blocks for file data; `None` when PM has no room for data.
+    fn alloc_data(&self, want: u64) -> Option<Run>;
+    /// One PM block for metadata.
+    ///
+    /// # Errors
+    /// `ENOSPC` when PM is full.
+    fn alloc_meta(&self) -> FsResult<u64>;
+    /// Takes back blocks that nothing on media refers to any more.
+    fn free(&self, addr: BlockAddr, blocks: u64);
+}
+
+/// The allocators of a volume.
+#[derive(Debug)]
+pub(crate) struct Space {
+    devices: Vec<DeviceAlloc>,
+    /// Tier of each device.
+    tiers: Vec<u8>,
+    /// PM blocks that stay free of file data.
+    pm_kept_blocks: u64,
+    /// Disk blocks promised to dirty pages.
+    disk_reserved: AtomicU64,
+}
+
+impl Space {
+    pub fn new(devices: Vec<DeviceAlloc>, tiers: Vec<u8>, pm_full_percent: u8) -> Self {
+        let pm_blocks = devices[0].blocks();
+        let kept = pm_blocks * u64::from(100 - pm_full_percent.min(100)) / 100;
+        Self { devices, tiers, pm_kept_blocks: kept.max(2 * PM_RESERVE_BLOCKS), disk_reserved: AtomicU64::new(0) }
+    }
+
+    /// Disk blocks free and not promised to anybody.
+    pub fn disk_available(&self) -> u64 {
+        let free: u64 = self.devices[1..].iter().map(DeviceAlloc::free_blocks).sum();
+        free.saturating_sub(self.disk_reserved.load(Ordering::Acquire))
+    }
+
+    pub fn devices(&self) -> &[DeviceAlloc] {
+        &self.devices
+    }
+
+    pub fn pm(&self) -> &DeviceAlloc {
+        &self.devices[0]
+    }
+
+    /// The source of blocks for shard `shard`; `freeing`: the operation makes room, so it may use the reserve.
+    pub fn source(&self, shard: usize, freeing: bool) -> ShardSource<'_> {
+        ShardSource { space: self, shard, freeing }
+    }
+
+    /// Whether PM takes `blocks` more of file data.
+    pub fn pm_has_room_for_data(&self, blocks: u64) -> bool {
+        self.pm().free_blocks() >= self.pm_kept_blocks + blocks
+    }
+
+    /// A run on a disk, the highest tier with room first, and in it the device with the most free blocks.
+    pub fn alloc_disk(&self, shard: usize, want: u64) -> Option<(u16, Run)> {
+        let mut order: Vec<usize> = (1..self.devices.len()).filter(|&d| self.devices[d].free_blocks() > 0).collect();
+        order.sort_by_key(|&d| (self.tiers[d], std::cmp::Reverse(self.devices[d].free_blocks())));
+        order.into_iter().find_map(|d| self.devices[d].alloc(shard, want).map(|run| (d as u16, run)))
+    }
+
+    /// Promises `blocks` of disk space to dirty pages; false if the disks cannot keep that.
+    ///
+    /// Checksum blocks come on top: a sixteenth and a little covers the worst mixture of long and short runs.
+    pub fn reserve_disk(&self, blocks: u64) -> bool {
+        let free: u64 = self.devices[1..].iter().map(DeviceAlloc::free_blocks).sum();
+        let fits = |reserved: u64| {
+            let total = reserved + blocks;
+            (total + total / 16 + 8 <= free).then_some(total)
+        };
+        self.disk_reserved.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
+    }
+
+    /// Takes back what [`Self::reserve_disk`] promised for `blocks`.
+    pub fn unreserve_disk(&self, blocks: u64) {
+        let before = self.disk_reserved.fetch_sub(blocks, Ordering::AcqRel);
+        assert!(before >= blocks, "more reservations returned than given");
+    }
+
+    pub fn free(&self, addr: BlockAddr, blocks: u64) {
+        self.devices[usize::from(addr.device())].free(Run { start: addr.block(), len: blocks });
+    }
+
+    /// Whether `addr..addr + blocks` lies on a device of this volume.
+    pub fn contains(&self, addr: BlockAddr, blocks: u64) -> bool {
+        self.devices.get(usize::from(addr.device())).is_some_and(|d| addr.block() + blocks <= d.blocks())
+    }
+}
+
+/// [`BlockSource`] of one shard.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ShardSource<'a> {
+    space: &'a Space,
+    shard: usize,
+    freeing: bool,
+}
+
+impl BlockSource for ShardSource<'_> {
+    fn alloc_data(&self, want: u64) -> Option<Run> {
+        let room = self.space.pm().free_blocks().saturating_sub(self.space.pm_kept_blocks);
+        if room == 0 {
+            return None;
+        }
+        self.space.pm().alloc(self.shard, want.min(room))
+    }
+
+    fn alloc_meta(&self) -> FsResult<u64> {
+        let floor = if self.freeing { 0 } else { PM_RESERVE_BLOCKS };
+        if self.space.pm().free_blocks() <= floor {
+            return fail(libc::ENOSPC);
+        }
+        match self.space.pm().alloc(self.shard, 1) {
+            Some(run) => Ok(run.start),
+            None => fail(libc::ENOSPC),
+        }
+    }
+
+    fn free(&self, addr: BlockAddr, blocks: u64) {
+        self.space.free(addr, blocks);
+    }
+}

@@ -1,0 +1,202 @@
+//! What the volume and its files look like from outside.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace_layout::{BLOCK_BYTES, INODE_BYTES, NAME_BYTES_MAX, Superblock};
+use terrace_media::{Disk, Pm, PmKind};
+
+use crate::checkpoint;
+use crate::core::Core;
+use crate::error::{FsResult, fail};
+use crate::format::{format_text, uuid_text};
+use crate::inode::Body;
+use crate::types::{DeviceStatus, ExtentInfo, FileMap, Ino, StatFs, Status};
+use crate::volume::{Devices, Volume, match_devices};
+
+impl Volume {
+    /// Devices, tiers, usage, health.
+    pub fn status(&self) -> Status {
+        self.core.status()
+    }
+
+    /// Where a file's data lies.
+    ///
+    /// # Errors
+    /// `EISDIR`, `EINVAL` for what has no data.
+    pub fn file_map(&self, ino: Ino) -> FsResult<FileMap> {
+        self.core.file_map(ino)
+    }
+}
+
+/// The name of a tier: `pm`, then `disk1`, `disk2`, …
+fn tier_name(tier: u8) -> String {
+    if tier == 0 { "pm".into() } else { format!("disk{tier}") }
+}
+
+fn disk_kind(path: &Path) -> &'static str {
+    use std::os::unix::fs::FileTypeExt;
+    match std::fs::metadata(path) {
+        Ok(m) if m.file_type().is_block_device() => "block",
+        Ok(_) => "file",
+        Err(_) => "memory",
+    }
+}
+
+fn notes(pm: &Pm) -> Vec<String> {
+    match pm.kind() {
+        PmKind::Emulated => vec![format!(
+            "{} is in RAM: its contents are lost at reboot; `terrace save` carries them across one",
+            pm.path().display()
+        )],
+        PmKind::Msync => vec![format!(
+            "{} is an ordinary file: each commit waits for msync, which is slow but true",
+            pm.path().display()
+        )],
+        _ => Vec::new(),
+    }
+}
+
+fn devices(pm: &Pm, disks: &[Arc<dyn Disk>], sb: &Superblock, used_blocks: impl Fn(usize) -> u64) -> Vec<DeviceStatus> {
+    let row = |i: usize, path: &Path, role: &str, kind: String| DeviceStatus {
+        index: i as u16,
+        tier: sb.devices[i].tier,
+        path: path.display().to_string(),
+        role: role.into(),
+        kind,
+        size_bytes: sb.devices[i].blocks * BLOCK_BYTES,
+        used_bytes: used_blocks(i) * BLOCK_BYTES,
+        health: "ok".into(),
+    };
+    let mut rows = vec![row(0, pm.path(), "pm", pm.kind().to_string())];
+    rows.extend(disks.iter().enumerate().map(|(i, d)| row(i + 1, d.path(), "disk", disk_kind(d.path()).into())));
+    rows
+}
+
+impl Core {
+    fn status(&self) -> Status {
+        let sb = *self.sb.lock();
+        let used = |i: usize| self.space.devices()[i].blocks() - self.space.devices()[i].free_blocks();
+        let reason = self.read_only_reason();
+        let mut devices = devices(&self.pm, &self.disks, &sb, used);
+        if let Some(reason) = &reason {
+            for device in devices.iter_mut().filter(|d| reason.contains(&d.path)) {
+                device.health.clone_from(reason);
+            }
+        }
+        Status {
+            uuid: uuid_text(&sb),
+            format: format_text(&sb),
+            state: "mounted".into(),
+            read_only: reason.or_else(|| self.options.read_only.then(|| "mounted with -o ro".into())),
+            devices,
+            cache_budget_bytes: self.cache.budget_pages() * BLOCK_BYTES,
+            cache_clean_bytes: self.cache.clean_pages() * BLOCK_BYTES,
+            cache_dirty_bytes: self.cache.dirty_pages() * BLOCK_BYTES,
+            inodes: self.inodes_in_use(),
+            notes: notes(&self.pm),
+        }
+    }
+
+    fn inodes_in_use(&self) -> u64 {
+        self.shards
+            .iter()
+            .map(|s| {
+                let (records, free) = s.table.read().counts();
+                records - free
+            })
+            .sum()
+    }
+
+    /// Totals of all tiers.
+    ///
+    /// # Errors
+    /// If reclaiming removed inodes fails.
+    pub fn statfs(&self) -> FsResult<StatFs> {
+        if !self.is_read_only() {
+            self.mutate(|| self.reclaim_all())?;
+        }
+        let blocks = self.space.devices().iter().map(|d| d.blocks()).sum();
+        let pm_free = self.space.pm().free_blocks();
+        let used = self.inodes_in_use();
+        // PM is what records come from; a record and its name take about six cache lines.
+        let files_free = pm_free * BLOCK_BYTES / (INODE_BYTES + 128);
+        Ok(StatFs {
+            block_bytes: BLOCK_BYTES as u32,
+            blocks,
+            blocks_free: pm_free + self.space.disk_available(),
+            files: used + files_free,
+            files_free,
+            name_bytes_max: NAME_BYTES_MAX as u32,
+        })
+    }
+
+    /// Target of a symbolic link.
+    ///
+    /// # Errors
+    /// `EINVAL` for anything else.
+    pub fn readlink(&self, ino: Ino) -> FsResult<Vec<u8>> {
+        let inode = self.get(ino)?;
+        let inner = inode.inner.read();
+        match &inner.body {
+            Body::Symlink { target, .. } => Ok(target.clone()),
+            _ => fail(libc::EINVAL),
+        }
+    }
+
+    fn file_map(&self, ino: Ino) -> FsResult<FileMap> {
+        let inode = self.get(ino)?;
+        let inner = inode.inner.read();
+        let file = inner.file()?;
+        let sb = self.sb.lock();
+        let extents = file.index.iter().map(|(block, e)| {
+            let device = usize::from(e.addr.device());
+            let path = if device == 0 { self.pm.path() } else { self.disks[device - 1].path() };
+            let end = block + u64::from(e.blocks);
+            let cached = self.cache.cached_blocks(&inode.pages, block, end).len();
+            let dirty = self.cache.dirty_blocks(&inode.pages, block, end).len();
+            ExtentInfo {
+                offset_bytes: block * BLOCK_BYTES,
+                len_bytes: u64::from(e.blocks) * BLOCK_BYTES,
+                tier: tier_name(sb.devices[device].tier),
+                device: path.display().to_string(),
+                device_offset_bytes: e.addr.byte(),
+                unwritten: e.unwritten(),
+                cached_bytes: (cached - dirty) as u64 * BLOCK_BYTES,
+            }
+        });
+        Ok(FileMap {
+            ino: ino.0,
+            size_bytes: file.size,
+            extents: extents.collect(),
+            dirty_bytes: inode.pages.dirty_pages() * BLOCK_BYTES,
+            log_pages: inner.log.pages().count() as u64,
+        })
+    }
+}
+
+/// Status of a volume that is not mounted; disks may be missing from `disks` no more than for a mount.
+///
+/// # Errors
+/// As [`Volume::open`].
+pub fn offline_status(pm: &Arc<Pm>, disks: &[Arc<dyn Disk>]) -> FsResult<Status> {
+    let Devices { sb, disks } = match_devices(pm, disks.to_vec())?;
+    let header = checkpoint::usable_header(pm, &sb);
+    let used = |i: usize| header.map_or(0, |h| sb.devices[i].blocks - h.devices[i].free);
+    let mut notes = notes(pm);
+    if header.is_none() {
+        notes.push("it was not unmounted cleanly: usage is known after the next mount, which recovers it".into());
+    }
+    Ok(Status {
+        uuid: uuid_text(&sb),
+        format: format_text(&sb),
+        state: if header.is_some() { "clean" } else { "needs recovery" }.into(),
+        read_only: None,
+        devices: devices(pm, &disks, &sb, used),
+        cache_budget_bytes: 0,
+        cache_clean_bytes: 0,
+        cache_dirty_bytes: 0,
+        inodes: header.map_or(0, |h| h.inodes),
+        notes,
+    })
+}

@@ -1,0 +1,333 @@
+//! The engine's own vocabulary: what goes in and out of [`Volume`](crate::Volume).
+
+use serde::Serialize;
+
+/// An inode number. The root directory is [`Ino::ROOT`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct Ino(pub u64);
+
+impl Ino {
+    /// The root directory.
+    pub const ROOT: Ino = Ino(1);
+}
+
+/// A point in time: nanoseconds since the epoch (1677 to 2262; times outside are clamped).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Time(pub i64);
+
+impl Time {
+    /// The wall clock, now.
+    pub fn now() -> Time {
+        let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `ts` is a valid, writable timespec; CLOCK_REALTIME always exists.
+        unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &mut ts) };
+        Time::from_parts(ts.tv_sec, ts.tv_nsec as u32)
+    }
+
+    /// From seconds and nanoseconds (`0..1_000_000_000`), clamped to the representable range.
+    pub fn from_parts(seconds: i64, nanoseconds: u32) -> Time {
+        Time(seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(nanoseconds)))
+    }
+
+    /// Whole seconds (rounded down) and the nanoseconds above them.
+    pub fn parts(self) -> (i64, u32) {
+        (self.0.div_euclid(1_000_000_000), self.0.rem_euclid(1_000_000_000) as u32)
+    }
+}
+
+/// What an inode is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileKind {
+    /// Regular file.
+    Regular,
+    /// Directory.
+    Directory,
+    /// Symbolic link.
+    Symlink,
+    /// Character device.
+    CharDevice,
+    /// Block device.
+    BlockDevice,
+    /// Named pipe.
+    Fifo,
+    /// Unix domain socket.
+    Socket,
+}
+
+impl FileKind {
+    /// The `S_IFMT` bits of this kind.
+    pub fn format_bits(self) -> u32 {
+        match self {
+            FileKind::Regular => libc::S_IFREG,
+            FileKind::Directory => libc::S_IFDIR,
+            FileKind::Symlink => libc::S_IFLNK,
+            FileKind::CharDevice => libc::S_IFCHR,
+            FileKind::BlockDevice => libc::S_IFBLK,
+            FileKind::Fifo => libc::S_IFIFO,
+            FileKind::Socket => libc::S_IFSOCK,
+        }
+    }
+
+    /// The kind that a mode's `S_IFMT` bits name; `None` for bits that name none.
+    pub fn from_mode(mode: u32) -> Option<FileKind> {
+        Some(match mode & libc::S_IFMT {
+            libc::S_IFREG => FileKind::Regular,
+            libc::S_IFDIR => FileKind::Directory,
+            libc::S_IFLNK => FileKind::Symlink,
+            libc::S_IFCHR => FileKind::CharDevice,
+            libc::S_IFBLK => FileKind::BlockDevice,
+            libc::S_IFIFO => FileKind::Fifo,
+            libc::S_IFSOCK => FileKind::Socket,
+            _ => return None,
+        })
+    }
+}
+
+/// The attributes of an inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attr {
+    /// Inode number.
+    pub ino: Ino,
+    /// Distinguishes successive inodes with the same number.
+    pub generation: u32,
+    /// What it is.
+    pub kind: FileKind,
+    /// Permission bits, set-id bits and sticky bit (`07777`).
+    pub mode: u32,
+    /// Number of hard links; of a directory, 2 plus its subdirectories.
+    pub nlink: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Device number of a device file (Linux's 32-bit encoding), else 0.
+    pub rdev: u32,
+    /// Length in bytes.
+    pub size: u64,
+    /// Space taken on all tiers, in 512-byte units.
+    pub blocks_512: u64,
+    /// Last access.
+    pub atime: Time,
+    /// Last change of contents.
+    pub mtime: Time,
+    /// Last change of attributes or contents.
+    pub ctime: Time,
+    /// Creation.
+    pub crtime: Time,
+}
+
+/// A time to set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetTime {
+    /// The present moment.
+    Now,
+    /// This moment.
+    At(Time),
+}
+
+/// A change of attributes; `None` leaves an attribute alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetAttr {
+    /// Permission and set-id bits (`07777`).
+    pub mode: Option<u32>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Length in bytes: truncate or extend.
+    pub size: Option<u64>,
+    /// Access time.
+    pub atime: Option<SetTime>,
+    /// Modification time.
+    pub mtime: Option<SetTime>,
+    /// Clear set-user-id, and set-group-id where the group may execute (a truncate by a caller without the
+    /// privilege to keep them). Changes of owner always do.
+    pub kill_priv: bool,
+}
+
+/// What to create: everything but its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewInode {
+    /// Kind; symbolic links come from [`Volume::symlink`](crate::Volume::symlink).
+    pub kind: FileKind,
+    /// Permission bits as the program asked for them.
+    pub mode: u32,
+    /// The program's umask; ignored where the parent has a default ACL.
+    pub umask: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group; a set-group-id parent overrides it.
+    pub gid: u32,
+    /// Device number of a device file.
+    pub rdev: u32,
+}
+
+/// How to write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Write at the end of the file, whatever the offset says (`O_APPEND`).
+    pub append: bool,
+    /// Durable when it returns (`O_SYNC`, `O_DSYNC`, `-o durable`).
+    pub durable: bool,
+    /// Clear set-id bits (the caller lacks the privilege to keep them).
+    pub kill_priv: bool,
+}
+
+/// `fallocate` modes, as Linux file systems support them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fallocate {
+    /// Reserve space; grow the file if the range ends beyond it.
+    Allocate,
+    /// Reserve space, leave the size alone.
+    AllocateKeepSize,
+    /// Deallocate: the range reads as zeros.
+    PunchHole,
+    /// Zero; grow the file if the range ends beyond it.
+    ZeroRange,
+    /// Zero, leave the size alone.
+    ZeroRangeKeepSize,
+}
+
+/// `renameat2` flags.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RenameFlags {
+    /// Fail with `EEXIST` if the new name exists.
+    pub no_replace: bool,
+    /// Swap the two names.
+    pub exchange: bool,
+    /// Leave a whiteout (character device 0:0) at the old name.
+    pub whiteout: bool,
+}
+
+/// `setxattr` flags.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct XattrFlags {
+    /// Fail with `EEXIST` if the attribute exists.
+    pub create: bool,
+    /// Fail with `ENODATA` if it does not.
+    pub replace: bool,
+}
+
+/// One entry of a directory listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirEntry<'a> {
+    /// The inode.
+    pub ino: Ino,
+    /// What it is.
+    pub kind: FileKind,
+    /// Name, without `/` and NUL, 1 to 255 bytes.
+    pub name: &'a [u8],
+    /// Where a later listing resumes to get what comes after this entry; stable as long as the entry exists.
+    pub next: u64,
+}
+
+/// Totals for `statfs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct StatFs {
+    /// Block size in bytes.
+    pub block_bytes: u32,
+    /// Blocks on all tiers.
+    pub blocks: u64,
+    /// Free blocks on all tiers.
+    pub blocks_free: u64,
+    /// Inodes in use and free together.
+    pub files: u64,
+    /// Inodes that can still be made.
+    pub files_free: u64,
+    /// Longest name in bytes.
+    pub name_bytes_max: u32,
+}
+
+/// When reads update the access time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AtimePolicy {
+    /// Where it is not after the modification time, or older than a day.
+    #[default]
+    Relatime,
+    /// Never.
+    Noatime,
+    /// At every read that reaches the engine.
+    Strictatime,
+}
+
+/// A piece of a file and where it lies (for `terrace where`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ExtentInfo {
+    /// First byte of the piece in the file.
+    pub offset_bytes: u64,
+    /// Its length.
+    pub len_bytes: u64,
+    /// `pm`, `disk1`, …: the tier; `hole` is not listed.
+    pub tier: String,
+    /// Device path.
+    pub device: String,
+    /// First byte on that device.
+    pub device_offset_bytes: u64,
+    /// Allocated but never written: reads as zeros.
+    pub unwritten: bool,
+    /// Bytes of it that the page cache holds clean.
+    pub cached_bytes: u64,
+}
+
+/// Where a file's data is: its committed extents, and what waits in the page cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileMap {
+    /// Inode number.
+    pub ino: u64,
+    /// Length of the file in bytes.
+    pub size_bytes: u64,
+    /// Extents in file order.
+    pub extents: Vec<ExtentInfo>,
+    /// Bytes in the page cache that are not on a device yet.
+    pub dirty_bytes: u64,
+    /// 4 KiB log pages that the inode owns, beyond its record.
+    pub log_pages: u64,
+}
+
+/// One device, for `terrace status`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeviceStatus {
+    /// 0 is PM.
+    pub index: u16,
+    /// Tier: 0 is PM.
+    pub tier: u8,
+    /// Path it was opened by.
+    pub path: String,
+    /// `pm` or `disk`.
+    pub role: String,
+    /// Kind of PM (`dax`, `emulated`, `msync`), or `block`/`file` of a disk.
+    pub kind: String,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Bytes in use (data, logs, tables).
+    pub used_bytes: u64,
+    /// `ok`, or what is wrong.
+    pub health: String,
+}
+
+/// The state of a volume, for `terrace status`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Status {
+    /// Volume UUID.
+    pub uuid: String,
+    /// On-media format, `major.minor`.
+    pub format: String,
+    /// `mounted`, `clean` or `needs recovery`.
+    pub state: String,
+    /// Why the volume turned read-only, if it did.
+    pub read_only: Option<String>,
+    /// Devices, PM first.
+    pub devices: Vec<DeviceStatus>,
+    /// Bytes of the page cache's budget; 0 offline.
+    pub cache_budget_bytes: u64,
+    /// Clean bytes in the page cache.
+    pub cache_clean_bytes: u64,
+    /// Dirty bytes in the page cache.
+    pub cache_dirty_bytes: u64,
+    /// Inodes in use.
+    pub inodes: u64,
+    /// Warnings in plain words (contents lost at reboot, …).
+    pub notes: Vec<String>,
+}

@@ -1,0 +1,591 @@
+//! The volume: opening (with recovery), closing, and the operations, which live in `core`'s modules.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+use terrace_layout::{BLOCK_BYTES, Superblock};
+use terrace_media::{Disk, Pm};
+
+use crate::alloc::DeviceAlloc;
+use crate::cache::{CacheBacking, PageCache, RecoveredPage};
+use crate::checkpoint;
+use crate::core::{Core, Shard, free_record};
+use crate::error::{FsError, FsResult, fence};
+use crate::format::{areas, read_disk_superblock, read_pm_superblock, uuid_text, write_pm_superblock};
+use crate::itable::InodeTable;
+use crate::journal::Journal;
+use crate::scan::{first_problem, scan};
+use crate::space::Space;
+use crate::types::{
+    AtimePolicy, Attr, DirEntry, Fallocate, Ino, NewInode, RenameFlags, SetAttr, StatFs, Time, WriteOptions, XattrFlags,
+};
+
+/// Told of the progress of long work: what, done, total.
+pub type Progress<'a> = &'a (dyn Fn(&str, u64, u64) + Sync);
+
+/// How to open a volume.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Change nothing. The PM region must be private then: recovery happens in DRAM.
+    pub read_only: bool,
+    /// When reads update access times.
+    pub atime: AtimePolicy,
+    /// Every write is durable when it returns.
+    pub durable: bool,
+    /// Budget of the page cache in bytes.
+    pub cache_bytes: u64,
+    /// Directory (in memory) for the page cache's file, which outlives the daemon; `None`: dirty pages die with it.
+    pub cache_dir: Option<PathBuf>,
+    /// Age in seconds at which dirty pages are written back.
+    pub writeback_seconds: u32,
+    /// PM takes file data up to this usage.
+    pub pm_full_percent: u8,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            read_only: false,
+            atime: AtimePolicy::Relatime,
+            durable: false,
+            cache_bytes: 256 << 20,
+            cache_dir: None,
+            writeback_seconds: 5,
+            pm_full_percent: 90,
+        }
+    }
+}
+
+/// An open volume. All operations take `&self` and may be called from any thread.
+#[derive(Debug)]
+pub struct Volume {
+    pub(crate) core: Arc<Core>,
+    workers: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// The devices of a volume, matched by label.
+pub(crate) struct Devices {
+    pub sb: Superblock,
+    pub disks: Vec<Arc<dyn Disk>>,
+}
+
+/// Reads PM's superblock and puts the disks in the order of its device table.
+///
+/// # Errors
+/// Names the device that is missing, foreign, truncated, or there twice, and the remedy.
+pub(crate) fn match_devices(pm: &Pm, disks: Vec<Arc<dyn Disk>>) -> FsResult<Devices> {
+    let path = pm.path().display();
+    let wrong = |message: String| FsError::with_message(libc::EINVAL, message);
+    let Some(sb) = read_pm_superblock(pm)? else {
+        return Err(wrong(format!("{path}: no Terrace volume: format it with `terrace format`")));
+    };
+    if sb.device_index != 0 {
+        return Err(wrong(format!("{path}: this is disk {} of a volume, not its PM device", sb.device_index)));
+    }
+    if pm.len() < sb.blocks * BLOCK_BYTES {
+        return Err(wrong(format!(
+            "{path}: truncated: {} bytes, the volume needs {}: restore the device's full size",
+            pm.len(),
+            sb.blocks * BLOCK_BYTES
+        )));
+    }
+    let mut slots: Vec<Option<Arc<dyn Disk>>> = vec![None; sb.devices().len() - 1];
+    for disk in disks {
+        let name = disk.path().display().to_string();
+        let Some(label) = read_disk_superblock(disk.as_ref())? else {
+            return Err(wrong(format!("{name}: no Terrace disk: name the right device with --disk")));
+        };
+        if label.uuid != sb.uuid {
+            return Err(wrong(format!(
+                "{name}: belongs to volume {}, but {path} to volume {}: name the right device with --disk",
+                uuid_text(&label),
+                uuid_text(&sb)
+            )));
+        }
+        let index = usize::from(label.device_index);
+        let Some(slot) = index.checked_sub(1).and_then(|i| slots.get_mut(i)) else {
+            return Err(wrong(format!("{name}: is device {index} of the volume, which has no such disk")));
+        };
+        let known = &sb.devices()[index];
+        if disk.len() < known.blocks * BLOCK_BYTES {
+            return Err(wrong(format!(
+                "{name}: truncated: {} bytes, the volume needs {}: restore the device's full size",
+                disk.len(),
+                known.blocks * BLOCK_BYTES
+            )));
+        }
+        if slot.replace(disk).is_some() {
+            return Err(wrong(format!("{name}: disk {index} of the volume is given twice")));
+        }
+    }
+    let mut matched = Vec::new();
+    for (slot, known) in slots.into_iter().zip(&sb.devices()[1..]) {
+        matched.push(slot.ok_or_else(|| {
+            wrong(format!(
+                "disk {} of the volume is missing (last seen at {}): name it with --disk",
+                known.index,
+                String::from_utf8_lossy(known.path())
+            ))
+        })?);
+    }
+    Ok(Devices { sb, disks: matched })
+}
+
+/// Inode tables of all shards, after replaying their journals.
+pub(crate) fn load_tables(pm: &Pm, sb: &Superblock) -> FsResult<Vec<InodeTable>> {
+    for shard in 0..u64::from(sb.shards) {
+        Journal::new(sb.shards_start + shard).replay(pm)?;
+    }
+    (0..sb.shards).map(|s| InodeTable::load(pm, sb.shards_start + u64::from(s), s, sb.shards)).collect()
+}
+
+/// How many threads recovery uses.
+pub(crate) fn scan_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+impl Volume {
+    /// Opens a volume on opened devices; the disks in any order.
+    ///
+    /// # Errors
+    /// Names the device and the remedy: a disk missing or of another volume, a device truncated, a newer format, …
+    /// Nothing is changed then.
+    pub fn open(
+        pm: Arc<Pm>,
+        disks: Vec<Arc<dyn Disk>>,
+        options: OpenOptions,
+        progress: Progress<'_>,
+    ) -> FsResult<Arc<Volume>> {
+        let Devices { mut sb, disks } = match_devices(&pm, disks)?;
+        if sb.unknown_ro_compat() != 0 && !options.read_only {
+            return Err(FsError::with_message(
+                libc::EROFS,
+                format!(
+                    "{}: features {:#x} are unknown to this version: mount it with -o ro, or use a newer terrace",
+                    pm.path().display(),
+                    sb.unknown_ro_compat()
+                ),
+            ));
+        }
+        let mut tables = load_tables(&pm, &sb)?;
+        let free_space = FreeSpace::load(&pm, &disks, &sb, &mut tables, progress)?;
+        if free_space.clean {
+            // A fresh epoch: nothing that an earlier daemon left in memory belongs to it.
+            sb.mount_epoch = (sb.mount_epoch + 1).max(Time::now().0 as u64);
+        }
+        let (cache, recovered) = open_cache(&options, &sb, free_space.clean)?;
+        checkpoint::invalidate(&pm, &sb)?;
+        for (entry, disk) in sb.devices[1..].iter_mut().zip(&disks) {
+            use std::os::unix::ffi::OsStrExt;
+            // A path too long for the table stays as it was: --disk names the device.
+            let _ = entry.set_path(disk.path().as_os_str().as_bytes());
+        }
+        sb.sequence += 1;
+        write_pm_superblock(&pm, &sb)?;
+        let tiers = sb.devices().iter().map(|d| d.tier).collect();
+        let space = Space::new(free_space.allocs, tiers, options.pm_full_percent);
+        let shards = tables
+            .into_iter()
+            .enumerate()
+            .map(|(s, table)| Shard::new(table, Journal::new(sb.shards_start + s as u64)))
+            .collect();
+        let core = Arc::new(Core::new(pm, disks, sb, space, shards, cache, options));
+        if let Some(reason) = free_space.damage {
+            core.turn_read_only(&reason);
+        }
+        adopt(&core, recovered)?;
+        let workers = spawn_workers(&core)?;
+        Ok(Arc::new(Volume { core, workers: Mutex::new(workers) }))
+    }
+
+    /// Clean unmount: everything dirty goes to its device, removed inodes are reclaimed, free space is written down.
+    /// A second call does nothing.
+    ///
+    /// # Errors
+    /// If something could not be written: the next mount recovers.
+    pub fn close(&self) -> FsResult<()> {
+        if self.core.stopping.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        for shard in &self.core.shards {
+            *shard.work.lock() = true;
+            shard.wake.notify_all();
+        }
+        for worker in self.workers.lock().drain(..) {
+            let _ = worker.join();
+        }
+        if self.core.options.read_only {
+            return Ok(());
+        }
+        self.core.mutate(|| self.core.close())
+    }
+
+    /// Finds a name and counts a lookup of its inode.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`; `EIO` for damage.
+    pub fn lookup(&self, parent: Ino, name: &[u8]) -> FsResult<Attr> {
+        self.core.lookup(parent, name)
+    }
+
+    /// Takes back `count` lookups. An inode without names goes for good with its last lookup.
+    pub fn forget(&self, ino: Ino, count: u64) {
+        self.core.forget(ino, count);
+    }
+
+    /// Attributes of an inode.
+    ///
+    /// # Errors
+    /// `ESTALE`; `EIO` for damage.
+    pub fn getattr(&self, ino: Ino) -> FsResult<Attr> {
+        self.core.getattr(ino)
+    }
+
+    /// Changes attributes; a change of size commits first.
+    ///
+    /// # Errors
+    /// `EISDIR` and `EINVAL` for the size of what has none, `EFBIG`, `ENOSPC`, `EROFS`.
+    pub fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr> {
+        self.core.setattr(ino, set)
+    }
+
+    /// Target of a symbolic link.
+    ///
+    /// # Errors
+    /// `EINVAL` for anything else.
+    pub fn readlink(&self, ino: Ino) -> FsResult<Vec<u8>> {
+        self.core.readlink(ino)
+    }
+
+    /// Creates a file, directory or special file; counts a lookup.
+    ///
+    /// # Errors
+    /// `EEXIST`, `ENOENT` in a removed directory, `ENOSPC`, `EROFS`, …
+    pub fn create(&self, parent: Ino, name: &[u8], new: &NewInode) -> FsResult<Attr> {
+        self.core.create(parent, name, new)
+    }
+
+    /// Creates a symbolic link; counts a lookup.
+    ///
+    /// # Errors
+    /// As [`Self::create`]; `ENAMETOOLONG` for a target of more than 4095 bytes.
+    pub fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], uid: u32, gid: u32) -> FsResult<Attr> {
+        self.core.symlink(parent, name, target, uid, gid)
+    }
+
+    /// Gives an inode another name; counts a lookup.
+    ///
+    /// # Errors
+    /// `EPERM` for a directory, `EMLINK`, else as [`Self::create`].
+    pub fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> FsResult<Attr> {
+        self.core.link(ino, parent, name)
+    }
+
+    /// Removes a name of something that is no directory.
+    ///
+    /// # Errors
+    /// `ENOENT`, `EISDIR`, `EROFS`.
+    pub fn unlink(&self, parent: Ino, name: &[u8]) -> FsResult<()> {
+        self.core.unlink(parent, name)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTDIR`, `ENOTEMPTY`, `EROFS`.
+    pub fn rmdir(&self, parent: Ino, name: &[u8]) -> FsResult<()> {
+        self.core.rmdir(parent, name)
+    }
+
+    /// Renames, as `renameat2`.
+    ///
+    /// # Errors
+    /// `ENOENT`, `EEXIST`, `ENOTEMPTY`, `EISDIR`, `ENOTDIR`, `EINVAL` for a directory into itself, …
+    pub fn rename(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        new_parent: Ino,
+        new_name: &[u8],
+        flags: RenameFlags,
+    ) -> FsResult<()> {
+        self.core.rename(parent, name, new_parent, new_name, flags)
+    }
+
+    /// Reads up to `buf.len()` bytes; fewer at the end of the file.
+    ///
+    /// # Errors
+    /// `EISDIR`, `EINVAL`; `EIO` with device and place.
+    pub fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
+        self.core.read(ino, offset, buf)
+    }
+
+    /// Writes `data`, atomically up to [`ATOMIC_WRITE_BYTES_MAX`](crate::ATOMIC_WRITE_BYTES_MAX); returns how much.
+    ///
+    /// # Errors
+    /// `ENOSPC`, `EFBIG`, `EROFS`, `EIO`.
+    pub fn write(&self, ino: Ino, offset: u64, data: &[u8], options: WriteOptions) -> FsResult<usize> {
+        if data.is_empty() {
+            return Ok(0);
+        }
+        self.core.write(ino, offset, data, options)
+    }
+
+    /// Makes a file durable; `data_only` leaves out access and change times.
+    ///
+    /// # Errors
+    /// `ENOSPC`, `EIO`.
+    pub fn fsync(&self, ino: Ino, data_only: bool) -> FsResult<()> {
+        self.core.fsync(ino, data_only)
+    }
+
+    /// Reserves, deallocates or zeroes a range of a file.
+    ///
+    /// # Errors
+    /// `EINVAL`, `EFBIG`, `ENODEV`, `ENOSPC`.
+    pub fn fallocate(&self, ino: Ino, mode: Fallocate, offset: u64, len: u64) -> FsResult<()> {
+        self.core.fallocate(ino, mode, offset, len)
+    }
+
+    /// First byte at or after `offset` that is data.
+    ///
+    /// # Errors
+    /// `ENXIO` if there is none.
+    pub fn seek_data(&self, ino: Ino, offset: u64) -> FsResult<u64> {
+        self.core.seek(ino, offset, true)
+    }
+
+    /// First byte at or after `offset` that is a hole; the end of the file is one.
+    ///
+    /// # Errors
+    /// `ENXIO` at or past the end.
+    pub fn seek_hole(&self, ino: Ino, offset: u64) -> FsResult<u64> {
+        self.core.seek(ino, offset, false)
+    }
+
+    /// Copies bytes between files; returns how many.
+    ///
+    /// # Errors
+    /// `EINVAL` for overlapping ranges of one file, else as [`Self::read`] and [`Self::write`].
+    pub fn copy_range(&self, from: Ino, from_offset: u64, to: Ino, to_offset: u64, len: u64) -> FsResult<u64> {
+        self.core.copy_range(from, from_offset, to, to_offset, len)
+    }
+
+    /// Lists a directory from position `from` (0: the start), `.` and `..` first, until `visit` returns false: that
+    /// entry is not consumed.
+    ///
+    /// # Errors
+    /// `ENOTDIR`.
+    pub fn readdir(&self, ino: Ino, from: u64, visit: &mut dyn FnMut(DirEntry<'_>) -> bool) -> FsResult<()> {
+        self.core.readdir(ino, from, visit)
+    }
+
+    /// As [`Self::readdir`], with attributes; each entry taken, other than `.` and `..`, counts a lookup.
+    ///
+    /// # Errors
+    /// `ENOTDIR`; `EIO` for damage.
+    pub fn readdir_plus(
+        &self,
+        ino: Ino,
+        from: u64,
+        visit: &mut dyn FnMut(DirEntry<'_>, &Attr) -> bool,
+    ) -> FsResult<()> {
+        self.core.readdir_plus(ino, from, visit)
+    }
+
+    /// Sets an extended attribute. `groups`: the caller's groups if it lacks the privilege to keep set-group-id on
+    /// files of other groups, which an access ACL then clears.
+    ///
+    /// # Errors
+    /// `EEXIST`, `ENODATA`, `EOPNOTSUPP`, `ERANGE`, `E2BIG`, `EINVAL` for a bad ACL, `ENOSPC`.
+    pub fn setxattr(
+        &self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        flags: XattrFlags,
+        groups: Option<&[u32]>,
+    ) -> FsResult<()> {
+        self.core.setxattr(ino, name, value, flags, groups)
+    }
+
+    /// Value of an extended attribute.
+    ///
+    /// # Errors
+    /// `ENODATA`, `EOPNOTSUPP`.
+    pub fn getxattr(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
+        self.core.getxattr(ino, name)
+    }
+
+    /// Names of all extended attributes, each followed by a NUL.
+    ///
+    /// # Errors
+    /// `ESTALE`.
+    pub fn listxattr(&self, ino: Ino) -> FsResult<Vec<u8>> {
+        self.core.listxattr(ino)
+    }
+
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// `ENODATA`, `EOPNOTSUPP`.
+    pub fn removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
+        self.core.removexattr(ino, name)
+    }
+
+    /// Totals.
+    ///
+    /// # Errors
+    /// If reclaiming removed inodes fails.
+    pub fn statfs(&self) -> FsResult<StatFs> {
+        self.core.statfs()
+    }
+
+    /// Everything dirty, of all files, to its device.
+    ///
+    /// # Errors
+    /// `ENOSPC`, `EIO`.
+    pub fn sync(&self) -> FsResult<()> {
+        if self.core.is_read_only() {
+            return Ok(());
+        }
+        self.core.mutate(|| {
+            self.core.flush_all()?;
+            self.core.commit_all_lazy()?;
+            self.core.reclaim_all()
+        })
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::error!("closing the volume: {error}");
+        }
+    }
+}
+
+/// Free space of all devices: from the checkpoint, or rebuilt from the logs.
+struct FreeSpace {
+    allocs: Vec<DeviceAlloc>,
+    clean: bool,
+    /// What was found damaged: the volume must not be written.
+    damage: Option<String>,
+}
+
+impl FreeSpace {
+    fn load(
+        pm: &Arc<Pm>,
+        disks: &[Arc<dyn Disk>],
+        sb: &Superblock,
+        tables: &mut [InodeTable],
+        progress: Progress<'_>,
+    ) -> FsResult<Self> {
+        if let Some(header) = checkpoint::usable_header(pm, sb) {
+            let load = |(i, area)| checkpoint::load_device(area, sb.devices[i], &header.devices[i], sb.shards.into());
+            match areas(pm, disks).into_iter().enumerate().map(load).collect::<FsResult<Vec<_>>>() {
+                Ok(allocs) => return Ok(Self { allocs, clean: true, damage: None }),
+                Err(error) => tracing::warn!("{error}; recovering from the logs instead"),
+            }
+        }
+        Self::recover(pm, sb, tables, progress)
+    }
+
+    fn recover(pm: &Arc<Pm>, sb: &Superblock, tables: &mut [InodeTable], progress: Progress<'_>) -> FsResult<Self> {
+        let found = scan(pm, sb, tables, scan_threads(), progress, &|_, _, _| {})?;
+        let damage = first_problem(&found.problems).map(|e| format!("{e}: run `terrace check`"));
+        if damage.is_none() {
+            for &(ino, at) in &found.unnamed {
+                free_record(pm, at, ino);
+            }
+            fence(pm)?;
+        }
+        tables.iter_mut().for_each(|table| table.recount(pm));
+        let allocs = found.usage.into_iter().zip(sb.devices()).map(|(usage, d)| {
+            DeviceAlloc::from_bitmap(d.blocks, u64::from(d.group_blocks), sb.shards.into(), usage.into_words())
+        });
+        Ok(Self { allocs: allocs.collect(), clean: false, damage })
+    }
+}
+
+fn open_cache(options: &OpenOptions, sb: &Superblock, clean: bool) -> FsResult<(Arc<PageCache>, Vec<RecoveredPage>)> {
+    let dir = options.cache_dir.as_ref().filter(|_| !options.read_only);
+    let backing = dir.map(|dir| CacheBacking { dir: dir.clone(), uuid: uuid_text(sb), epoch: sb.mount_epoch });
+    let (cache, recovered) = PageCache::new(options.cache_bytes, backing.as_ref())?;
+    if clean && !recovered.is_empty() {
+        return Err(FsError::corrupt("the page cache of another time carries this mount's number"));
+    }
+    Ok((cache, recovered))
+}
+
+/// Dirty pages that a dead daemon left go back into the cache, and to disk at once.
+fn adopt(core: &Arc<Core>, pages: Vec<RecoveredPage>) -> FsResult<()> {
+    if pages.is_empty() || core.is_read_only() {
+        return Ok(());
+    }
+    tracing::info!("{} dirty pages of the last daemon are back", pages.len());
+    for page in &pages {
+        // The file may have been removed since.
+        let Ok(inode) = core.get(Ino(page.ino)) else {
+            continue;
+        };
+        if inode.generation == page.generation {
+            core.adopt_page(&inode, page)?;
+        }
+    }
+    core.mutate(|| core.flush_all())?;
+    drop(pages);
+    core.cache.forget_recovered()
+}
+
+fn spawn_workers(core: &Arc<Core>) -> FsResult<Vec<JoinHandle<()>>> {
+    if core.options.read_only {
+        return Ok(Vec::new());
+    }
+    (0..core.shards.len())
+        .map(|shard| {
+            let core = core.clone();
+            std::thread::Builder::new()
+                .name(format!("terrace-work-{shard}"))
+                .spawn(move || core.work(shard))
+                .map_err(|e| FsError::with_message(libc::EAGAIN, format!("cannot start a worker thread: {e}")))
+        })
+        .collect()
+}
+
+impl Core {
+    fn close(&self) -> FsResult<()> {
+        self.flush_all()?;
+        self.commit_all_lazy()?;
+        self.doom_orphans();
+        self.reclaim_all()?;
+        let mut inodes = 0;
+        for shard in &self.shards {
+            let table = shard.table.read();
+            let (records, free) = table.counts();
+            inodes += records - free;
+            table.write_free_counts(&self.pm);
+        }
+        fence(&self.pm)?;
+        let sb = *self.sb.lock();
+        checkpoint::write(&self.pm, &sb, &areas(&self.pm, &self.disks), self.space.devices(), inodes)?;
+        self.cache.remove_backing()
+    }
+
+    /// Nobody can have a removed file open any more.
+    fn doom_orphans(&self) {
+        for shard in &self.shards {
+            let inodes: Vec<_> = shard.inodes.read().values().cloned().collect();
+            for inode in inodes {
+                let mut inner = inode.inner.write();
+                if inner.meta.nlink == 0 {
+                    inode.lookups.store(0, Ordering::Release);
+                    self.doom_if_unused(&inode, &mut inner);
+                }
+            }
+        }
+    }
+}

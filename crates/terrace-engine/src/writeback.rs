@@ -1,0 +1,309 @@
+//! Writeback: dirty pages go to disk in long runs; only when those are durable, the log says so.
+//!
+//! Nothing is locked while a disk writes. Pages cannot change meanwhile (the cache publishes a new version beside
+//! the old one); which of them still are the newest version of their block is found out under the inode's lock,
+//! and only those are committed.
+
+use std::collections::BTreeSet;
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use terrace_layout::{BLOCK_BYTES, BlockAddr, CRCS_PER_BLOCK, crc_blocks_for, data_crc, seal_crc_block};
+use terrace_media::AlignedBuf;
+
+use crate::cache::DirtyPage;
+use crate::core::{Core, DirtyFile};
+use crate::error::{FsError, FsResult, fail};
+use crate::file::{BLOCK, DiskRun};
+use crate::inode::Inode;
+
+/// Pages that one commit takes to disk at most: 64 MiB.
+const COMMIT_PAGES_MAX: usize = 16384;
+/// Blocks of the longest run: 16 MiB.
+const RUN_BLOCKS_MAX: u64 = 4096;
+/// Runs up to this long keep their checksums in the log.
+const LOG_CRCS_MAX: u64 = 32;
+
+/// A run of pages and where it goes.
+struct Placed<'a> {
+    pages: &'a [DirtyPage],
+    addr: BlockAddr,
+    crcs: Vec<u32>,
+    crc_run: Option<(BlockAddr, u64)>,
+}
+
+impl Core {
+    /// Writes a file's dirty pages to disk and commits them, durably.
+    ///
+    /// # Errors
+    /// `ENOSPC`; a disk that fails is fatal.
+    pub fn flush_file(&self, inode: &Arc<Inode>) -> FsResult<()> {
+        let _flushing = inode.flush.lock();
+        let mut from = 0;
+        loop {
+            // The lock, shared, keeps out half-published writes.
+            let pages = {
+                let _inner = inode.inner.read();
+                self.cache.dirty(&inode.pages, from, COMMIT_PAGES_MAX)
+            };
+            let Some(last) = pages.last() else {
+                break;
+            };
+            from = last.block + 1;
+            self.flush_pages(inode, &pages)?;
+            if pages.len() < COMMIT_PAGES_MAX {
+                break;
+            }
+        }
+        inode.truncated.store(false, Ordering::Relaxed);
+        let mut dirty = self.shard(inode.ino).dirty.lock();
+        if !inode.pages.has_dirty() {
+            dirty.remove(&inode.ino.0);
+        } else if let Some(file) = dirty.get_mut(&inode.ino.0) {
+            (file.since, file.urgent) = (Instant::now(), false);
+        }
+        Ok(())
+    }
+
+    fn flush_pages(&self, inode: &Arc<Inode>, pages: &[DirtyPage]) -> FsResult<()> {
+        let mut placed = Vec::new();
+        let result = self.place_runs(inode.shard, pages, &mut placed).and_then(|()| self.write_runs(&placed));
+        if let Err(error) = result {
+            placed.iter().for_each(|p| self.free_placed(p));
+            return Err(error);
+        }
+        self.commit_runs(inode, &placed)
+    }
+
+    /// Finds room for every run of adjacent pages.
+    fn place_runs<'a>(&self, shard: usize, pages: &'a [DirtyPage], placed: &mut Vec<Placed<'a>>) -> FsResult<()> {
+        for run in pages.chunk_by(|a, b| a.block + 1 == b.block) {
+            let mut rest = run;
+            while !rest.is_empty() {
+                let want = (rest.len() as u64).min(RUN_BLOCKS_MAX);
+                let crc_blocks = if want > LOG_CRCS_MAX { crc_blocks_for(want) } else { 0 };
+                let Some((device, found)) = self.space.alloc_disk(shard, want + crc_blocks) else {
+                    return fail(libc::ENOSPC);
+                };
+                // A shorter run than asked for holds fewer pages, its checksums first.
+                let (crc_blocks, blocks) = split_run(found.len, want);
+                let unused = found.len - crc_blocks - blocks;
+                if unused > 0 {
+                    self.space.free(BlockAddr::new(device, found.start + crc_blocks + blocks), unused);
+                }
+                let (head, tail) = rest.split_at(blocks as usize);
+                placed.push(Placed {
+                    pages: head,
+                    addr: BlockAddr::new(device, found.start + crc_blocks),
+                    crcs: head.iter().map(|p| data_crc(p.data())).collect(),
+                    crc_run: (crc_blocks > 0).then(|| (BlockAddr::new(device, found.start), crc_blocks)),
+                });
+                rest = tail;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the runs, each with one sequential write, and waits until the disks have made them durable.
+    fn write_runs(&self, placed: &[Placed<'_>]) -> FsResult<()> {
+        let mut disks = BTreeSet::new();
+        for run in placed {
+            let crc_blocks = run.crc_run.map(|_| crc_block_bytes(&run.crcs));
+            let start = run.crc_run.map_or(run.addr, |(addr, _)| addr);
+            let mut slices: Vec<IoSlice<'_>> = crc_blocks.iter().map(|b| IoSlice::new(b)).collect();
+            slices.extend(run.pages.iter().map(|p| IoSlice::new(p.data())));
+            let disk = &self.disks[usize::from(start.device()) - 1];
+            disk.write_vectored_at(start.byte(), &slices).map_err(FsError::fatal)?;
+            disks.insert(start.device());
+        }
+        disks.iter().try_for_each(|&d| self.disks[usize::from(d) - 1].flush().map_err(FsError::fatal))
+    }
+
+    /// Commits what is still the newest version of its block, and frees the rest.
+    fn commit_runs(&self, inode: &Arc<Inode>, placed: &[Placed<'_>]) -> FsResult<()> {
+        let mut inner = inode.inner.write();
+        let mut survivors = Vec::new();
+        for run in placed {
+            let current = |p: &DirtyPage| self.cache.is_current(&inode.pages, p);
+            let before = survivors.len();
+            if !inode.doomed.load(Ordering::Acquire) {
+                surviving_runs(run, current, &mut survivors);
+            }
+            let stale = |i: usize| !survivors[before..].iter().any(|s: &DiskRun| holds(s, run.addr.offset(i as u64)));
+            for i in (0..run.pages.len()).filter(|&i| stale(i)) {
+                self.space.free(run.addr.offset(i as u64), 1);
+            }
+            if survivors.len() == before
+                && let Some((addr, blocks)) = run.crc_run
+            {
+                self.space.free(addr, blocks);
+            }
+        }
+        if survivors.is_empty() {
+            return Ok(());
+        }
+        let source = self.space.source(inode.shard, true);
+        let (log, file) = inner.file_mut()?;
+        if let Err(error) = file.commit_disk_runs(log, self.io(&source), &survivors) {
+            self.free_survivors(&survivors);
+            return Err(error);
+        }
+        let before = inode.pages.dirty_pages();
+        for page in placed.iter().flat_map(|run| run.pages) {
+            self.cache.mark_clean(&inode.pages, page);
+        }
+        self.space.unreserve_disk(before - inode.pages.dirty_pages());
+        self.tidy(inode.shard, &mut inner)
+    }
+
+    fn free_placed(&self, run: &Placed<'_>) {
+        self.space.free(run.addr, run.pages.len() as u64);
+        if let Some((addr, blocks)) = run.crc_run {
+            self.space.free(addr, blocks);
+        }
+    }
+
+    fn free_survivors(&self, runs: &[DiskRun]) {
+        let mut crc_runs = BTreeSet::new();
+        for run in runs {
+            self.space.free(run.addr, run.crcs.len() as u64);
+            crc_runs.extend(run.crc_run);
+        }
+        crc_runs.into_iter().for_each(|(addr, blocks)| self.space.free(addr, blocks));
+    }
+
+    /// Writes back the file with the most dirty pages: room for somebody who needs it.
+    ///
+    /// # Errors
+    /// As [`Self::flush_file`].
+    pub fn flush_some(&self) -> FsResult<()> {
+        let largest = self
+            .shards
+            .iter()
+            .flat_map(|s| s.dirty.lock().values().map(|f| f.inode.clone()).collect::<Vec<_>>())
+            .max_by_key(|inode| inode.pages.dirty_pages());
+        match largest {
+            Some(inode) => self.flush_file(&inode),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes back everything.
+    ///
+    /// # Errors
+    /// The first failure, after trying the rest.
+    pub fn flush_all(&self) -> FsResult<()> {
+        let mut result = Ok(());
+        for shard in &self.shards {
+            let files: Vec<DirtyFile> = shard.dirty.lock().values().cloned().collect();
+            for file in files {
+                let flushed = self.flush_file(&file.inode);
+                result = result.and(flushed);
+            }
+        }
+        result
+    }
+
+    /// Logs all times that were kept back.
+    ///
+    /// # Errors
+    /// As [`Core::commit`].
+    pub fn commit_all_lazy(&self) -> FsResult<()> {
+        for shard in &self.shards {
+            let inodes: Vec<_> = shard.inodes.read().values().cloned().collect();
+            for inode in inodes {
+                if inode.inner.read().meta.lazy {
+                    self.commit_lazy(&inode, &mut inode.inner.write())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The worker of a shard: writes back what has aged, reclaims what was removed. Sleeps while there is nothing.
+    pub fn work(&self, shard: usize) {
+        let tick = Duration::from_secs(1);
+        let age = Duration::from_secs(self.options.writeback_seconds.into());
+        let this = &self.shards[shard];
+        while !self.stopping.load(Ordering::Acquire) {
+            {
+                let mut work = this.work.lock();
+                if !*work {
+                    this.wake.wait(&mut work);
+                } else if !this.dirty.lock().values().any(|f| f.urgent) {
+                    this.wake.wait_for(&mut work, tick);
+                }
+            }
+            if self.stopping.load(Ordering::Acquire) || self.is_read_only() {
+                continue;
+            }
+            let crowded = self.cache.dirty_pages() * 2 > self.cache.budget_pages();
+            let files: Vec<DirtyFile> = this.dirty.lock().values().cloned().collect();
+            for file in files.iter().filter(|f| f.urgent || crowded || f.since.elapsed() >= age) {
+                if let Err(error) = self.mutate(|| self.flush_file(&file.inode)) {
+                    tracing::warn!("writeback of inode {}: {error}", file.inode.ino.0);
+                }
+            }
+            if let Err(error) = self.mutate(|| self.reclaim(shard)) {
+                tracing::warn!("reclaiming removed inodes: {error}");
+            }
+            let mut work = this.work.lock();
+            *work = !this.dirty.lock().is_empty() || !this.doomed.lock().is_empty();
+        }
+    }
+}
+
+/// Checksum blocks and data blocks of a run of `len` blocks that is to hold up to `want`.
+fn split_run(len: u64, want: u64) -> (u64, u64) {
+    let blocks = len.min(want);
+    if blocks <= LOG_CRCS_MAX {
+        return (0, blocks);
+    }
+    let mut crc_blocks = crc_blocks_for(blocks);
+    let mut blocks = blocks.min(len - crc_blocks);
+    if blocks <= LOG_CRCS_MAX {
+        (crc_blocks, blocks) = (0, LOG_CRCS_MAX);
+    }
+    (crc_blocks.min(crc_blocks_for(blocks)), blocks)
+}
+
+fn crc_block_bytes(crcs: &[u32]) -> AlignedBuf {
+    let mut bytes = AlignedBuf::new(crc_blocks_for(crcs.len() as u64) as usize * BLOCK);
+    for (block, crcs) in bytes.chunks_mut(BLOCK).zip(crcs.chunks(CRCS_PER_BLOCK as usize)) {
+        for (slot, crc) in block.chunks_exact_mut(4).zip(crcs) {
+            slot.copy_from_slice(&crc.to_le_bytes());
+        }
+        seal_crc_block(block);
+    }
+    bytes
+}
+
+/// The runs of pages that are still current.
+fn surviving_runs(run: &Placed<'_>, current: impl Fn(&DirtyPage) -> bool, out: &mut Vec<DiskRun>) {
+    let mut open = false;
+    for (i, page) in run.pages.iter().enumerate() {
+        if !current(page) {
+            open = false;
+            continue;
+        }
+        if !open {
+            out.push(DiskRun {
+                file_block: page.block,
+                addr: run.addr.offset(i as u64),
+                crcs: Vec::new(),
+                crc_run: run.crc_run,
+                crc_skip: if run.crc_run.is_some() { i as u32 } else { 0 },
+            });
+            open = true;
+        }
+        out.last_mut().expect("just opened").crcs.push(run.crcs[i]);
+    }
+}
+
+fn holds(run: &DiskRun, addr: BlockAddr) -> bool {
+    (run.addr.0..run.addr.0 + run.crcs.len() as u64).contains(&addr.0)
+}
+
+const _: () = assert!(BLOCK as u64 == BLOCK_BYTES);
