@@ -7,10 +7,7 @@ use std::path::PathBuf;
 use terrace_fuse::{MountConfig, mount_null};
 
 fn main() -> Result<()> {
-    let mut config = MountConfig {
-        fs_name: "nullfs".to_owned(),
-        ..MountConfig::default()
-    };
+    let mut config = MountConfig { fs_name: "nullfs".to_owned(), ..MountConfig::default() };
     let mut mountpoint = None;
     let mut arguments = std::env::args_os().skip(1);
     while let Some(argument) = arguments.next() {
@@ -20,21 +17,13 @@ fn main() -> Result<()> {
             Some("--clone-fd") => config.clone_fd = Some(true),
             Some("--threads") => {
                 let threads = arguments.next().context("--threads needs a number")?;
-                config.threads = Some(
-                    threads
-                        .to_string_lossy()
-                        .parse()
-                        .context("--threads needs a number")?,
-                );
+                config.threads = Some(threads.to_string_lossy().parse().context("--threads needs a number")?);
             }
             _ => mountpoint = Some(PathBuf::from(argument)),
         }
     }
     let mounted = mount_null(&mountpoint.context("which mount point?")?, &config)?;
-    println!(
-        "mounted at {}; unmount to end",
-        mounted.mountpoint().display()
-    );
+    println!("mounted at {}; unmount to end", mounted.mountpoint().display());
     let counts = mounted.shared_counts();
     mounted.wait()?;
     println!("messages: {}", counts.snapshot());

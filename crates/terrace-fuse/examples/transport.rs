@@ -19,19 +19,11 @@ type Workload = (&'static str, fn(&Path) -> Result<()>);
 
 const WORKLOADS: [Workload; 3] = [
     ("write 4 KiB", |directory| {
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(directory.join("file"))?;
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(directory.join("file"))?;
         (0..OPERATIONS).try_for_each(|_| file.write_all_at(&[1; 4096], 0))
     }),
     ("write 128 KiB", |directory| {
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(directory.join("file"))?;
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(directory.join("file"))?;
         let data = vec![1; 128 << 10];
         (0..OPERATIONS / 8).try_for_each(|_| file.write_all_at(&data, 0))
     }),
@@ -53,21 +45,14 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn measure(mountpoint: &Path) -> anyhow::Result<()> {
-    println!(
-        "| threads | clients | {} |",
-        WORKLOADS.map(|(name, _)| name).join(" | ")
-    );
+    println!("| threads | clients | {} |", WORKLOADS.map(|(name, _)| name).join(" | "));
     println!("|---|---|{}", "---|".repeat(WORKLOADS.len()));
     let settings = [(1, false), (2, false), (2, true), (4, false), (4, true)];
     let mut samples = vec![[const { [const { Vec::new() }; WORKLOADS.len()] }; 2]; settings.len()];
     // Round by round, so that a busy moment of the machine hits all settings alike.
     for _ in 0..ROUNDS {
         for ((threads, clone_fd), samples) in settings.iter().zip(&mut samples) {
-            let config = MountConfig {
-                threads: Some(*threads),
-                clone_fd: Some(*clone_fd),
-                ..MountConfig::default()
-            };
+            let config = MountConfig { threads: Some(*threads), clone_fd: Some(*clone_fd), ..MountConfig::default() };
             let mounted = mount_null(mountpoint, &config)?;
             for clients in 1..=2 {
                 for (workload, (_, run)) in WORKLOADS.iter().enumerate() {
@@ -80,19 +65,9 @@ fn measure(mountpoint: &Path) -> anyhow::Result<()> {
     }
     for ((threads, clone_fd), samples) in settings.iter().zip(&mut samples) {
         for (clients, row) in (1..).zip(samples) {
-            let cells: Vec<String> = row
-                .iter_mut()
-                .map(|micros| format!("{:.1}", median(micros)))
-                .collect();
-            let descriptors = if *clone_fd {
-                ", cloned descriptors"
-            } else {
-                ""
-            };
-            println!(
-                "| {threads}{descriptors} | {clients} | {} |",
-                cells.join(" | ")
-            );
+            let cells: Vec<String> = row.iter_mut().map(|micros| format!("{:.1}", median(micros))).collect();
+            let descriptors = if *clone_fd { ", cloned descriptors" } else { "" };
+            println!("| {threads}{descriptors} | {clients} | {} |", cells.join(" | "));
         }
     }
     Ok(())
@@ -100,21 +75,14 @@ fn measure(mountpoint: &Path) -> anyhow::Result<()> {
 
 /// Microseconds that `clients` threads take, each in its own directory.
 fn round(mountpoint: &Path, clients: usize, run: fn(&Path) -> Result<()>) -> Result<f64> {
-    let directories: Vec<_> = (0..clients)
-        .map(|client| mountpoint.join(format!("client{client}")))
-        .collect();
+    let directories: Vec<_> = (0..clients).map(|client| mountpoint.join(format!("client{client}"))).collect();
     for directory in &directories {
         std::fs::create_dir_all(directory)?;
     }
     let start = Instant::now();
     std::thread::scope(|scope| {
-        let clients: Vec<_> = directories
-            .iter()
-            .map(|directory| scope.spawn(move || run(directory)))
-            .collect();
-        clients
-            .into_iter()
-            .try_for_each(|client| client.join().expect("a client panicked"))
+        let clients: Vec<_> = directories.iter().map(|directory| scope.spawn(move || run(directory))).collect();
+        clients.into_iter().try_for_each(|client| client.join().expect("a client panicked"))
     })?;
     Ok(start.elapsed().as_secs_f64() * 1e6)
 }

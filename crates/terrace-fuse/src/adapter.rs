@@ -21,19 +21,16 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use fuser::{
-    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, INodeNo,
-    IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier, ReplyAttr,
-    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
-    ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
-    WriteFlags,
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, INodeNo, IoctlFlags, KernelConfig,
+    LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite,
+    ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use terrace_engine::{Attr, FileKind, FsResult, NewInode, SetAttr, Volume, WriteOptions};
 
 use crate::caller;
 use crate::control::server::ControlServer;
-use crate::convert::{
-    absent, fallocate, file_attr, file_type, generation, ino, rename_flags, set_time, xattr_flags,
-};
+use crate::convert::{absent, fallocate, file_attr, file_type, generation, ino, rename_flags, set_time, xattr_flags};
 use crate::counts::Message;
 use crate::errors::ErrorLog;
 use crate::transport::{CREATED, FOREVER, Transport, with_read_buffer};
@@ -53,13 +50,7 @@ pub(crate) struct TerraceFs {
 
 impl TerraceFs {
     pub(crate) fn new(volume: Arc<Volume>, transport: Transport, durable: bool) -> Self {
-        Self {
-            volume,
-            transport,
-            control: ControlServer::default(),
-            errors: ErrorLog::default(),
-            durable,
-        }
+        Self { volume, transport, control: ControlServer::default(), errors: ErrorLog::default(), durable }
     }
 
     fn reply_entry(&self, result: FsResult<Attr>, reply: ReplyEntry) {
@@ -94,9 +85,7 @@ impl TerraceFs {
     /// An attribute's value or the list of names: its size if the caller asked for that with a size of 0.
     fn reply_xattr(&self, result: FsResult<Vec<u8>>, size_bytes: u32, reply: ReplyXattr) {
         match result {
-            Ok(value) if size_bytes == 0 => {
-                reply.size(u32::try_from(value.len()).unwrap_or(u32::MAX))
-            }
+            Ok(value) if size_bytes == 0 => reply.size(u32::try_from(value.len()).unwrap_or(u32::MAX)),
             Ok(value) if value.len() <= size_bytes as usize => reply.data(&value),
             Ok(_) => reply.error(Errno::ERANGE),
             Err(error) => reply.error(self.errors.errno(&error)),
@@ -105,14 +94,7 @@ impl TerraceFs {
 }
 
 fn new_inode(request: &Request, kind: FileKind, mode: u32, umask: u32, rdev: u32) -> NewInode {
-    NewInode {
-        kind,
-        mode: mode & 0o7777,
-        umask: umask & 0o777,
-        uid: request.uid(),
-        gid: request.gid(),
-        rdev,
-    }
+    NewInode { kind, mode: mode & 0o7777, umask: umask & 0o777, uid: request.uid(), gid: request.gid(), rdev }
 }
 
 impl Filesystem for TerraceFs {
@@ -123,9 +105,7 @@ impl Filesystem for TerraceFs {
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         self.transport.count(Message::Lookup);
         match self.volume.lookup(ino(parent), name.as_bytes()) {
-            Err(error) if error.errno() == libc::ENOENT => {
-                reply.entry(&FOREVER, &absent(), fuser::Generation(0))
-            }
+            Err(error) if error.errno() == libc::ENOENT => reply.entry(&FOREVER, &absent(), fuser::Generation(0)),
             result => self.reply_entry(result, reply),
         }
     }
@@ -135,13 +115,7 @@ impl Filesystem for TerraceFs {
         self.volume.forget(ino(inode), lookups);
     }
 
-    fn getattr(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        _handle: Option<FileHandle>,
-        reply: ReplyAttr,
-    ) {
+    fn getattr(&self, _request: &Request, inode: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
         self.transport.count(Message::Getattr);
         self.reply_attr(self.volume.getattr(ino(inode)), reply);
     }
@@ -209,27 +183,13 @@ impl Filesystem for TerraceFs {
             None => return reply.error(Errno::EINVAL),
         };
         let new = new_inode(request, kind, mode, umask, rdev);
-        self.reply_entry(
-            self.volume.create(ino(parent), name.as_bytes(), &new),
-            reply,
-        );
+        self.reply_entry(self.volume.create(ino(parent), name.as_bytes(), &new), reply);
     }
 
-    fn mkdir(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        umask: u32,
-        reply: ReplyEntry,
-    ) {
+    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
         self.transport.count(Message::Mkdir);
         let new = new_inode(request, FileKind::Directory, mode, umask, 0);
-        self.reply_entry(
-            self.volume.create(ino(parent), name.as_bytes(), &new),
-            reply,
-        );
+        self.reply_entry(self.volume.create(ino(parent), name.as_bytes(), &new), reply);
     }
 
     fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -242,23 +202,10 @@ impl Filesystem for TerraceFs {
         self.reply_empty(self.volume.rmdir(ino(parent), name.as_bytes()), reply);
     }
 
-    fn symlink(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        target: &Path,
-        reply: ReplyEntry,
-    ) {
+    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         self.transport.count(Message::Symlink);
         let target = target.as_os_str().as_bytes();
-        let result = self.volume.symlink(
-            ino(parent),
-            name.as_bytes(),
-            target,
-            request.uid(),
-            request.gid(),
-        );
+        let result = self.volume.symlink(ino(parent), name.as_bytes(), target, request.uid(), request.gid());
         self.reply_entry(result, reply);
     }
 
@@ -274,29 +221,13 @@ impl Filesystem for TerraceFs {
     ) {
         self.transport.count(Message::Rename);
         let (name, new_name) = (name.as_bytes(), new_name.as_bytes());
-        let result = self.volume.rename(
-            ino(parent),
-            name,
-            ino(new_parent),
-            new_name,
-            rename_flags(flags),
-        );
+        let result = self.volume.rename(ino(parent), name, ino(new_parent), new_name, rename_flags(flags));
         self.reply_empty(result, reply);
     }
 
-    fn link(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        parent: INodeNo,
-        name: &OsStr,
-        reply: ReplyEntry,
-    ) {
+    fn link(&self, _request: &Request, inode: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         self.transport.count(Message::Link);
-        self.reply_entry(
-            self.volume.link(ino(inode), ino(parent), name.as_bytes()),
-            reply,
-        );
+        self.reply_entry(self.volume.link(ino(inode), ino(parent), name.as_bytes()), reply);
     }
 
     fn open(&self, _request: &Request, _inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
@@ -316,11 +247,9 @@ impl Filesystem for TerraceFs {
         reply: ReplyData,
     ) {
         self.transport.count(Message::Read);
-        with_read_buffer(size_bytes as usize, |buffer| {
-            match self.volume.read(ino(inode), offset, buffer) {
-                Ok(len_bytes) => reply.data(&buffer[..len_bytes]),
-                Err(error) => reply.error(self.errors.errno(&error)),
-            }
+        with_read_buffer(size_bytes as usize, |buffer| match self.volume.read(ino(inode), offset, buffer) {
+            Ok(len_bytes) => reply.data(&buffer[..len_bytes]),
+            Err(error) => reply.error(self.errors.errno(&error)),
         });
     }
 
@@ -353,14 +282,7 @@ impl Filesystem for TerraceFs {
         self.reply_written(written.map(|len_bytes| len_bytes as u64), reply);
     }
 
-    fn flush(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _handle: FileHandle,
-        _owner: LockOwner,
-        reply: ReplyEmpty,
-    ) {
+    fn flush(&self, _request: &Request, _inode: INodeNo, _handle: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
         self.transport.count(Message::Flush);
         reply.error(Errno::ENOSYS);
     }
@@ -380,14 +302,7 @@ impl Filesystem for TerraceFs {
         reply.ok();
     }
 
-    fn fsync(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        _handle: FileHandle,
-        data_only: bool,
-        reply: ReplyEmpty,
-    ) {
+    fn fsync(&self, _request: &Request, inode: INodeNo, _handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
         self.transport.count(Message::Fsync);
         if self.durable {
             return reply.error(Errno::ENOSYS);
@@ -400,22 +315,10 @@ impl Filesystem for TerraceFs {
         reply.error(Errno::ENOSYS);
     }
 
-    fn readdir(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        _handle: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectory,
-    ) {
+    fn readdir(&self, _request: &Request, inode: INodeNo, _handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         self.transport.count(Message::Readdir);
         let result = self.volume.readdir(ino(inode), offset, &mut |entry| {
-            !reply.add(
-                INodeNo(entry.ino.0),
-                entry.next,
-                file_type(entry.kind),
-                OsStr::from_bytes(entry.name),
-            )
+            !reply.add(INodeNo(entry.ino.0), entry.next, file_type(entry.kind), OsStr::from_bytes(entry.name))
         });
         match result {
             Ok(()) => reply.ok(),
@@ -434,22 +337,13 @@ impl Filesystem for TerraceFs {
     ) {
         self.transport.count(Message::Readdirplus);
         let mut listed = false;
-        let result = self
-            .volume
-            .readdir_plus(ino(inode), offset, &mut |entry, attr| {
-                let name = OsStr::from_bytes(entry.name);
-                let number = INodeNo(entry.ino.0);
-                let room = !reply.add(
-                    number,
-                    entry.next,
-                    name,
-                    &FOREVER,
-                    &file_attr(attr),
-                    generation(attr),
-                );
-                listed |= room;
-                room
-            });
+        let result = self.volume.readdir_plus(ino(inode), offset, &mut |entry, attr| {
+            let name = OsStr::from_bytes(entry.name);
+            let number = INodeNo(entry.ino.0);
+            let room = !reply.add(number, entry.next, name, &FOREVER, &file_attr(attr), generation(attr));
+            listed |= room;
+            room
+        });
         match result {
             Err(error) if !listed => reply.error(self.errors.errno(&error)),
             // What was listed has been counted as looked up and must arrive; an error comes again with the next call.
@@ -470,14 +364,7 @@ impl Filesystem for TerraceFs {
     }
 
     /// Changes of a directory are durable when they are answered.
-    fn fsyncdir(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _handle: FileHandle,
-        _data_only: bool,
-        reply: ReplyEmpty,
-    ) {
+    fn fsyncdir(&self, _request: &Request, _inode: INodeNo, _handle: FileHandle, _data_only: bool, reply: ReplyEmpty) {
         self.transport.count(Message::Fsyncdir);
         reply.error(Errno::ENOSYS);
     }
@@ -511,35 +398,18 @@ impl Filesystem for TerraceFs {
     ) {
         self.transport.count(Message::Setxattr);
         let access_acl = name == ACCESS_ACL;
-        let groups = if access_acl {
-            caller::groups(request)
-        } else {
-            None
-        };
+        let groups = if access_acl { caller::groups(request) } else { None };
         let flags = xattr_flags(flags);
-        let result =
-            self.volume
-                .setxattr(ino(inode), name.as_bytes(), value, flags, groups.as_deref());
+        let result = self.volume.setxattr(ino(inode), name.as_bytes(), value, flags, groups.as_deref());
         if access_acl && result.is_ok() {
             self.transport.forget_attributes(inode);
         }
         self.reply_empty(result, reply);
     }
 
-    fn getxattr(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        name: &OsStr,
-        size_bytes: u32,
-        reply: ReplyXattr,
-    ) {
+    fn getxattr(&self, _request: &Request, inode: INodeNo, name: &OsStr, size_bytes: u32, reply: ReplyXattr) {
         self.transport.count(Message::Getxattr);
-        self.reply_xattr(
-            self.volume.getxattr(ino(inode), name.as_bytes()),
-            size_bytes,
-            reply,
-        );
+        self.reply_xattr(self.volume.getxattr(ino(inode), name.as_bytes()), size_bytes, reply);
     }
 
     fn listxattr(&self, _request: &Request, inode: INodeNo, size_bytes: u32, reply: ReplyXattr) {
@@ -571,13 +441,7 @@ impl Filesystem for TerraceFs {
         self.transport.count(Message::Create);
         let new = new_inode(request, FileKind::Regular, mode, umask, 0);
         match self.volume.create(ino(parent), name.as_bytes(), &new) {
-            Ok(attr) => reply.created(
-                &FOREVER,
-                &file_attr(&attr),
-                generation(&attr),
-                FileHandle(0),
-                CREATED,
-            ),
+            Ok(attr) => reply.created(&FOREVER, &file_attr(&attr), generation(&attr), FileHandle(0), CREATED),
             Err(error) => reply.error(self.errors.errno(&error)),
         }
     }
@@ -594,10 +458,7 @@ impl Filesystem for TerraceFs {
         reply: ReplyIoctl,
     ) {
         self.transport.count(Message::Ioctl);
-        match self
-            .control
-            .answer(&self.volume, ino(inode), command, input)
-        {
+        match self.control.answer(&self.volume, ino(inode), command, input) {
             Ok(page) => reply.ioctl(0, &page),
             Err(error) => reply.error(self.errors.errno(&error)),
         }
@@ -630,10 +491,7 @@ impl Filesystem for TerraceFs {
     ) {
         self.transport.count(Message::Fallocate);
         match fallocate(mode) {
-            Some(mode) => self.reply_empty(
-                self.volume.fallocate(ino(inode), mode, offset, len_bytes),
-                reply,
-            ),
+            Some(mode) => self.reply_empty(self.volume.fallocate(ino(inode), mode, offset, len_bytes), reply),
             None => reply.error(Errno::EOPNOTSUPP),
         }
     }
@@ -680,10 +538,6 @@ impl Filesystem for TerraceFs {
         self.transport.count(Message::CopyFileRange);
         // The answer has 32 bits; a copy may always be shorter than asked for.
         let len_bytes = len_bytes.min(u64::from(u32::MAX) & !0xfff);
-        self.reply_written(
-            self.volume
-                .copy_range(ino(from), from_offset, ino(to), to_offset, len_bytes),
-            reply,
-        );
+        self.reply_written(self.volume.copy_range(ino(from), from_offset, ino(to), to_offset, len_bytes), reply);
     }
 }

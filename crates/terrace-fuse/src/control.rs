@@ -53,9 +53,7 @@ impl Command {
     }
 
     fn from_opcode(opcode: u32) -> Option<Command> {
-        Command::ALL
-            .into_iter()
-            .find(|command| command.opcode() == opcode)
+        Command::ALL.into_iter().find(|command| command.opcode() == opcode)
     }
 }
 
@@ -82,11 +80,9 @@ struct Header {
 impl Header {
     fn encode(self, page: &mut [u8]) {
         page[..8].copy_from_slice(&MAGIC);
-        for (field, value) in page[8..HEADER_BYTES].chunks_exact_mut(8).zip([
-            self.answer,
-            self.offset_bytes,
-            self.total_bytes,
-        ]) {
+        for (field, value) in
+            page[8..HEADER_BYTES].chunks_exact_mut(8).zip([self.answer, self.offset_bytes, self.total_bytes])
+        {
             field.copy_from_slice(&value.to_ne_bytes());
         }
     }
@@ -97,11 +93,7 @@ impl Header {
             return None;
         }
         let field = |at: usize| page[at..at + 8].try_into().map(u64::from_ne_bytes).ok();
-        Some(Header {
-            answer: field(8)?,
-            offset_bytes: field(16)?,
-            total_bytes: field(24)?,
-        })
+        Some(Header { answer: field(8)?, offset_bytes: field(16)?, total_bytes: field(24)? })
     }
 }
 
@@ -119,8 +111,7 @@ pub fn status(mountpoint: &Path) -> Result<String> {
 /// As [`status`]; or what kept data from its device.
 pub fn sync(mountpoint: &Path) -> Result<()> {
     let file = open(mountpoint)?;
-    rustix::fs::syncfs(&file)
-        .with_context(|| format!("{}: writing back mapped pages", mountpoint.display()))?;
+    rustix::fs::syncfs(&file).with_context(|| format!("{}: writing back mapped pages", mountpoint.display()))?;
     ask(&file, mountpoint, Command::Sync).map(drop)
 }
 
@@ -136,10 +127,7 @@ pub fn file_map(path: &Path) -> Result<String> {
 fn open(path: &Path) -> Result<File> {
     let metadata = std::fs::metadata(path).map_err(|error| explain(error, path))?;
     if !metadata.is_file() && !metadata.is_dir() {
-        bail!(
-            "{} is neither a regular file nor a directory",
-            path.display()
-        );
+        bail!("{} is neither a regular file nor a directory", path.display());
     }
     let file = std::fs::OpenOptions::new()
         .read(true)
@@ -170,14 +158,10 @@ fn explain(error: io::Error, path: &Path) -> anyhow::Error {
 fn ask(file: &File, path: &Path, command: Command) -> Result<String> {
     for _ in 0..TRIES_MAX {
         if let Some(answer) = fetch(file, path, command)? {
-            return String::from_utf8(answer)
-                .with_context(|| format!("{}: answer of the daemon", path.display()));
+            return String::from_utf8(answer).with_context(|| format!("{}: answer of the daemon", path.display()));
         }
     }
-    bail!(
-        "{}: too many commands ask this daemon at the same time; try again",
-        path.display()
-    )
+    bail!("{}: too many commands ask this daemon at the same time; try again", path.display())
 }
 
 /// `None` if the daemon forgot the answer before its last page was read.
@@ -199,11 +183,7 @@ fn fetch(file: &File, path: &Path, command: Command) -> Result<Option<Vec<u8>>> 
         if rest <= DATA_BYTES {
             return Ok(Some(answer));
         }
-        request = Header {
-            answer: reply.answer,
-            offset_bytes: answer.len() as u64,
-            total_bytes: 0,
-        };
+        request = Header { answer: reply.answer, offset_bytes: answer.len() as u64, total_bytes: 0 };
     }
 }
 
@@ -211,13 +191,8 @@ fn fetch(file: &File, path: &Path, command: Command) -> Result<Option<Vec<u8>>> 
 fn exchange(file: &File, command: Command, page: &mut [u8; PAGE_BYTES]) -> io::Result<()> {
     // SAFETY: the code says that the argument points to PAGE_BYTES bytes to read and write, which `page` is,
     // exclusively ours until the call returns; no Linux file system uses these codes for anything else.
-    let result =
-        unsafe { libc::ioctl(file.as_raw_fd(), command.opcode().into(), page.as_mut_ptr()) };
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), command.opcode().into(), page.as_mut_ptr()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -228,11 +203,7 @@ mod tests {
     fn headers_survive_the_wire_and_foreign_pages_are_refused() {
         let mut page = [0; PAGE_BYTES];
         assert_eq!(Header::decode(&page), None);
-        let header = Header {
-            answer: 7,
-            offset_bytes: 1 << 40,
-            total_bytes: u64::MAX,
-        };
+        let header = Header { answer: 7, offset_bytes: 1 << 40, total_bytes: u64::MAX };
         header.encode(&mut page);
         assert_eq!(Header::decode(&page), Some(header));
         assert_eq!(Header::decode(&page[..HEADER_BYTES - 1]), None);
@@ -250,14 +221,8 @@ mod tests {
     #[test]
     fn other_file_systems_are_named_as_such() {
         let error = status(Path::new("/proc/self/status")).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "/proc/self/status is not on a Terrace mount"
-        );
+        assert_eq!(error.to_string(), "/proc/self/status is not on a Terrace mount");
         let error = file_map(Path::new("/dev/null")).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "/dev/null is neither a regular file nor a directory"
-        );
+        assert_eq!(error.to_string(), "/dev/null is neither a regular file nor a directory");
     }
 }

@@ -89,9 +89,7 @@ impl MessageCounts {
 
     /// The counts at this moment.
     pub fn snapshot(&self) -> MessageSnapshot {
-        MessageSnapshot(std::array::from_fn(|kind| {
-            self.0[kind].load(Ordering::Relaxed)
-        }))
+        MessageSnapshot(std::array::from_fn(|kind| self.0[kind].load(Ordering::Relaxed)))
     }
 }
 
@@ -114,9 +112,7 @@ impl MessageSnapshot {
 
     /// What was counted after `earlier`.
     pub fn since(&self, earlier: &MessageSnapshot) -> MessageSnapshot {
-        MessageSnapshot(std::array::from_fn(|kind| {
-            self.0[kind].saturating_sub(earlier.0[kind])
-        }))
+        MessageSnapshot(std::array::from_fn(|kind| self.0[kind].saturating_sub(earlier.0[kind])))
     }
 
     /// The same without the messages of one kind.
@@ -137,11 +133,7 @@ impl fmt::Display for MessageSnapshot {
             }
             separator = ", ";
         }
-        if separator.is_empty() {
-            f.write_str("none")
-        } else {
-            Ok(())
-        }
+        if separator.is_empty() { f.write_str("none") } else { Ok(()) }
     }
 }
 
@@ -158,21 +150,8 @@ mod tests {
         counts.add(Message::Write);
         counts.add(Message::Lookup);
         let between = counts.snapshot().since(&before);
-        assert_eq!(
-            (
-                between.of(Message::Write),
-                between.of(Message::Lookup),
-                between.total()
-            ),
-            (2, 1, 3)
-        );
+        assert_eq!((between.of(Message::Write), between.of(Message::Lookup), between.total()), (2, 1, 3));
         assert_eq!(between.to_string(), "LOOKUP, WRITE ×2");
-        assert_eq!(
-            between
-                .without(Message::Write)
-                .without(Message::Lookup)
-                .to_string(),
-            "none"
-        );
+        assert_eq!(between.without(Message::Write).without(Message::Lookup).to_string(), "none");
     }
 }

@@ -41,10 +41,7 @@ impl ErrorLog {
             tracing::warn!("{} more times: {}", last.times, last.message);
         }
         tracing::warn!("{message}");
-        *last = Repeated {
-            message: message.to_owned(),
-            times: 0,
-        };
+        *last = Repeated { message: message.to_owned(), times: 0 };
     }
 }
 

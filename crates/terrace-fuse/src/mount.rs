@@ -29,9 +29,7 @@ use terrace_engine::Volume;
 
 use crate::adapter::TerraceFs;
 use crate::counts::MessageCounts;
-use crate::mountpoint::{
-    attach, canonical, clean_dead_mount, detach, mounted_at, widen_read_ahead,
-};
+use crate::mountpoint::{attach, canonical, clean_dead_mount, detach, mounted_at, widen_read_ahead};
 use crate::nullfs::NullFs;
 use crate::transport::{MESSAGE_BYTES_MAX, Transport};
 
@@ -86,20 +84,15 @@ impl MountConfig {
     /// Whether the kernel is to check permissions.
     fn kernel_checks(&self) -> Result<bool> {
         if self.allow_other && self.default_permissions == Some(false) {
-            bail!(
-                "allow_other needs default_permissions: nobody else checks what other users may do"
-            );
+            bail!("allow_other needs default_permissions: nobody else checks what other users may do");
         }
         let private_of_root = !self.allow_other && rustix::process::geteuid().is_root();
         Ok(self.default_permissions.unwrap_or(!private_of_root))
     }
 
     fn threads(&self) -> Result<usize> {
-        let threads = self.threads.unwrap_or_else(|| {
-            std::thread::available_parallelism()
-                .map_or(1, usize::from)
-                .clamp(2, 8)
-        });
+        let threads =
+            self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from).clamp(2, 8));
         if threads == 0 {
             bail!("a mount needs at least one thread");
         }
@@ -115,9 +108,7 @@ impl MountConfig {
 /// If the mount point is missing, in use by a volume or not permitted, if `/dev/fuse` or (for users other than root)
 /// `fusermount3` is missing, or if the kernel is older than Linux 5.11.
 pub fn mount(volume: Arc<Volume>, mountpoint: &Path, config: &MountConfig) -> Result<Mounted> {
-    start(mountpoint, config, |transport| {
-        TerraceFs::new(volume, transport, config.durable)
-    })
+    start(mountpoint, config, |transport| TerraceFs::new(volume, transport, config.durable))
 }
 
 /// Mounts the file system that does nothing, on the same transport and with the same settings: what a message costs
@@ -126,9 +117,7 @@ pub fn mount(volume: Arc<Volume>, mountpoint: &Path, config: &MountConfig) -> Re
 /// # Errors
 /// As [`mount`].
 pub fn mount_null(mountpoint: &Path, config: &MountConfig) -> Result<Mounted> {
-    start(mountpoint, config, |transport| {
-        NullFs::new(transport, config.durable)
-    })
+    start(mountpoint, config, |transport| NullFs::new(transport, config.durable))
 }
 
 fn start<F: Filesystem>(
@@ -144,48 +133,28 @@ fn start<F: Filesystem>(
     let connection = attach(&mountpoint, config, kernel_checks)?;
     let device = match mounted_at(&mountpoint)? {
         Some(entry) => entry.device,
-        None => bail!(
-            "{} was unmounted while it was being mounted",
-            mountpoint.display()
-        ),
+        None => bail!("{} was unmounted while it was being mounted", mountpoint.display()),
     };
     let unmounter = Unmounter { mountpoint, device };
     let serve = || -> Result<JoinHandle<std::io::Result<()>>> {
         let mut settings = fuser::Config::default();
-        settings.acl = if config.allow_other {
-            SessionACL::All
-        } else {
-            SessionACL::Owner
-        };
+        settings.acl = if config.allow_other { SessionACL::All } else { SessionACL::Owner };
         settings.n_threads = Some(threads);
         settings.clone_fd = config.clone_fd.unwrap_or(false);
-        let session = Session::from_fd(
-            file_system(transport.clone()),
-            connection,
-            settings.acl,
-            settings,
-        )?;
+        let session = Session::from_fd(file_system(transport.clone()), connection, settings.acl, settings)?;
         transport.connect(session.notifier());
-        Ok(std::thread::Builder::new()
-            .name("terrace-fuse".to_owned())
-            .spawn(move || session.run())?)
+        Ok(std::thread::Builder::new().name("terrace-fuse".to_owned()).spawn(move || session.run())?)
     };
     match serve() {
         Ok(session) => {
             widen_read_ahead(&unmounter.device, MESSAGE_BYTES_MAX);
-            Ok(Mounted {
-                session: Some(session),
-                unmounter,
-                counts: Arc::clone(transport.counts()),
-            })
+            Ok(Mounted { session: Some(session), unmounter, counts: Arc::clone(transport.counts()) })
         }
         Err(error) => {
             if let Err(left) = unmounter.unmount_lazily() {
                 tracing::warn!("{left:#}");
             }
-            Err(error).with_context(|| {
-                format!("starting the session of {}", unmounter.mountpoint.display())
-            })
+            Err(error).with_context(|| format!("starting the session of {}", unmounter.mountpoint.display()))
         }
     }
 }
@@ -286,45 +255,17 @@ mod tests {
 
     #[test]
     fn other_users_are_never_let_in_unchecked() {
-        let config = MountConfig {
-            allow_other: true,
-            ..MountConfig::default()
-        };
+        let config = MountConfig { allow_other: true, ..MountConfig::default() };
         assert!(config.kernel_checks().unwrap());
-        assert!(
-            MountConfig {
-                default_permissions: Some(false),
-                ..config
-            }
-            .kernel_checks()
-            .is_err()
-        );
+        assert!(MountConfig { default_permissions: Some(false), ..config }.kernel_checks().is_err());
         let private = MountConfig::default();
-        assert_eq!(
-            private.kernel_checks().unwrap(),
-            !rustix::process::geteuid().is_root()
-        );
+        assert_eq!(private.kernel_checks().unwrap(), !rustix::process::geteuid().is_root());
     }
 
     #[test]
     fn a_mount_has_threads() {
         assert!((2..=8).contains(&MountConfig::default().threads().unwrap()));
-        assert_eq!(
-            MountConfig {
-                threads: Some(3),
-                ..MountConfig::default()
-            }
-            .threads()
-            .unwrap(),
-            3
-        );
-        assert!(
-            MountConfig {
-                threads: Some(0),
-                ..MountConfig::default()
-            }
-            .threads()
-            .is_err()
-        );
+        assert_eq!(MountConfig { threads: Some(3), ..MountConfig::default() }.threads().unwrap(), 3);
+        assert!(MountConfig { threads: Some(0), ..MountConfig::default() }.threads().is_err());
     }
 }

@@ -15,8 +15,7 @@ use anyhow::{Context, Result, bail};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
-    recvmsg, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType, recvmsg, socketpair,
 };
 
 use crate::mount::MountConfig;
@@ -45,12 +44,7 @@ impl MountEntry {
         let mut after_separator = fields.skip_while(|field| field != b"-").skip(1);
         let fs_type = text(after_separator.next()?);
         let source = text(after_separator.next()?);
-        Some(MountEntry {
-            device,
-            mountpoint,
-            fs_type,
-            source,
-        })
+        Some(MountEntry { device, mountpoint, fs_type, source })
     }
 }
 
@@ -78,9 +72,7 @@ fn unescape(field: &[u8]) -> Vec<u8> {
 /// What is mounted exactly at `mountpoint` (absolute, without links), the topmost if several are.
 pub(crate) fn mounted_at(mountpoint: &Path) -> Result<Option<MountEntry>> {
     let table = std::fs::read("/proc/self/mountinfo").context("reading /proc/self/mountinfo")?;
-    let mut entries = table
-        .split(|&byte| byte == b'\n')
-        .filter_map(MountEntry::parse);
+    let mut entries = table.split(|&byte| byte == b'\n').filter_map(MountEntry::parse);
     Ok(entries.rfind(|entry| entry.mountpoint == mountpoint))
 }
 
@@ -92,15 +84,8 @@ pub(crate) fn canonical(mountpoint: &Path) -> Result<PathBuf> {
     };
     match (mountpoint.parent(), mountpoint.file_name()) {
         (Some(parent), Some(name)) if error.raw_os_error() == Some(libc::ENOTCONN) => {
-            let parent = if parent.as_os_str().is_empty() {
-                Path::new(".")
-            } else {
-                parent
-            };
-            Ok(parent
-                .canonicalize()
-                .with_context(|| parent.display().to_string())?
-                .join(name))
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            Ok(parent.canonicalize().with_context(|| parent.display().to_string())?.join(name))
         }
         _ => Err(error).with_context(|| format!("mount point {}", mountpoint.display())),
     }
@@ -118,22 +103,11 @@ pub fn clean_dead_mount(mountpoint: &Path) -> Result<bool> {
     };
     let terrace = entry.fs_type == format!("fuse.{SUBTYPE}");
     // Forced past the kernel's caches, which outlive the daemon.
-    let state = rustix::fs::statx(
-        CWD,
-        &mountpoint,
-        AtFlags::STATX_FORCE_SYNC,
-        StatxFlags::BASIC_STATS,
-    );
-    let dead = matches!(
-        state.err(),
-        Some(rustix::io::Errno::NOTCONN | rustix::io::Errno::CONNABORTED)
-    );
+    let state = rustix::fs::statx(CWD, &mountpoint, AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS);
+    let dead = matches!(state.err(), Some(rustix::io::Errno::NOTCONN | rustix::io::Errno::CONNABORTED));
     match (terrace, dead) {
         (true, true) => {
-            tracing::warn!(
-                "{}: removing the mount that a dead daemon left",
-                mountpoint.display()
-            );
+            tracing::warn!("{}: removing the mount that a dead daemon left", mountpoint.display());
             detach(&mountpoint, &entry.device, true)?;
             Ok(true)
         }
@@ -142,11 +116,9 @@ pub fn clean_dead_mount(mountpoint: &Path) -> Result<bool> {
             mountpoint.display(),
             entry.source
         ),
-        (false, true) => bail!(
-            "{}: a dead mount of type {} is in the way; unmount it first",
-            mountpoint.display(),
-            entry.fs_type
-        ),
+        (false, true) => {
+            bail!("{}: a dead mount of type {} is in the way; unmount it first", mountpoint.display(), entry.fs_type)
+        }
         (false, false) => Ok(false),
     }
 }
@@ -158,20 +130,12 @@ pub(crate) fn detach(mountpoint: &Path, device: &str, lazily: bool) -> Result<()
     if mounted_at(mountpoint)?.is_none_or(|entry| entry.device != device) {
         return Ok(());
     }
-    let flags = if lazily {
-        UnmountFlags::DETACH
-    } else {
-        UnmountFlags::empty()
-    };
+    let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(mountpoint, flags | UnmountFlags::NOFOLLOW) {
         Ok(()) => Ok(()),
         Err(rustix::io::Errno::PERM) => {
             let mut command = Command::new(FUSERMOUNT);
-            command
-                .arg("-u")
-                .args(lazily.then_some("-z"))
-                .arg("--")
-                .arg(mountpoint);
+            command.arg("-u").args(lazily.then_some("-z")).arg("--").arg(mountpoint);
             run(&mut command).with_context(|| format!("unmounting {}", mountpoint.display()))
         }
         Err(rustix::io::Errno::BUSY) => bail!(
@@ -184,25 +148,16 @@ pub(crate) fn detach(mountpoint: &Path, device: &str, lazily: bool) -> Result<()
 
 /// Mounts a new connection at `mountpoint` (absolute, without links) and returns the daemon's end of it: directly
 /// where that is permitted, through `fusermount3` for other users.
-pub(crate) fn attach(
-    mountpoint: &Path,
-    config: &MountConfig,
-    kernel_checks: bool,
-) -> Result<OwnedFd> {
+pub(crate) fn attach(mountpoint: &Path, config: &MountConfig, kernel_checks: bool) -> Result<OwnedFd> {
     match attach_directly(mountpoint, config, kernel_checks) {
         Err(rustix::io::Errno::PERM | rustix::io::Errno::ACCESS) => {
             attach_through_helper(mountpoint, config, kernel_checks)
         }
-        result => result
-            .with_context(|| format!("mounting on {} through /dev/fuse", mountpoint.display())),
+        result => result.with_context(|| format!("mounting on {} through /dev/fuse", mountpoint.display())),
     }
 }
 
-fn attach_directly(
-    mountpoint: &Path,
-    config: &MountConfig,
-    kernel_checks: bool,
-) -> rustix::io::Result<OwnedFd> {
+fn attach_directly(mountpoint: &Path, config: &MountConfig, kernel_checks: bool) -> rustix::io::Result<OwnedFd> {
     let root = rustix::fs::stat(mountpoint)?;
     let device = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let mut data = format!(
@@ -212,10 +167,7 @@ fn attach_directly(
         rustix::process::geteuid().as_raw(),
         rustix::process::getegid().as_raw(),
     );
-    for (given, option) in [
-        (config.allow_other, ",allow_other"),
-        (kernel_checks, ",default_permissions"),
-    ] {
+    for (given, option) in [(config.allow_other, ",allow_other"), (kernel_checks, ",default_permissions")] {
         data.push_str(if given { option } else { "" });
     }
     let mut flags = MountFlags::empty();
@@ -228,21 +180,11 @@ fn attach_directly(
         flags.set(flag, given);
     }
     let data = CString::new(data).map_err(|_| rustix::io::Errno::INVAL)?;
-    rustix::mount::mount(
-        config.fs_name.as_str(),
-        mountpoint,
-        format!("fuse.{SUBTYPE}"),
-        flags,
-        data.as_c_str(),
-    )?;
+    rustix::mount::mount(config.fs_name.as_str(), mountpoint, format!("fuse.{SUBTYPE}"), flags, data.as_c_str())?;
     Ok(device)
 }
 
-fn attach_through_helper(
-    mountpoint: &Path,
-    config: &MountConfig,
-    kernel_checks: bool,
-) -> Result<OwnedFd> {
+fn attach_through_helper(mountpoint: &Path, config: &MountConfig, kernel_checks: bool) -> Result<OwnedFd> {
     // The helper splits options at commas and takes a backslash before one as an escape.
     let name = config.fs_name.replace('\\', "\\\\").replace(',', "\\,");
     let mut options = format!("fsname={name},subtype={SUBTYPE}");
@@ -261,14 +203,10 @@ fn attach_through_helper(
         }
     }
     let no_flags = SocketFlags::empty();
-    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, no_flags, None)
-        .context("socketpair")?;
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, no_flags, None).context("socketpair")?;
     rustix::io::fcntl_setfd(&ours, rustix::io::FdFlags::CLOEXEC).context("socketpair")?;
     let mut command = Command::new(FUSERMOUNT);
-    command
-        .env("_FUSE_COMMFD", theirs.as_raw_fd().to_string())
-        .args(["-o", &options, "--"])
-        .arg(mountpoint);
+    command.env("_FUSE_COMMFD", theirs.as_raw_fd().to_string()).args(["-o", &options, "--"]).arg(mountpoint);
     run(&mut command).with_context(|| format!("mounting on {}", mountpoint.display()))?;
     drop(theirs);
     receive_descriptor(&ours).with_context(|| format!("{FUSERMOUNT} passed no descriptor"))
@@ -291,12 +229,7 @@ fn receive_descriptor(socket: &OwnedFd) -> Result<OwnedFd> {
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
-    recvmsg(
-        socket,
-        &mut [io::IoSliceMut::new(&mut byte)],
-        &mut ancillary,
-        RecvFlags::CMSG_CLOEXEC,
-    )?;
+    recvmsg(socket, &mut [io::IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
     let descriptor = ancillary.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
         _ => None,
@@ -323,10 +256,7 @@ mod tests {
         let entry = MountEntry::parse(line).expect("a line");
         assert_eq!(entry.device, "0:98");
         assert_eq!(entry.mountpoint, Path::new(r"/mnt/two words\x"));
-        assert_eq!(
-            (entry.fs_type.as_str(), entry.source.as_str()),
-            ("fuse.terrace", "/dev/pmem0 a")
-        );
+        assert_eq!((entry.fs_type.as_str(), entry.source.as_str()), ("fuse.terrace", "/dev/pmem0 a"));
         assert_eq!(MountEntry::parse(b"36 35 0:98 / /mnt rw"), None);
         assert_eq!(unescape(br"\04"), br"\04");
     }
@@ -351,20 +281,11 @@ mod tests {
             Err(error) => return eprintln!("SKIPPED: cannot mount here: {error:#}"),
         };
         let entry = mounted_at(&path).unwrap().expect("a mount");
-        assert_eq!(
-            (entry.fs_type.as_str(), entry.source.as_str()),
-            ("fuse.terrace", "terrace")
-        );
+        assert_eq!((entry.fs_type.as_str(), entry.source.as_str()), ("fuse.terrace", "terrace"));
         detach(&path, "0:0", true).unwrap();
-        assert!(
-            mounted_at(&path).unwrap().is_some(),
-            "another device's number unmounts nothing"
-        );
+        assert!(mounted_at(&path).unwrap().is_some(), "another device's number unmounts nothing");
         drop(connection);
-        assert_eq!(
-            std::fs::read_dir(&path).unwrap_err().raw_os_error(),
-            Some(libc::ENOTCONN)
-        );
+        assert_eq!(std::fs::read_dir(&path).unwrap_err().raw_os_error(), Some(libc::ENOTCONN));
         assert_eq!(canonical(dir.path()).unwrap(), path);
         assert!(clean_dead_mount(dir.path()).unwrap());
         assert_eq!(mounted_at(&path).unwrap(), None);

@@ -11,11 +11,10 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use fuser::{
-    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType,
-    Filesystem, Generation, INodeNo, IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents,
-    PollFlags, PollNotifier, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll,
-    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, Generation,
+    INodeNo, IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier, RenameFlags,
+    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
+    ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use parking_lot::Mutex;
 
@@ -39,11 +38,7 @@ pub(crate) struct NullFs {
 
 impl NullFs {
     pub(crate) fn new(transport: Transport, durable: bool) -> Self {
-        Self {
-            transport,
-            durable,
-            tree: Mutex::new(Tree::new()),
-        }
+        Self { transport, durable, tree: Mutex::new(Tree::new()) }
     }
 
     fn reply_created(&self, made: Result<FileAttr, Errno>, reply: ReplyEntry) {
@@ -63,9 +58,7 @@ impl Filesystem for NullFs {
         self.transport.count(Message::Lookup);
         let mut tree = self.tree.lock();
         match tree.child(parent, name) {
-            Err(errno) if errno.code() == libc::ENOENT => {
-                reply.entry(&FOREVER, &absent(), Generation(0))
-            }
+            Err(errno) if errno.code() == libc::ENOENT => reply.entry(&FOREVER, &absent(), Generation(0)),
             found => {
                 let found = found.and_then(|number| tree.looked_up(number));
                 drop(tree);
@@ -79,13 +72,7 @@ impl Filesystem for NullFs {
         self.tree.lock().forget(inode.0, lookups);
     }
 
-    fn getattr(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        _handle: Option<FileHandle>,
-        reply: ReplyAttr,
-    ) {
+    fn getattr(&self, _request: &Request, inode: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
         self.transport.count(Message::Getattr);
         let attr = self.tree.lock().node(inode).map(|node| node.attr);
         match attr {
@@ -154,27 +141,13 @@ impl Filesystem for NullFs {
             libc::S_IFSOCK => FileType::Socket,
             _ => FileType::RegularFile,
         };
-        let made = self
-            .tree
-            .lock()
-            .create(request, parent, name, kind, mode & !umask, rdev);
+        let made = self.tree.lock().create(request, parent, name, kind, mode & !umask, rdev);
         self.reply_created(made, reply);
     }
 
-    fn mkdir(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        umask: u32,
-        reply: ReplyEntry,
-    ) {
+    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
         self.transport.count(Message::Mkdir);
-        let made =
-            self.tree
-                .lock()
-                .create(request, parent, name, FileType::Directory, mode & !umask, 0);
+        let made = self.tree.lock().create(request, parent, name, FileType::Directory, mode & !umask, 0);
         self.reply_created(made, reply);
     }
 
@@ -188,14 +161,7 @@ impl Filesystem for NullFs {
         reply_empty(self.tree.lock().remove(parent, name), reply);
     }
 
-    fn symlink(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        target: &Path,
-        reply: ReplyEntry,
-    ) {
+    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         self.transport.count(Message::Symlink);
         let mut tree = self.tree.lock();
         let mut made = tree.create(request, parent, name, FileType::Symlink, 0o777, 0);
@@ -221,22 +187,10 @@ impl Filesystem for NullFs {
         reply: ReplyEmpty,
     ) {
         self.transport.count(Message::Rename);
-        reply_empty(
-            self.tree
-                .lock()
-                .rename((parent, name), (new_parent, new_name), flags),
-            reply,
-        );
+        reply_empty(self.tree.lock().rename((parent, name), (new_parent, new_name), flags), reply);
     }
 
-    fn link(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        parent: INodeNo,
-        name: &OsStr,
-        reply: ReplyEntry,
-    ) {
+    fn link(&self, _request: &Request, inode: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         self.transport.count(Message::Link);
         let linked = self.tree.lock().link(inode, parent, name);
         self.reply_created(linked, reply);
@@ -289,14 +243,7 @@ impl Filesystem for NullFs {
         }
     }
 
-    fn flush(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _handle: FileHandle,
-        _owner: LockOwner,
-        reply: ReplyEmpty,
-    ) {
+    fn flush(&self, _request: &Request, _inode: INodeNo, _handle: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
         self.transport.count(Message::Flush);
         reply.error(Errno::ENOSYS);
     }
@@ -315,20 +262,9 @@ impl Filesystem for NullFs {
         reply.ok();
     }
 
-    fn fsync(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _handle: FileHandle,
-        _data_only: bool,
-        reply: ReplyEmpty,
-    ) {
+    fn fsync(&self, _request: &Request, _inode: INodeNo, _handle: FileHandle, _data_only: bool, reply: ReplyEmpty) {
         self.transport.count(Message::Fsync);
-        if self.durable {
-            reply.error(Errno::ENOSYS)
-        } else {
-            reply.ok()
-        }
+        if self.durable { reply.error(Errno::ENOSYS) } else { reply.ok() }
     }
 
     fn opendir(&self, _request: &Request, _inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
@@ -336,14 +272,7 @@ impl Filesystem for NullFs {
         reply.error(Errno::ENOSYS);
     }
 
-    fn readdir(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        _handle: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectory,
-    ) {
+    fn readdir(&self, _request: &Request, inode: INodeNo, _handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         self.transport.count(Message::Readdir);
         for (next, name, attr) in self.tree.lock().list(inode, offset) {
             if reply.add(attr.ino, next, attr.kind, name) {
@@ -388,14 +317,7 @@ impl Filesystem for NullFs {
         reply.ok();
     }
 
-    fn fsyncdir(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _handle: FileHandle,
-        _data_only: bool,
-        reply: ReplyEmpty,
-    ) {
+    fn fsyncdir(&self, _request: &Request, _inode: INodeNo, _handle: FileHandle, _data_only: bool, reply: ReplyEmpty) {
         self.transport.count(Message::Fsyncdir);
         reply.error(Errno::ENOSYS);
     }
@@ -403,16 +325,7 @@ impl Filesystem for NullFs {
     fn statfs(&self, _request: &Request, _inode: INodeNo, reply: ReplyStatfs) {
         self.transport.count(Message::Statfs);
         let files = self.tree.lock().nodes.len() as u64;
-        reply.statfs(
-            1 << 32,
-            1 << 32,
-            1 << 32,
-            files,
-            1 << 32,
-            BLOCK_BYTES,
-            255,
-            BLOCK_BYTES,
-        );
+        reply.statfs(1 << 32, 1 << 32, 1 << 32, files, 1 << 32, BLOCK_BYTES, 255, BLOCK_BYTES);
     }
 
     fn setxattr(
@@ -429,25 +342,14 @@ impl Filesystem for NullFs {
         reply.ok();
     }
 
-    fn getxattr(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _name: &OsStr,
-        _size_bytes: u32,
-        reply: ReplyXattr,
-    ) {
+    fn getxattr(&self, _request: &Request, _inode: INodeNo, _name: &OsStr, _size_bytes: u32, reply: ReplyXattr) {
         self.transport.count(Message::Getxattr);
         reply.error(Errno::ENODATA);
     }
 
     fn listxattr(&self, _request: &Request, _inode: INodeNo, size_bytes: u32, reply: ReplyXattr) {
         self.transport.count(Message::Listxattr);
-        if size_bytes == 0 {
-            reply.size(0)
-        } else {
-            reply.data(&[])
-        }
+        if size_bytes == 0 { reply.size(0) } else { reply.data(&[]) }
     }
 
     fn removexattr(&self, _request: &Request, _inode: INodeNo, _name: &OsStr, reply: ReplyEmpty) {
@@ -471,14 +373,7 @@ impl Filesystem for NullFs {
         reply: ReplyCreate,
     ) {
         self.transport.count(Message::Create);
-        let made = self.tree.lock().create(
-            request,
-            parent,
-            name,
-            FileType::RegularFile,
-            mode & !umask,
-            0,
-        );
+        let made = self.tree.lock().create(request, parent, name, FileType::RegularFile, mode & !umask, 0);
         match made {
             Ok(attr) => reply.created(&FOREVER, &attr, Generation(0), FileHandle(0), CREATED),
             Err(errno) => reply.error(errno),
@@ -525,11 +420,7 @@ impl Filesystem for NullFs {
         reply: ReplyEmpty,
     ) {
         self.transport.count(Message::Fallocate);
-        let end = if mode & libc::FALLOC_FL_KEEP_SIZE == 0 {
-            offset + len_bytes
-        } else {
-            0
-        };
+        let end = if mode & libc::FALLOC_FL_KEEP_SIZE == 0 { offset + len_bytes } else { 0 };
         reply_empty(self.tree.lock().write(inode, end), reply);
     }
 
@@ -544,11 +435,7 @@ impl Filesystem for NullFs {
     ) {
         self.transport.count(Message::Lseek);
         // All data, up to the one hole that every file ends in.
-        let size = self
-            .tree
-            .lock()
-            .node(inode)
-            .map_or(0, |node| node.attr.size) as i64;
+        let size = self.tree.lock().node(inode).map_or(0, |node| node.attr.size) as i64;
         match whence {
             _ if !(0..size).contains(&offset) => reply.error(Errno::ENXIO),
             libc::SEEK_HOLE => reply.offset(size),

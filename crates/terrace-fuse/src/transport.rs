@@ -27,9 +27,8 @@ pub(crate) const MESSAGE_BYTES_MAX: u32 = 1 << 20;
 const BACKGROUND_MAX: u16 = 64;
 
 /// What a created file's descriptor may do, as the kernel assumes by itself for one that it opened without a message.
-pub(crate) const CREATED: FopenFlags = FopenFlags::FOPEN_KEEP_CACHE
-    .union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES)
-    .union(FopenFlags::FOPEN_NOFLUSH);
+pub(crate) const CREATED: FopenFlags =
+    FopenFlags::FOPEN_KEEP_CACHE.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES).union(FopenFlags::FOPEN_NOFLUSH);
 
 /// Features without which answers of this crate would be wrong, not just slow. Linux 5.11 has them all.
 const REQUIRED: InitFlags = InitFlags::FUSE_NO_OPEN_SUPPORT
@@ -63,11 +62,7 @@ pub(crate) struct Transport {
 impl Transport {
     /// `kernel_checks`: whether the kernel checks permissions (`default_permissions`).
     pub(crate) fn new(kernel_checks: bool) -> Self {
-        Self {
-            counts: Arc::default(),
-            notifier: Arc::default(),
-            kernel_checks,
-        }
+        Self { counts: Arc::default(), notifier: Arc::default(), kernel_checks }
     }
 
     /// Counts a message that has come in.
@@ -92,32 +87,19 @@ impl Transport {
     pub(crate) fn negotiate(&self, config: &mut KernelConfig) -> io::Result<()> {
         // With POSIX_ACL the kernel turns default_permissions on by itself, so a mount that goes without the
         // checks must go without this as well (see `forget_attributes` for what that takes).
-        let acl = if self.kernel_checks {
-            InitFlags::FUSE_POSIX_ACL
-        } else {
-            InitFlags::empty()
-        };
+        let acl = if self.kernel_checks { InitFlags::FUSE_POSIX_ACL } else { InitFlags::empty() };
         let wanted = (WANTED | acl) & config.capabilities();
-        config
-            .add_capabilities(REQUIRED | wanted)
-            .map_err(|missing| {
-                io::Error::new(
-                    io::ErrorKind::Unsupported,
-                    format!("this kernel's FUSE lacks {missing:?}; Linux 5.11 or later has it"),
-                )
-            })?;
-        let limit =
-            |limit: u32| io::Error::other(format!("the FUSE library allows at most {limit} here"));
+        config.add_capabilities(REQUIRED | wanted).map_err(|missing| {
+            io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!("this kernel's FUSE lacks {missing:?}; Linux 5.11 or later has it"),
+            )
+        })?;
+        let limit = |limit: u32| io::Error::other(format!("the FUSE library allows at most {limit} here"));
         config.set_max_write(MESSAGE_BYTES_MAX).map_err(limit)?;
-        config
-            .set_max_background(BACKGROUND_MAX)
-            .map_err(|max| limit(max.into()))?;
-        config
-            .set_congestion_threshold(BACKGROUND_MAX * 3 / 4)
-            .map_err(|max| limit(max.into()))?;
-        config
-            .set_time_granularity(Duration::from_nanos(1))
-            .map_err(|near| limit(near.subsec_nanos()))?;
+        config.set_max_background(BACKGROUND_MAX).map_err(|max| limit(max.into()))?;
+        config.set_congestion_threshold(BACKGROUND_MAX * 3 / 4).map_err(|max| limit(max.into()))?;
+        config.set_time_granularity(Duration::from_nanos(1)).map_err(|near| limit(near.subsec_nanos()))?;
         Ok(())
     }
 
@@ -131,14 +113,8 @@ impl Transport {
         if self.kernel_checks {
             return;
         }
-        if let Some(Err(error)) = self
-            .notifier
-            .get()
-            .map(|notifier| notifier.inval_inode(ino, -1, 0))
-        {
-            tracing::warn!(
-                "inode {ino}: the kernel may show an old mode until it is remounted: {error}"
-            );
+        if let Some(Err(error)) = self.notifier.get().map(|notifier| notifier.inval_inode(ino, -1, 0)) {
+            tracing::warn!("inode {ino}: the kernel may show an old mode until it is remounted: {error}");
         }
     }
 }

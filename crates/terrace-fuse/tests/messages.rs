@@ -29,22 +29,12 @@ struct Row {
 type Step = fn(&Path) -> Result<()>;
 
 const fn row(calls: &'static str, prepare: Step, counted: Step) -> Row {
-    Row {
-        calls,
-        prepare,
-        counted,
-        settled: true,
-    }
+    Row { calls, prepare, counted, settled: true }
 }
 
 /// A change of names that follows another one in the same directory.
 const fn after_another(calls: &'static str, prepare: Step, counted: Step) -> Row {
-    Row {
-        calls,
-        prepare,
-        counted,
-        settled: false,
-    }
+    Row { calls, prepare, counted, settled: false }
 }
 
 const ROWS: &[Row] = &[
@@ -58,74 +48,30 @@ const ROWS: &[Row] = &[
         |dir| drop_cached(&fill(&dir.join("a"), 64 << 10)?),
         |dir| read_all(&dir.join("a")),
     ),
-    row(
-        "stat",
-        |dir| fill(&dir.join("a"), 1).and_then(|_| stat(&dir.join("a"))),
-        |dir| stat(&dir.join("a")),
-    ),
+    row("stat", |dir| fill(&dir.join("a"), 1).and_then(|_| stat(&dir.join("a"))), |dir| stat(&dir.join("a"))),
     row(
         "write 4 KiB after a stat after a write",
         |dir| write_at(&dir.join("a"), 0).and_then(|()| stat(&dir.join("a"))),
         |dir| write_at(&dir.join("a"), 0),
     ),
-    row(
-        "stat after a write",
-        |dir| write_at(&dir.join("a"), 0),
-        |dir| stat(&dir.join("a")),
-    ),
-    row(
-        "stat of a name that does not exist",
-        |dir| absent(&dir.join("a")),
-        |dir| absent(&dir.join("a")),
-    ),
-    row(
-        "write 4 KiB",
-        |dir| write_at(&dir.join("a"), 0),
-        |dir| write_at(&dir.join("a"), 4096),
-    ),
-    row(
-        "write 1 MiB",
-        |dir| write_at(&dir.join("a"), 0),
-        |dir| write_bytes(&dir.join("a"), 1 << 20),
-    ),
-    row(
-        "append 100 bytes",
-        |dir| append(&dir.join("a")),
-        |dir| append(&dir.join("a")),
-    ),
-    row(
-        "write + fsync",
-        |dir| write_fsync(&dir.join("a")),
-        |dir| write_fsync(&dir.join("a")),
-    ),
-    row(
-        "write, O_SYNC",
-        |dir| write_sync(&dir.join("a")),
-        |dir| write_sync(&dir.join("a")),
-    ),
+    row("stat after a write", |dir| write_at(&dir.join("a"), 0), |dir| stat(&dir.join("a"))),
+    row("stat of a name that does not exist", |dir| absent(&dir.join("a")), |dir| absent(&dir.join("a"))),
+    row("write 4 KiB", |dir| write_at(&dir.join("a"), 0), |dir| write_at(&dir.join("a"), 4096)),
+    row("write 1 MiB", |dir| write_at(&dir.join("a"), 0), |dir| write_bytes(&dir.join("a"), 1 << 20)),
+    row("append 100 bytes", |dir| append(&dir.join("a")), |dir| append(&dir.join("a"))),
+    row("write + fsync", |dir| write_fsync(&dir.join("a")), |dir| write_fsync(&dir.join("a"))),
+    row("write, O_SYNC", |dir| write_sync(&dir.join("a")), |dir| write_sync(&dir.join("a"))),
     row(
         "mmap + store + msync",
         |dir| write_at(&dir.join("a"), 0).and_then(|()| map_store_sync(&dir.join("a"))),
         |dir| map_store_sync(&dir.join("a")),
     ),
     row("fsync of a directory", fsync_directory, fsync_directory),
-    after_another(
-        "create + write + close",
-        |dir| create(&dir.join("a")),
-        |dir| create(&dir.join("b")),
-    ),
-    after_another(
-        "create (O_EXCL) + close",
-        |dir| create_new(&dir.join("a")),
-        |dir| create_new(&dir.join("b")),
-    ),
+    after_another("create + write + close", |dir| create(&dir.join("a")), |dir| create(&dir.join("b"))),
+    after_another("create (O_EXCL) + close", |dir| create_new(&dir.join("a")), |dir| create_new(&dir.join("b"))),
     after_another(
         "unlink",
-        |dir| {
-            create(&dir.join("a"))
-                .and_then(|()| create(&dir.join("b")))
-                .and_then(|()| unlink(&dir.join("a")))
-        },
+        |dir| create(&dir.join("a")).and_then(|()| create(&dir.join("b"))).and_then(|()| unlink(&dir.join("a"))),
         |dir| unlink(&dir.join("b")),
     ),
     after_another(
@@ -135,11 +81,7 @@ const ROWS: &[Row] = &[
     ),
     after_another(
         "rename over a file",
-        |dir| {
-            create(&dir.join("a"))
-                .and_then(|()| create(&dir.join("b")))
-                .and_then(|()| create(&dir.join("c")))
-        },
+        |dir| create(&dir.join("a")).and_then(|()| create(&dir.join("b"))).and_then(|()| create(&dir.join("c"))),
         |dir| std::fs::rename(dir.join("a"), dir.join("c")),
     ),
     after_another(
@@ -147,11 +89,7 @@ const ROWS: &[Row] = &[
         |dir| create(&dir.join("a")).and_then(|()| create(&dir.join("b"))),
         |dir| exchange(&dir.join("a"), &dir.join("b")),
     ),
-    after_another(
-        "mkdir",
-        |dir| std::fs::create_dir(dir.join("a")),
-        |dir| std::fs::create_dir(dir.join("b")),
-    ),
+    after_another("mkdir", |dir| std::fs::create_dir(dir.join("a")), |dir| std::fs::create_dir(dir.join("b"))),
     after_another(
         "rmdir",
         |dir| {
@@ -163,16 +101,10 @@ const ROWS: &[Row] = &[
     ),
     after_another(
         "link",
-        |dir| {
-            create(&dir.join("a")).and_then(|()| std::fs::hard_link(dir.join("a"), dir.join("b")))
-        },
+        |dir| create(&dir.join("a")).and_then(|()| std::fs::hard_link(dir.join("a"), dir.join("b"))),
         |dir| std::fs::hard_link(dir.join("a"), dir.join("c")),
     ),
-    after_another(
-        "symlink",
-        |dir| symlink("target", dir.join("a")),
-        |dir| symlink("target", dir.join("b")),
-    ),
+    after_another("symlink", |dir| symlink("target", dir.join("a")), |dir| symlink("target", dir.join("b"))),
     row(
         "readlink, first",
         |dir| symlink("target", dir.join("a")).and_then(|()| lstat(&dir.join("a"))),
@@ -180,61 +112,22 @@ const ROWS: &[Row] = &[
     ),
     row(
         "readlink, again",
-        |dir| {
-            symlink("target", dir.join("a"))
-                .and_then(|()| std::fs::read_link(dir.join("a")).map(drop))
-        },
+        |dir| symlink("target", dir.join("a")).and_then(|()| std::fs::read_link(dir.join("a")).map(drop)),
         |dir| std::fs::read_link(dir.join("a")).map(drop),
     ),
-    row(
-        "list 20 names, first",
-        |dir| twenty(dir).and_then(|()| stat(dir)),
-        list,
-    ),
-    row(
-        "list 20 names, again",
-        |dir| {
-            twenty(dir)
-                .and_then(|()| list(dir))
-                .and_then(|()| list(dir))
-        },
-        list,
-    ),
-    row(
-        "truncate",
-        |dir| truncate(&dir.join("a"), 10),
-        |dir| truncate(&dir.join("a"), 5),
-    ),
+    row("list 20 names, first", |dir| twenty(dir).and_then(|()| stat(dir)), list),
+    row("list 20 names, again", |dir| twenty(dir).and_then(|()| list(dir)).and_then(|()| list(dir)), list),
+    row("truncate", |dir| truncate(&dir.join("a"), 10), |dir| truncate(&dir.join("a"), 5)),
     row(
         "chmod",
         |dir| create(&dir.join("a")).and_then(|()| chmod(&dir.join("a"), 0o600)),
         |dir| chmod(&dir.join("a"), 0o640),
     ),
-    row(
-        "utimensat",
-        |dir| touch(&dir.join("a")),
-        |dir| touch(&dir.join("a")),
-    ),
-    row(
-        "setxattr",
-        |dir| set_xattr(&dir.join("a")),
-        |dir| set_xattr(&dir.join("a")),
-    ),
-    row(
-        "getxattr",
-        |dir| set_xattr(&dir.join("a")),
-        |dir| get_xattr(&dir.join("a")),
-    ),
-    row(
-        "fallocate 1 MiB",
-        |dir| write_at(&dir.join("a"), 0),
-        |dir| allocate(&dir.join("a")),
-    ),
-    row(
-        "lseek, SEEK_DATA",
-        |dir| write_at(&dir.join("a"), 0),
-        |dir| seek_data(&dir.join("a")),
-    ),
+    row("utimensat", |dir| touch(&dir.join("a")), |dir| touch(&dir.join("a"))),
+    row("setxattr", |dir| set_xattr(&dir.join("a")), |dir| set_xattr(&dir.join("a"))),
+    row("getxattr", |dir| set_xattr(&dir.join("a")), |dir| get_xattr(&dir.join("a"))),
+    row("fallocate 1 MiB", |dir| write_at(&dir.join("a"), 0), |dir| allocate(&dir.join("a"))),
+    row("lseek, SEEK_DATA", |dir| write_at(&dir.join("a"), 0), |dir| seek_data(&dir.join("a"))),
     row(
         "lseek, SEEK_END",
         |dir| create(&dir.join("a")).and_then(|()| stat(&dir.join("a"))),
@@ -242,18 +135,10 @@ const ROWS: &[Row] = &[
     ),
     row(
         "copy_file_range 64 KiB",
-        |dir| {
-            fill(&dir.join("a"), 64 << 10)
-                .and_then(|_| write_at(&dir.join("b"), 0))
-                .and_then(|()| copy_range(dir))
-        },
+        |dir| fill(&dir.join("a"), 64 << 10).and_then(|_| write_at(&dir.join("b"), 0)).and_then(|()| copy_range(dir)),
         copy_range,
     ),
-    row(
-        "flock, fcntl locks",
-        |dir| create(&dir.join("a")),
-        |dir| lock(&dir.join("a")),
-    ),
+    row("flock, fcntl locks", |dir| create(&dir.join("a")), |dir| lock(&dir.join("a"))),
     row("statfs", stat, |dir| Ok(rustix::fs::statfs(dir).map(drop)?)),
 ];
 
@@ -296,38 +181,17 @@ fn of_a_volume() {
 fn count_everything(behind: Behind) -> Counted {
     let mut counted = Counted::new();
     for column in [UNCHECKED, CHECKED] {
-        let config = MountConfig {
-            default_permissions: Some(column == CHECKED),
-            ..MountConfig::default()
-        };
+        let config = MountConfig { default_permissions: Some(column == CHECKED), ..MountConfig::default() };
         let durable = [
-            Row {
-                calls: "write + fsync, durable",
-                ..ROWS[named("write + fsync")]
-            },
-            Row {
-                calls: "write, O_SYNC, durable",
-                ..ROWS[named("write, O_SYNC")]
-            },
+            Row { calls: "write + fsync, durable", ..ROWS[named("write + fsync")] },
+            Row { calls: "write, O_SYNC, durable", ..ROWS[named("write, O_SYNC")] },
         ];
-        let rounds = [
-            (config.clone(), ROWS),
-            (
-                MountConfig {
-                    durable: true,
-                    ..config
-                },
-                &durable,
-            ),
-        ];
+        let rounds = [(config.clone(), ROWS), (MountConfig { durable: true, ..config }, &durable)];
         for (config, rows) in rounds {
             for (calls, messages) in count(behind, &config, rows) {
                 if let Some((_, limits)) = LIMITS.iter().find(|(limited, _)| *limited == calls) {
                     let limit = limits[column];
-                    assert!(
-                        messages.total() <= limit,
-                        "{calls} ({config:?}): {messages}, more than {limit}"
-                    );
+                    assert!(messages.total() <= limit, "{calls} ({config:?}): {messages}, more than {limit}");
                 }
                 counted.entry(calls).or_default()[column] = Some(messages.to_string());
             }
@@ -337,37 +201,22 @@ fn count_everything(behind: Behind) -> Counted {
 }
 
 fn named(calls: &str) -> usize {
-    ROWS.iter()
-        .position(|row| row.calls == calls)
-        .expect("a row")
+    ROWS.iter().position(|row| row.calls == calls).expect("a row")
 }
 
-fn count(
-    behind: Behind,
-    config: &MountConfig,
-    rows: &[Row],
-) -> Vec<(&'static str, MessageSnapshot)> {
+fn count(behind: Behind, config: &MountConfig, rows: &[Row]) -> Vec<(&'static str, MessageSnapshot)> {
     let mount = TestMount::new(behind, config);
     warm_up(mount.path()).expect("warming up");
     let counted = rows.iter().enumerate().map(|(number, row)| {
         let directory = mount.join(&number.to_string());
         std::fs::create_dir(&directory).expect("a directory");
-        (row.prepare)(&directory)
-            .unwrap_or_else(|error| panic!("preparing {}: {error}", row.calls));
+        (row.prepare)(&directory).unwrap_or_else(|error| panic!("preparing {}: {error}", row.calls));
         if row.settled {
             stat(&directory).expect("the directory");
         }
         let before = mount.mounted.counts().snapshot();
         (row.counted)(&directory).unwrap_or_else(|error| panic!("{}: {error}", row.calls));
-        (
-            row.calls,
-            mount
-                .mounted
-                .counts()
-                .snapshot()
-                .since(&before)
-                .without(Message::Forget),
-        )
+        (row.calls, mount.mounted.counts().snapshot().since(&before).without(Message::Forget))
     });
     let counted = counted.collect();
     mount.finish();
@@ -391,20 +240,12 @@ fn warm_up(root: &Path) -> Result<()> {
 /// Compares with the table in the documentation, on the kernel that it was written for.
 fn compare(counted: &Counted) {
     let text = include_str!("../../../docs/FUSE.md");
-    let version = text
-        .split("Counted on Linux ")
-        .nth(1)
-        .and_then(|rest| rest.split_whitespace().next());
-    let version = version
-        .expect("docs/FUSE.md names a kernel")
-        .trim_end_matches(['.', ',', ':']);
+    let version = text.split("Counted on Linux ").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let version = version.expect("docs/FUSE.md names a kernel").trim_end_matches(['.', ',', ':']);
     let uname = rustix::system::uname();
     let running = uname.release().to_string_lossy().into_owned();
     if !running.starts_with(&format!("{version}.")) {
-        common::skip(
-            "comparison with docs/FUSE.md",
-            &format!("it is about Linux {version}, this is {running}"),
-        );
+        common::skip("comparison with docs/FUSE.md", &format!("it is about Linux {version}, this is {running}"));
         return;
     }
     let documented: BTreeMap<&str, [&str; 2]> = text.lines().filter_map(documented_row).collect();
@@ -413,23 +254,13 @@ fn compare(counted: &Counted) {
         for (column, found) in messages.iter().enumerate() {
             let documented = documented.get(calls).map(|row| row[column]);
             if found.as_deref() != documented {
-                differences.push(format!(
-                    "{calls} [{column}]: counted {found:?}, documented {documented:?}"
-                ));
+                differences.push(format!("{calls} [{column}]: counted {found:?}, documented {documented:?}"));
             }
         }
     }
-    let missing = documented
-        .keys()
-        .filter(|calls| !counted.contains_key(*calls));
+    let missing = documented.keys().filter(|calls| !counted.contains_key(*calls));
     differences.extend(missing.map(|calls| format!("{calls}: documented, not counted")));
-    assert!(
-        differences.is_empty(),
-        "{}\n\ncounted (root: {}):\n{}",
-        differences.join("\n"),
-        is_root(),
-        table(counted)
-    );
+    assert!(differences.is_empty(), "{}\n\ncounted (root: {}):\n{}", differences.join("\n"), is_root(), table(counted));
 }
 
 /// ``| `calls` | without checks | with checks |``
@@ -440,29 +271,17 @@ fn documented_row(line: &str) -> Option<(&str, [&str; 2])> {
 }
 
 fn table(counted: &Counted) -> String {
-    let order = ROWS
-        .iter()
-        .map(|row| row.calls)
-        .chain(["write + fsync, durable", "write, O_SYNC, durable"]);
+    let order = ROWS.iter().map(|row| row.calls).chain(["write + fsync, durable", "write, O_SYNC, durable"]);
     order
         .filter_map(|calls| {
             let [unchecked, checked] = counted.get(calls)?;
-            Some(format!(
-                "| `{calls}` | {} | {} |\n",
-                unchecked.as_deref()?,
-                checked.as_deref()?
-            ))
+            Some(format!("| `{calls}` | {} | {} |\n", unchecked.as_deref()?, checked.as_deref()?))
         })
         .collect()
 }
 
 fn fill(path: &Path, len_bytes: usize) -> Result<File> {
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(path)?;
+    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
     file.write_all(&vec![7; len_bytes])?;
     Ok(file)
 }
@@ -485,23 +304,12 @@ fn lstat(path: &Path) -> Result<()> {
 }
 
 fn absent(path: &Path) -> Result<()> {
-    assert_eq!(
-        std::fs::metadata(path)
-            .map(drop)
-            .unwrap_err()
-            .raw_os_error(),
-        Some(libc::ENOENT)
-    );
+    assert_eq!(std::fs::metadata(path).map(drop).unwrap_err().raw_os_error(), Some(libc::ENOENT));
     Ok(())
 }
 
 fn open_to_write(path: &Path) -> Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
 }
 
 fn write_at(path: &Path, offset: u64) -> Result<()> {
@@ -513,11 +321,7 @@ fn write_bytes(path: &Path, len_bytes: usize) -> Result<()> {
 }
 
 fn append(path: &Path) -> Result<()> {
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(path)?
-        .write_all(&[1; 100])
+    OpenOptions::new().append(true).create(true).open(path)?.write_all(&[1; 100])
 }
 
 fn write_fsync(path: &Path) -> Result<()> {
@@ -527,11 +331,7 @@ fn write_fsync(path: &Path) -> Result<()> {
 }
 
 fn write_sync(path: &Path) -> Result<()> {
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .custom_flags(libc::O_SYNC)
-        .open(path)?;
+    let file = OpenOptions::new().write(true).create(true).custom_flags(libc::O_SYNC).open(path)?;
     file.write_all_at(&[1; 4096], 0)
 }
 
@@ -541,14 +341,7 @@ fn map_store_sync(path: &Path) -> Result<()> {
     // SAFETY: a new shared mapping of 4096 bytes, which the file has from its preparation; nothing else refers to it, and it is unmapped
     // after the last use.
     unsafe {
-        let address = mmap(
-            std::ptr::null_mut(),
-            4096,
-            ProtFlags::READ | ProtFlags::WRITE,
-            MapFlags::SHARED,
-            &file,
-            0,
-        )?;
+        let address = mmap(std::ptr::null_mut(), 4096, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)?;
         address.cast::<u8>().write_volatile(9);
         msync(address, 4096, MsyncFlags::SYNC)?;
         munmap(address, 4096)?;
@@ -582,10 +375,7 @@ fn twenty(dir: &Path) -> Result<()> {
 }
 
 fn list(dir: &Path) -> Result<()> {
-    assert_eq!(
-        std::fs::read_dir(dir)?.collect::<Result<Vec<_>>>()?.len(),
-        20
-    );
+    assert_eq!(std::fs::read_dir(dir)?.collect::<Result<Vec<_>>>()?.len(), 20);
     Ok(())
 }
 
@@ -602,12 +392,7 @@ fn touch(path: &Path) -> Result<()> {
 }
 
 fn set_xattr(path: &Path) -> Result<()> {
-    Ok(rustix::fs::fsetxattr(
-        open_to_write(path)?,
-        "user.note",
-        b"value",
-        XattrFlags::empty(),
-    )?)
+    Ok(rustix::fs::fsetxattr(open_to_write(path)?, "user.note", b"value", XattrFlags::empty())?)
 }
 
 fn get_xattr(path: &Path) -> Result<()> {
@@ -619,37 +404,23 @@ fn get_xattr(path: &Path) -> Result<()> {
 }
 
 fn allocate(path: &Path) -> Result<()> {
-    Ok(rustix::fs::fallocate(
-        open_to_write(path)?,
-        FallocateFlags::empty(),
-        0,
-        1 << 20,
-    )?)
+    Ok(rustix::fs::fallocate(open_to_write(path)?, FallocateFlags::empty(), 0, 1 << 20)?)
 }
 
 fn seek_data(path: &Path) -> Result<()> {
-    assert_eq!(
-        rustix::fs::seek(File::open(path)?, rustix::fs::SeekFrom::Data(0))?,
-        0
-    );
+    assert_eq!(rustix::fs::seek(File::open(path)?, rustix::fs::SeekFrom::Data(0))?, 0);
     Ok(())
 }
 
 fn copy_range(dir: &Path) -> Result<()> {
     let from = File::open(dir.join("a"))?;
     let to = open_to_write(&dir.join("b"))?;
-    assert_eq!(
-        rustix::fs::copy_file_range(from, Some(&mut 0), to, Some(&mut 0), 64 << 10)?,
-        64 << 10
-    );
+    assert_eq!(rustix::fs::copy_file_range(from, Some(&mut 0), to, Some(&mut 0), 64 << 10)?, 64 << 10);
     Ok(())
 }
 
 fn lock(path: &Path) -> Result<()> {
     let file = open_to_write(path)?;
     rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
-    Ok(rustix::fs::fcntl_lock(
-        &file,
-        FlockOperation::LockExclusive,
-    )?)
+    Ok(rustix::fs::fcntl_lock(&file, FlockOperation::LockExclusive)?)
 }

@@ -20,19 +20,12 @@ fn mount(test: &str, config: &MountConfig) -> Option<TestMount> {
 }
 
 fn mode(path: &Path) -> u32 {
-    std::fs::metadata(path)
-        .expect("the file")
-        .permissions()
-        .mode()
-        & 0o7777
+    std::fs::metadata(path).expect("the file").permissions().mode() & 0o7777
 }
 
 /// Bytes that differ from one place to another.
 fn pattern(len_bytes: usize) -> Vec<u8> {
-    (0..len_bytes as u32)
-        .flat_map(|at| (at.wrapping_mul(2_654_435_761) >> 7).to_le_bytes())
-        .take(len_bytes)
-        .collect()
+    (0..len_bytes as u32).flat_map(|at| (at.wrapping_mul(2_654_435_761) >> 7).to_le_bytes()).take(len_bytes).collect()
 }
 
 #[test]
@@ -44,42 +37,25 @@ fn contents_come_back_whole() {
     std::fs::write(mount.join("a"), &data).unwrap();
     assert_eq!(std::fs::read(mount.join("a")).unwrap(), data);
     // Past the kernel's cache.
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_DIRECT)
-        .open(mount.join("a"))
-        .unwrap();
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(mount.join("a")).unwrap();
     let mut aligned = vec![0_u8; (1 << 20) + 4096];
     let start = aligned.as_ptr().align_offset(4096);
-    let len_bytes = file
-        .read_at(&mut aligned[start..start + (1 << 20)], 1 << 20)
-        .unwrap();
+    let len_bytes = file.read_at(&mut aligned[start..start + (1 << 20)], 1 << 20).unwrap();
     assert!(len_bytes > 0);
-    assert_eq!(
-        aligned[start..start + len_bytes],
-        data[1 << 20..(1 << 20) + len_bytes]
-    );
+    assert_eq!(aligned[start..start + len_bytes], data[1 << 20..(1 << 20) + len_bytes]);
     drop(file);
     mount.finish();
 }
 
 #[test]
 fn appends_of_several_messages_stay_in_order() {
-    let Some(mount) = mount(
-        "appends_of_several_messages_stay_in_order",
-        &MountConfig::default(),
-    ) else {
+    let Some(mount) = mount("appends_of_several_messages_stay_in_order", &MountConfig::default()) else {
         return;
     };
     let data = pattern(4 << 20);
     for (name, direct) in [("buffered", 0), ("direct", libc::O_DIRECT)] {
         let mut options = OpenOptions::new();
-        let mut file = options
-            .append(true)
-            .create(true)
-            .custom_flags(direct)
-            .open(mount.join(name))
-            .unwrap();
+        let mut file = options.append(true).create(true).custom_flags(direct).open(mount.join(name)).unwrap();
         let mut aligned = vec![0_u8; data.len() + 4096];
         let start = aligned.as_ptr().align_offset(4096);
         aligned[start..start + data.len()].copy_from_slice(&data);
@@ -87,10 +63,7 @@ fn appends_of_several_messages_stay_in_order() {
         file.write_all(&aligned[start..start + 4096]).unwrap();
         drop(file);
         let expected = [&data[..], &data[..4096]].concat();
-        assert!(
-            std::fs::read(mount.join(name)).unwrap() == expected,
-            "{name}"
-        );
+        assert!(std::fs::read(mount.join(name)).unwrap() == expected, "{name}");
     }
     mount.finish();
 }
@@ -98,33 +71,17 @@ fn appends_of_several_messages_stay_in_order() {
 #[test]
 fn stores_into_a_mapping_reach_the_volume() {
     use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
-    let Some(mount) = mount(
-        "stores_into_a_mapping_reach_the_volume",
-        &MountConfig::default(),
-    ) else {
+    let Some(mount) = mount("stores_into_a_mapping_reach_the_volume", &MountConfig::default()) else {
         return;
     };
     // Opened for appending, too: write-back of a mapping must not append.
-    let file = OpenOptions::new()
-        .read(true)
-        .append(true)
-        .create(true)
-        .open(mount.join("a"))
-        .unwrap();
+    let file = OpenOptions::new().read(true).append(true).create(true).open(mount.join("a")).unwrap();
     (&file).write_all(&[1; 8192]).unwrap();
     // SAFETY: a new shared mapping of the 8192 bytes that the file has; nothing else refers to it, and it is unmapped
     // after the last use.
     unsafe {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        let address = mmap(
-            std::ptr::null_mut(),
-            8192,
-            protection,
-            MapFlags::SHARED,
-            &file,
-            0,
-        )
-        .unwrap();
+        let address = mmap(std::ptr::null_mut(), 8192, protection, MapFlags::SHARED, &file, 0).unwrap();
         address.cast::<u8>().add(100).write_volatile(9);
         msync(address, 8192, MsyncFlags::SYNC).unwrap();
         munmap(address, 8192).unwrap();
@@ -144,41 +101,20 @@ fn writes_of_others_clear_set_id_bits_at_once() {
     if !is_root() {
         return skip(test, "only root can act as another user");
     }
-    let Some(mount) = mount(
-        test,
-        &MountConfig {
-            allow_other: true,
-            ..MountConfig::default()
-        },
-    ) else {
+    let Some(mount) = mount(test, &MountConfig { allow_other: true, ..MountConfig::default() }) else {
         return;
     };
     std::fs::set_permissions(mount.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = mount.join("program");
-    let changes = [
-        "echo more >>$0",
-        "truncate -s 1 $0",
-        "fallocate -l 5000 $0",
-        ": >$0",
-    ];
+    let changes = ["echo more >>$0", "truncate -s 1 $0", "fallocate -l 5000 $0", ": >$0"];
     for change in changes {
         File::create(&path).unwrap().write_all(b"text").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o6777)).unwrap();
         // Root keeps the bits.
-        OpenOptions::new()
-            .append(true)
-            .open(&path)
-            .unwrap()
-            .write_all(b"text")
-            .unwrap();
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"text").unwrap();
         assert_eq!(mode(&path), 0o6777);
         let mut shell = Command::new("sh");
-        shell
-            .args(["-c", change])
-            .arg(&path)
-            .uid(NOBODY)
-            .gid(NOBODY)
-            .current_dir("/");
+        shell.args(["-c", change]).arg(&path).uid(NOBODY).gid(NOBODY).current_dir("/");
         assert!(shell.status().unwrap().success(), "{change}");
         assert_eq!(mode(&path), 0o777, "{change}");
         std::fs::remove_file(&path).unwrap();
@@ -190,10 +126,7 @@ fn writes_of_others_clear_set_id_bits_at_once() {
 fn an_access_acl_shows_in_the_mode_at_once() {
     let test = "an_access_acl_shows_in_the_mode_at_once";
     for checks in [false, true] {
-        let config = MountConfig {
-            default_permissions: Some(checks),
-            ..MountConfig::default()
-        };
+        let config = MountConfig { default_permissions: Some(checks), ..MountConfig::default() };
         let Some(mount) = mount(test, &config) else {
             return;
         };
@@ -202,13 +135,8 @@ fn an_access_acl_shows_in_the_mode_at_once() {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(mode(&path), 0o600);
         // Version 2; tag, permissions, id of: owner rw-, user 1234 r--, group ---, mask rw-, others r--.
-        let entries: [(u16, u16, u32); 5] = [
-            (1, 6, u32::MAX),
-            (2, 4, 1234),
-            (4, 0, u32::MAX),
-            (0x10, 6, u32::MAX),
-            (0x20, 4, u32::MAX),
-        ];
+        let entries: [(u16, u16, u32); 5] =
+            [(1, 6, u32::MAX), (2, 4, 1234), (4, 0, u32::MAX), (0x10, 6, u32::MAX), (0x20, 4, u32::MAX)];
         let mut acl = 2_u32.to_le_bytes().to_vec();
         for (tag, permissions, id) in entries {
             acl.extend(tag.to_le_bytes());
@@ -226,10 +154,7 @@ fn an_access_acl_shows_in_the_mode_at_once() {
 
 #[test]
 fn extended_attributes_keep_to_the_size_protocol() {
-    let Some(mount) = mount(
-        "extended_attributes_keep_to_the_size_protocol",
-        &MountConfig::default(),
-    ) else {
+    let Some(mount) = mount("extended_attributes_keep_to_the_size_protocol", &MountConfig::default()) else {
         return;
     };
     let path = mount.join("a");
@@ -240,15 +165,9 @@ fn extended_attributes_keep_to_the_size_protocol() {
     let absent = rustix::fs::setxattr(&path, "user.other", b"1", XattrFlags::REPLACE);
     assert_eq!(absent, Err(rustix::io::Errno::NODATA));
     assert_eq!(rustix::fs::getxattr_query(&path, "user.note"), Ok(5));
-    assert_eq!(
-        rustix::fs::getxattr(&path, "user.note", &mut [0_u8; 4][..]),
-        Err(rustix::io::Errno::RANGE)
-    );
+    assert_eq!(rustix::fs::getxattr(&path, "user.note", &mut [0_u8; 4][..]), Err(rustix::io::Errno::RANGE));
     let mut value = [0_u8; 5];
-    assert_eq!(
-        rustix::fs::getxattr(&path, "user.note", &mut value[..]),
-        Ok(5)
-    );
+    assert_eq!(rustix::fs::getxattr(&path, "user.note", &mut value[..]), Ok(5));
     assert_eq!(&value, b"12345");
     assert_eq!(rustix::fs::listxattr_query(&path), Ok(b"user.note\0".len()));
     mount.finish();
@@ -256,45 +175,18 @@ fn extended_attributes_keep_to_the_size_protocol() {
 
 #[test]
 fn times_before_the_epoch_and_holes_come_through() {
-    let Some(mount) = mount(
-        "times_before_the_epoch_and_holes_come_through",
-        &MountConfig::default(),
-    ) else {
+    let Some(mount) = mount("times_before_the_epoch_and_holes_come_through", &MountConfig::default()) else {
         return;
     };
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(mount.join("a"))
-        .unwrap();
-    let early = Timespec {
-        tv_sec: -2,
-        tv_nsec: 250_000_000,
-    };
-    rustix::fs::futimens(
-        &file,
-        &Timestamps {
-            last_access: early,
-            last_modification: early,
-        },
-    )
-    .unwrap();
+    let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(mount.join("a")).unwrap();
+    let early = Timespec { tv_sec: -2, tv_nsec: 250_000_000 };
+    rustix::fs::futimens(&file, &Timestamps { last_access: early, last_modification: early }).unwrap();
     let attr = rustix::fs::fstat(&file).unwrap();
-    assert_eq!(
-        (attr.st_mtime, i64::try_from(attr.st_mtime_nsec).unwrap()),
-        (-2, 250_000_000)
-    );
+    assert_eq!((attr.st_mtime, i64::try_from(attr.st_mtime_nsec).unwrap()), (-2, 250_000_000));
 
     file.write_all_at(&[1; 4096], 1 << 20).unwrap();
-    assert_eq!(
-        rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(0)),
-        Ok(1 << 20)
-    );
-    assert_eq!(
-        rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(1 << 20)),
-        Ok((1 << 20) + 4096)
-    );
+    assert_eq!(rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(0)), Ok(1 << 20));
+    assert_eq!(rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(1 << 20)), Ok((1 << 20) + 4096));
     let past = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(1 << 21));
     assert_eq!(past, Err(rustix::io::Errno::NXIO));
     file.seek(SeekFrom::Start(0)).unwrap();

@@ -18,10 +18,7 @@ impl AlignedBuf {
     /// A zeroed buffer of `len` bytes.
     pub fn new(len: usize) -> Self {
         if len == 0 {
-            return AlignedBuf {
-                start: NonNull::dangling(),
-                len,
-            };
+            return AlignedBuf { start: NonNull::dangling(), len };
         }
         let layout = Self::layout(len);
         // SAFETY: the layout's size is not zero (checked above).
@@ -71,9 +68,7 @@ unsafe impl Sync for AlignedBuf {}
 
 impl fmt::Debug for AlignedBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AlignedBuf")
-            .field("len", &self.len)
-            .finish_non_exhaustive()
+        f.debug_struct("AlignedBuf").field("len", &self.len).finish_non_exhaustive()
     }
 }
 

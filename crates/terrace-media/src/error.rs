@@ -223,17 +223,11 @@ impl MediaError {
     }
 
     pub(crate) fn open(path: &Path, action: &'static str, source: impl Into<io::Error>) -> Self {
-        MediaError::Open {
-            path: path.to_owned(),
-            action,
-            source: errno_of(&source.into()),
-        }
+        MediaError::Open { path: path.to_owned(), action, source: errno_of(&source.into()) }
     }
 }
 
 /// The errno inside an I/O error; EIO for those that std made up itself.
 pub(crate) fn errno_of(error: &io::Error) -> Errno {
-    error
-        .raw_os_error()
-        .map_or(Errno::IO, Errno::from_raw_os_error)
+    error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
 }

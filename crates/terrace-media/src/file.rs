@@ -19,26 +19,11 @@ pub(crate) fn create_with(
     allocate: impl FnOnce(&File) -> Result<(), MediaError>,
 ) -> Result<(), MediaError> {
     let failed = |error: io::Error| match error.kind() {
-        io::ErrorKind::AlreadyExists => MediaError::AlreadyExists {
-            path: path.to_owned(),
-        },
-        _ => MediaError::Create {
-            path: path.to_owned(),
-            len_bytes,
-            source: errno_of(&error),
-        },
+        io::ErrorKind::AlreadyExists => MediaError::AlreadyExists { path: path.to_owned() },
+        _ => MediaError::Create { path: path.to_owned(), len_bytes, source: errno_of(&error) },
     };
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(path)
-        .map_err(failed)?;
-    let result = allocate(&file).and_then(|()| {
-        file.sync_all()
-            .and_then(|()| sync_parent(path))
-            .map_err(failed)
-    });
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(failed)?;
+    let result = allocate(&file).and_then(|()| file.sync_all().and_then(|()| sync_parent(path)).map_err(failed));
     if result.is_err() {
         // The error worth telling is the first one.
         let _ = fs::remove_file(path);
@@ -47,10 +32,7 @@ pub(crate) fn create_with(
 }
 
 fn sync_parent(path: &Path) -> io::Result<()> {
-    let parent = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match File::open(parent)?.sync_all() {
         // Some file systems have nothing to sync in a directory and say so.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
@@ -74,9 +56,7 @@ pub(crate) fn allocate(file: &File, len_bytes: u64) -> Result<(), Errno> {
 /// Takes an open device exclusively until it is closed.
 pub(crate) fn lock(path: &Path, file: &File) -> Result<(), MediaError> {
     flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|errno| match errno {
-        Errno::WOULDBLOCK => MediaError::InUse {
-            path: path.to_owned(),
-        },
+        Errno::WOULDBLOCK => MediaError::InUse { path: path.to_owned() },
         errno => MediaError::open(path, "lock", errno),
     })
 }

@@ -23,8 +23,7 @@ mod sim;
 
 pub use buffer::{AlignedBuf, IO_ALIGN_BYTES};
 pub use disk::{
-    Disk, DiskOpenOptions, DiskStats, IoEngine, create_disk_file, memory_disk, open_disk, sim_disk,
-    sim_disk_from,
+    Disk, DiskOpenOptions, DiskStats, IoEngine, create_disk_file, memory_disk, open_disk, sim_disk, sim_disk_from,
 };
 pub use error::{IoOp, MediaError};
 pub use model::{DeviceModel, UnknownModel};

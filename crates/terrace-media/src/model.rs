@@ -29,12 +29,7 @@ const MODELS: [(&str, DeviceModel); 5] = [
     ("hdd", model(10_000_000, 10_000_000, 100, 100)),
 ];
 
-const fn model(
-    read_ns: u64,
-    write_ns: u64,
-    read_mb_per_s: u64,
-    write_mb_per_s: u64,
-) -> DeviceModel {
+const fn model(read_ns: u64, write_ns: u64, read_mb_per_s: u64, write_mb_per_s: u64) -> DeviceModel {
     DeviceModel {
         read_latency_ns: read_ns,
         write_latency_ns: write_ns,
@@ -45,13 +40,7 @@ const fn model(
 
 impl DeviceModel {
     /// The names that can be parsed.
-    pub const NAMES: [&'static str; MODELS.len()] = [
-        MODELS[0].0,
-        MODELS[1].0,
-        MODELS[2].0,
-        MODELS[3].0,
-        MODELS[4].0,
-    ];
+    pub const NAMES: [&'static str; MODELS.len()] = [MODELS[0].0, MODELS[1].0, MODELS[2].0, MODELS[3].0, MODELS[4].0];
 }
 
 /// A device model was asked for by a name that is none.
@@ -67,9 +56,7 @@ impl FromStr for DeviceModel {
 
     fn from_str(name: &str) -> Result<Self, UnknownModel> {
         let found = MODELS.iter().find(|(known, _)| *known == name);
-        found.map(|&(_, model)| model).ok_or_else(|| UnknownModel {
-            name: name.to_owned(),
-        })
+        found.map(|&(_, model)| model).ok_or_else(|| UnknownModel { name: name.to_owned() })
     }
 }
 
@@ -87,37 +74,23 @@ pub(crate) struct Throttle {
 
 impl Throttle {
     pub(crate) fn new(model: DeviceModel) -> Self {
-        Throttle {
-            model,
-            epoch: Instant::now(),
-            busy_until_ns: AtomicU64::new(0),
-        }
+        Throttle { model, epoch: Instant::now(), busy_until_ns: AtomicU64::new(0) }
     }
 
     /// Runs a read of `bytes` and returns when the modelled device would have.
     pub(crate) fn read<R>(&self, bytes: u64, operation: impl FnOnce() -> R) -> R {
-        self.run(
-            self.model.read_latency_ns,
-            transfer_ns(bytes, self.model.read_bytes_per_s),
-            operation,
-        )
+        self.run(self.model.read_latency_ns, transfer_ns(bytes, self.model.read_bytes_per_s), operation)
     }
 
     /// Runs a write of `bytes` (0 for a flush) and returns when the modelled device would have.
     pub(crate) fn write<R>(&self, bytes: u64, operation: impl FnOnce() -> R) -> R {
-        self.run(
-            self.model.write_latency_ns,
-            transfer_ns(bytes, self.model.write_bytes_per_s),
-            operation,
-        )
+        self.run(self.model.write_latency_ns, transfer_ns(bytes, self.model.write_bytes_per_s), operation)
     }
 
     fn run<R>(&self, latency_ns: u64, transfer_ns: u64, operation: impl FnOnce() -> R) -> R {
         let now_ns = self.now_ns();
         let accept = |busy_until_ns| Some(end_of_transfer(busy_until_ns, now_ns, transfer_ns));
-        let before = self
-            .busy_until_ns
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, accept);
+        let before = self.busy_until_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, accept);
         let (Ok(before) | Err(before)) = before;
         let done_ns = end_of_transfer(before, now_ns, transfer_ns).saturating_add(latency_ns);
         let result = operation();
@@ -168,16 +141,10 @@ mod tests {
             assert!(name.parse::<DeviceModel>().is_ok(), "{name}");
         }
         let hdd: DeviceModel = "hdd".parse().unwrap();
-        assert_eq!(
-            (hdd.read_latency_ns, hdd.write_bytes_per_s),
-            (10_000_000, 100_000_000)
-        );
+        assert_eq!((hdd.read_latency_ns, hdd.write_bytes_per_s), (10_000_000, 100_000_000));
         let message = "floppy".parse::<DeviceModel>().unwrap_err().to_string();
         assert!(message.contains("\"floppy\""), "{message}");
-        assert!(
-            DeviceModel::NAMES.iter().all(|name| message.contains(name)),
-            "{message}"
-        );
+        assert!(DeviceModel::NAMES.iter().all(|name| message.contains(name)), "{message}");
     }
 
     #[test]
@@ -194,11 +161,7 @@ mod tests {
         assert_eq!(first, 1_500);
         let second = end_of_transfer(first, 1_100, 500);
         assert_eq!(second, 2_000, "the second waits for the first");
-        assert_eq!(
-            end_of_transfer(second, 9_000, 500),
-            9_500,
-            "an idle device starts at once"
-        );
+        assert_eq!(end_of_transfer(second, 9_000, 500), 9_500, "an idle device starts at once");
     }
 
     #[test]
@@ -209,10 +172,7 @@ mod tests {
         assert!(begun.elapsed() >= Duration::from_micros(20));
         let begun = Instant::now();
         throttle.write(100, || ());
-        assert!(
-            begun.elapsed() >= Duration::from_micros(200),
-            "100 us of transfer and 100 us of latency"
-        );
+        assert!(begun.elapsed() >= Duration::from_micros(200), "100 us of transfer and 100 us of latency");
         assert!(throttle.busy_until_ns.load(Ordering::Relaxed) >= 100_000);
     }
 }

@@ -45,17 +45,9 @@ pub fn probe_device(path: &Path) -> Result<DeviceContents, MediaError> {
     if let Some(what) = recognize(&first) {
         return Ok(DeviceContents::Found(what));
     }
-    let last = source.read(
-        path,
-        (len - first_end).max(first_end),
-        (len - first_end).min(END_BYTES),
-    )?;
+    let last = source.read(path, (len - first_end).max(first_end), (len - first_end).min(END_BYTES))?;
     let all_zero = first.iter().chain(&last).all(|&byte| byte == 0);
-    Ok(if all_zero {
-        DeviceContents::Empty
-    } else {
-        DeviceContents::Data
-    })
+    Ok(if all_zero { DeviceContents::Empty } else { DeviceContents::Data })
 }
 
 /// The length of a block device, a file or a device-DAX device (bytes).
@@ -76,10 +68,7 @@ pub(crate) fn open_device_len(path: &Path, file: &File) -> Result<u64, MediaErro
     } else if found.is_block_device() {
         io::Seek::seek(&mut &*file, io::SeekFrom::End(0)).map_err(examine)
     } else {
-        let dax = found
-            .is_char_device()
-            .then(|| dax_device_len(metadata.rdev()))
-            .flatten();
+        let dax = found.is_char_device().then(|| dax_device_len(metadata.rdev())).flatten();
         dax.ok_or(MediaError::Unsuitable {
             path: path.to_owned(),
             found: "neither a file nor a block or dax device",
@@ -97,18 +86,9 @@ enum Source {
 impl Source {
     fn open(path: &Path) -> Result<Self, MediaError> {
         let file = File::open(path).map_err(|error| MediaError::open(path, "open", error))?;
-        let metadata = file
-            .metadata()
-            .map_err(|error| MediaError::open(path, "examine", error))?;
+        let metadata = file.metadata().map_err(|error| MediaError::open(path, "examine", error))?;
         if metadata.file_type().is_char_device() {
-            return Pm::open(
-                path,
-                &PmOpenOptions {
-                    read_only: true,
-                    ..Default::default()
-                },
-            )
-            .map(Source::Dax);
+            return Pm::open(path, &PmOpenOptions { read_only: true, ..Default::default() }).map(Source::Dax);
         }
         Ok(Source::File(file))
     }
@@ -124,23 +104,16 @@ impl Source {
         let mut bytes = vec![0; len_bytes as usize];
         match self {
             Source::Dax(pm) => pm.read(offset, &mut bytes),
-            Source::File(file) => {
-                file.read_exact_at(&mut bytes, offset)
-                    .map_err(|error| match error.kind() {
-                        io::ErrorKind::UnexpectedEof => MediaError::Ended {
-                            path: path.to_owned(),
-                            op: IoOp::Read,
-                            offset,
-                        },
-                        _ => MediaError::Io {
-                            path: path.to_owned(),
-                            op: IoOp::Read,
-                            offset,
-                            len_bytes,
-                            source: errno_of(&error),
-                        },
-                    })?
-            }
+            Source::File(file) => file.read_exact_at(&mut bytes, offset).map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => MediaError::Ended { path: path.to_owned(), op: IoOp::Read, offset },
+                _ => MediaError::Io {
+                    path: path.to_owned(),
+                    op: IoOp::Read,
+                    offset,
+                    len_bytes,
+                    source: errno_of(&error),
+                },
+            })?,
         }
         Ok(bytes)
     }
@@ -165,12 +138,7 @@ const SIGNATURES: [(&str, usize, &[u8]); 12] = [
 
 fn recognize(start: &[u8]) -> Option<&'static str> {
     let has = |at: usize, magic: &[u8]| start.get(at..at + magic.len()) == Some(magic);
-    let known = || {
-        SIGNATURES
-            .iter()
-            .find(|(_, at, magic)| has(*at, magic))
-            .map(|&(what, _, _)| what)
-    };
+    let known = || SIGNATURES.iter().find(|(_, at, magic)| has(*at, magic)).map(|&(what, _, _)| what);
     recognize_ext(start).or_else(known)
 }
 
@@ -184,14 +152,8 @@ fn recognize_ext(start: &[u8]) -> Option<&'static str> {
     if superblock[56..58] != [0x53, 0xef] {
         return None;
     }
-    let word = |at: usize| {
-        u32::from_le_bytes([
-            superblock[at],
-            superblock[at + 1],
-            superblock[at + 2],
-            superblock[at + 3],
-        ])
-    };
+    let word =
+        |at: usize| u32::from_le_bytes([superblock[at], superblock[at + 1], superblock[at + 2], superblock[at + 3]]);
     Some(if word(96) & INCOMPAT_EXT4 != 0 {
         "an ext4 file system"
     } else if word(92) & COMPAT_HAS_JOURNAL != 0 {

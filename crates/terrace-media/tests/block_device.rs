@@ -8,8 +8,8 @@ use std::process::Command;
 
 use tempfile::TempDir;
 use terrace_media::{
-    AlignedBuf, DeviceContents, DiskOpenOptions, IoEngine, MediaError, Pm, PmOpenOptions,
-    create_disk_file, device_len, open_disk, probe_device,
+    AlignedBuf, DeviceContents, DiskOpenOptions, IoEngine, MediaError, Pm, PmOpenOptions, create_disk_file, device_len,
+    open_disk, probe_device,
 };
 
 const LEN: u64 = 32 << 20;
@@ -19,11 +19,7 @@ struct LoopDevice(PathBuf);
 
 impl LoopDevice {
     fn over(file: &Path) -> Option<Self> {
-        let output = Command::new("losetup")
-            .args(["--find", "--show"])
-            .arg(file)
-            .output()
-            .ok()?;
+        let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output().ok()?;
         let device = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
         (output.status.success() && device.exists()).then_some(LoopDevice(device))
     }
@@ -31,15 +27,8 @@ impl LoopDevice {
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        let detached = Command::new("losetup")
-            .arg("--detach")
-            .arg(&self.0)
-            .status();
-        assert!(
-            detached.is_ok_and(|status| status.success()),
-            "{} stays attached",
-            self.0.display()
-        );
+        let detached = Command::new("losetup").arg("--detach").arg(&self.0).status();
+        assert!(detached.is_ok_and(|status| status.success()), "{} stays attached", self.0.display());
     }
 }
 
@@ -56,28 +45,13 @@ fn a_block_device_serves_as_a_disk_and_is_claimed() {
     assert_eq!(device_len(path).unwrap(), LEN);
     assert_eq!(probe_device(path).unwrap(), DeviceContents::Empty);
     let refused = Pm::open(path, &PmOpenOptions::default()).unwrap_err();
-    assert!(
-        refused.to_string().contains("is a block device"),
-        "{refused}"
-    );
+    assert!(refused.to_string().contains("is a block device"), "{refused}");
 
     for engine in [IoEngine::Auto, IoEngine::Sync] {
-        let disk = open_disk(
-            path,
-            &DiskOpenOptions {
-                engine,
-                ..Default::default()
-            },
-        )
-        .unwrap();
+        let disk = open_disk(path, &DiskOpenOptions { engine, ..Default::default() }).unwrap();
         assert_eq!(disk.len(), LEN);
         let in_use = open_disk(path, &DiskOpenOptions::default()).unwrap_err();
-        assert_eq!(
-            in_use,
-            MediaError::InUse {
-                path: path.to_owned()
-            }
-        );
+        assert_eq!(in_use, MediaError::InUse { path: path.to_owned() });
 
         let mut data = AlignedBuf::new(5 << 20);
         data.fill(0x5a);
@@ -92,10 +66,7 @@ fn a_block_device_serves_as_a_disk_and_is_claimed() {
         disk.flush().unwrap();
         let after = fs::metadata(&file).unwrap().blocks();
         // A loop device hands a discard on to its file.
-        assert!(
-            after + (2 << 20) / 512 < before,
-            "{before} blocks before, {after} after"
-        );
+        assert!(after + (2 << 20) / 512 < before, "{before} blocks before, {after} after");
         disk.write_at(LEN, &data).unwrap_err();
     }
     assert_eq!(probe_device(path).unwrap(), DeviceContents::Data);

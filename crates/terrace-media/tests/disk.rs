@@ -10,8 +10,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tempfile::TempDir;
 use terrace_media::{
-    AlignedBuf, Disk, DiskOpenOptions, IoEngine, IoOp, MediaError, create_disk_file, device_len,
-    memory_disk, open_disk,
+    AlignedBuf, Disk, DiskOpenOptions, IoEngine, IoOp, MediaError, create_disk_file, device_len, memory_disk, open_disk,
 };
 
 const BLOCK: usize = 4096;
@@ -34,11 +33,7 @@ fn ways() -> Vec<DiskOpenOptions> {
     let mut ways = Vec::new();
     for engine in [IoEngine::Auto, IoEngine::Uring, IoEngine::Sync] {
         for direct in [true, false] {
-            let options = DiskOpenOptions {
-                engine,
-                direct,
-                ..Default::default()
-            };
+            let options = DiskOpenOptions { engine, direct, ..Default::default() };
             match open_disk(&path, &options) {
                 Ok(_) => ways.push(options),
                 Err(error) => assert!(matches!(error, MediaError::EngineRefused { .. }), "{error}"),
@@ -64,26 +59,10 @@ fn read(disk: &dyn Disk, off: u64, len: usize) -> AlignedBuf {
 
 #[derive(Clone, Debug)]
 enum Op {
-    Write {
-        block: usize,
-        blocks: usize,
-        seed: u8,
-        misaligned: bool,
-    },
-    WriteVectored {
-        block: usize,
-        buffers: Vec<usize>,
-        seed: u8,
-    },
-    Read {
-        block: usize,
-        blocks: usize,
-        misaligned: bool,
-    },
-    ReadVectored {
-        block: usize,
-        buffers: Vec<usize>,
-    },
+    Write { block: usize, blocks: usize, seed: u8, misaligned: bool },
+    WriteVectored { block: usize, buffers: Vec<usize>, seed: u8 },
+    Read { block: usize, blocks: usize, misaligned: bool },
+    ReadVectored { block: usize, buffers: Vec<usize> },
     Flush,
 }
 
@@ -93,21 +72,14 @@ fn op() -> impl Strategy<Value = Op> {
     let blocks = || prop_oneof![4 => 1..8usize, 1 => 250..700usize];
     let buffers = || prop::collection::vec(prop_oneof![8 => 0..4usize, 1 => 100..300usize], 0..20);
     prop_oneof![
-        (block.clone(), blocks(), any::<u8>(), any::<bool>()).prop_map(
-            |(block, blocks, seed, misaligned)| Op::Write {
-                block,
-                blocks,
-                seed,
-                misaligned
-            }
-        ),
-        (block.clone(), buffers(), any::<u8>()).prop_map(|(block, buffers, seed)| {
-            Op::WriteVectored {
-                block,
-                buffers,
-                seed,
-            }
+        (block.clone(), blocks(), any::<u8>(), any::<bool>()).prop_map(|(block, blocks, seed, misaligned)| Op::Write {
+            block,
+            blocks,
+            seed,
+            misaligned
         }),
+        (block.clone(), buffers(), any::<u8>())
+            .prop_map(|(block, buffers, seed)| { Op::WriteVectored { block, buffers, seed } }),
         (block.clone(), blocks(), any::<bool>()).prop_map(|(block, blocks, misaligned)| Op::Read {
             block,
             blocks,
@@ -121,45 +93,23 @@ fn op() -> impl Strategy<Value = Op> {
 /// Does one operation, and gives what a read read.
 fn run(disk: &dyn Disk, op: &Op) -> Result<Vec<u8>, MediaError> {
     match op {
-        &Op::Write {
-            block,
-            blocks,
-            seed,
-            misaligned,
-        } => {
+        &Op::Write { block, blocks, seed, misaligned } => {
             let shift = usize::from(misaligned);
             let data = pattern(seed, blocks * BLOCK + shift);
-            disk.write_at((block * BLOCK) as u64, &data[shift..])
-                .map(|()| Vec::new())
+            disk.write_at((block * BLOCK) as u64, &data[shift..]).map(|()| Vec::new())
         }
-        Op::WriteVectored {
-            block,
-            buffers,
-            seed,
-        } => {
-            let data: Vec<_> = buffers
-                .iter()
-                .map(|blocks| pattern(*seed, blocks * BLOCK))
-                .collect();
+        Op::WriteVectored { block, buffers, seed } => {
+            let data: Vec<_> = buffers.iter().map(|blocks| pattern(*seed, blocks * BLOCK)).collect();
             let slices: Vec<_> = data.iter().map(|buf| IoSlice::new(buf)).collect();
-            disk.write_vectored_at((block * BLOCK) as u64, &slices)
-                .map(|()| Vec::new())
+            disk.write_vectored_at((block * BLOCK) as u64, &slices).map(|()| Vec::new())
         }
-        &Op::Read {
-            block,
-            blocks,
-            misaligned,
-        } => {
+        &Op::Read { block, blocks, misaligned } => {
             let shift = usize::from(misaligned);
             let mut buf = AlignedBuf::new(blocks * BLOCK + shift);
-            disk.read_at((block * BLOCK) as u64, &mut buf[shift..])
-                .map(|()| buf[shift..].to_vec())
+            disk.read_at((block * BLOCK) as u64, &mut buf[shift..]).map(|()| buf[shift..].to_vec())
         }
         Op::ReadVectored { block, buffers } => {
-            let mut bufs: Vec<_> = buffers
-                .iter()
-                .map(|blocks| AlignedBuf::new(blocks * BLOCK))
-                .collect();
+            let mut bufs: Vec<_> = buffers.iter().map(|blocks| AlignedBuf::new(blocks * BLOCK)).collect();
             let mut slices: Vec<_> = bufs.iter_mut().map(|buf| IoSliceMut::new(buf)).collect();
             disk.read_vectored_at((block * BLOCK) as u64, &mut slices)?;
             Ok(bufs.iter().flat_map(|buf| buf.iter().copied()).collect())
@@ -207,29 +157,16 @@ fn more_buffers_than_the_kernel_takes_at_once() {
         for (index, block) in scattered.chunks_mut(2 * BLOCK).rev().enumerate() {
             block[..BLOCK].copy_from_slice(&data[index * BLOCK..][..BLOCK]);
         }
-        let slices: Vec<_> = scattered
-            .chunks(2 * BLOCK)
-            .rev()
-            .map(|block| IoSlice::new(&block[..BLOCK]))
-            .collect();
+        let slices: Vec<_> = scattered.chunks(2 * BLOCK).rev().map(|block| IoSlice::new(&block[..BLOCK])).collect();
         disk.write_vectored_at(BLOCK as u64, &slices).unwrap();
-        assert!(
-            read(&*disk, BLOCK as u64, BUFFERS * BLOCK)[..] == data[..],
-            "{options:?}"
-        );
+        assert!(read(&*disk, BLOCK as u64, BUFFERS * BLOCK)[..] == data[..], "{options:?}");
 
         let mut target = AlignedBuf::new(2 * BUFFERS * BLOCK);
-        let mut slices: Vec<_> = target
-            .chunks_mut(2 * BLOCK)
-            .rev()
-            .map(|block| IoSliceMut::new(&mut block[..BLOCK]))
-            .collect();
+        let mut slices: Vec<_> =
+            target.chunks_mut(2 * BLOCK).rev().map(|block| IoSliceMut::new(&mut block[..BLOCK])).collect();
         disk.read_vectored_at(BLOCK as u64, &mut slices).unwrap();
         assert!(target[..] == scattered[..], "{options:?}");
-        assert_eq!(
-            (disk.stats().writes, disk.stats().bytes_written),
-            (1, (BUFFERS * BLOCK) as u64)
-        );
+        assert_eq!((disk.stats().writes, disk.stats().bytes_written), (1, (BUFFERS * BLOCK) as u64));
     }
 }
 
@@ -253,10 +190,7 @@ fn threads_share_a_disk() {
                 });
             }
         });
-        assert_eq!(
-            (disk.stats().reads, disk.stats().flushes),
-            (3 * THREADS, THREADS)
-        );
+        assert_eq!((disk.stats().reads, disk.stats().flushes), (3 * THREADS, THREADS));
     }
 }
 
@@ -267,36 +201,13 @@ fn a_truncated_disk_is_reported_where_it_ends_and_the_engine_stays_usable() {
         let path = new_file(&dir);
         let disk = open_disk(&path, &options).unwrap();
         let end = (5 << 20) + BLOCK as u64;
-        fs::OpenOptions::new()
-            .write(true)
-            .open(&path)
-            .unwrap()
-            .set_len(end)
-            .unwrap();
-        let error = disk
-            .read_at(0, &mut AlignedBuf::new(LEN as usize))
-            .unwrap_err();
-        let MediaError::Ended {
-            path: reported,
-            op: IoOp::Read,
-            offset,
-        } = &error
-        else {
-            panic!("{error}")
-        };
+        fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(end).unwrap();
+        let error = disk.read_at(0, &mut AlignedBuf::new(LEN as usize)).unwrap_err();
+        let MediaError::Ended { path: reported, op: IoOp::Read, offset } = &error else { panic!("{error}") };
         assert_eq!((reported, error.errno()), (&path, libc::EIO));
         assert!(*offset >= end, "{error}");
-        let error = disk
-            .read_at(end - BLOCK as u64, &mut AlignedBuf::new(2 * BLOCK))
-            .unwrap_err();
-        assert_eq!(
-            error,
-            MediaError::Ended {
-                path,
-                op: IoOp::Read,
-                offset: end
-            }
-        );
+        let error = disk.read_at(end - BLOCK as u64, &mut AlignedBuf::new(2 * BLOCK)).unwrap_err();
+        assert_eq!(error, MediaError::Ended { path, op: IoOp::Read, offset: end });
         assert!(read(&*disk, 0, 5 << 20).iter().all(|&byte| byte == 0));
     }
 }
@@ -319,19 +230,13 @@ fn misaligned_and_far_operations_are_refused_alike() {
         disk.discard(0, 100).unwrap_err();
         for off in [LEN - BLOCK as u64, LEN, u64::MAX - BLOCK as u64 + 1] {
             let error = disk.read_at(off, &mut buf).unwrap_err();
-            assert!(
-                matches!(error, MediaError::OutOfRange { op: IoOp::Read, offset, .. } if offset == off),
-                "{error}"
-            );
+            assert!(matches!(error, MediaError::OutOfRange { op: IoOp::Read, offset, .. } if offset == off), "{error}");
             disk.write_at(off, &buf).unwrap_err();
             disk.discard(off, 2 * BLOCK as u64).unwrap_err();
         }
         let uneven = [IoSlice::new(&buf[..512]), IoSlice::new(&buf[..BLOCK - 512])];
         let error = disk.write_vectored_at(0, &uneven).unwrap_err();
-        assert!(
-            matches!(error, MediaError::Misaligned { len_bytes: 512, .. }),
-            "{error}"
-        );
+        assert!(matches!(error, MediaError::Misaligned { len_bytes: 512, .. }), "{error}");
         disk.read_at(LEN, &mut []).unwrap();
         disk.write_vectored_at(0, &[]).unwrap();
         disk.discard(0, 0).unwrap();
@@ -345,19 +250,8 @@ fn a_disk_in_use_is_refused() {
     let first = open_disk(&path, &DiskOpenOptions::default()).unwrap();
     let error = open_disk(&path, &DiskOpenOptions::default()).unwrap_err();
     assert_eq!(error, MediaError::InUse { path: path.clone() });
-    assert!(
-        error
-            .to_string()
-            .contains("already in use: is the volume mounted")
-    );
-    open_disk(
-        &path,
-        &DiskOpenOptions {
-            lock: false,
-            ..Default::default()
-        },
-    )
-    .unwrap();
+    assert!(error.to_string().contains("already in use: is the volume mounted"));
+    open_disk(&path, &DiskOpenOptions { lock: false, ..Default::default() }).unwrap();
     drop(first);
     open_disk(&path, &DiskOpenOptions::default()).unwrap();
 }
@@ -366,22 +260,12 @@ fn a_disk_in_use_is_refused() {
 fn a_read_only_disk_reads_and_refuses_writes() {
     let dir = directory();
     let path = new_file(&dir);
-    let disk = open_disk(
-        &path,
-        &DiskOpenOptions {
-            read_only: true,
-            ..Default::default()
-        },
-    )
-    .unwrap();
+    let disk = open_disk(&path, &DiskOpenOptions { read_only: true, ..Default::default() }).unwrap();
     assert!(read(&*disk, 0, BLOCK).iter().all(|&byte| byte == 0));
     let error = disk.write_at(8192, &AlignedBuf::new(BLOCK)).unwrap_err();
     assert_eq!(error.errno(), libc::EBADF);
     let message = error.to_string();
-    assert!(
-        message.contains("write of 4096 bytes at offset 8192")
-            && message.contains(path.to_str().unwrap())
-    );
+    assert!(message.contains("write of 4096 bytes at offset 8192") && message.contains(path.to_str().unwrap()));
     assert_eq!(disk.discard(0, 4096).unwrap_err().errno(), libc::EBADF);
     assert_eq!(disk.stats().writes, 0);
 }
@@ -390,10 +274,7 @@ fn a_read_only_disk_reads_and_refuses_writes() {
 fn discarding_gives_space_back() {
     let dir = directory();
     let path = new_file(&dir);
-    assert!(
-        fs::metadata(&path).unwrap().blocks() * 512 < LEN / 2,
-        "a disk file is sparse"
-    );
+    assert!(fs::metadata(&path).unwrap().blocks() * 512 < LEN / 2, "a disk file is sparse");
     let disk = open_disk(&path, &DiskOpenOptions::default()).unwrap();
     disk.write_at(0, &pattern(1, 4 << 20)).unwrap();
     disk.flush().unwrap();
@@ -411,14 +292,7 @@ fn a_file_system_without_direct_io_serves_too() {
     let dir = TempDir::new_in("/dev/shm").unwrap();
     let path = new_file(&dir);
     for engine in [IoEngine::Auto, IoEngine::Sync] {
-        let disk = open_disk(
-            &path,
-            &DiskOpenOptions {
-                engine,
-                ..Default::default()
-            },
-        )
-        .unwrap();
+        let disk = open_disk(&path, &DiskOpenOptions { engine, ..Default::default() }).unwrap();
         let data = pattern(9, 3 << 20);
         disk.write_at(BLOCK as u64, &data).unwrap();
         disk.flush().unwrap();
@@ -430,14 +304,7 @@ fn a_file_system_without_direct_io_serves_too() {
 fn a_modelled_disk_works_the_same() {
     let dir = directory();
     let model = Some("optane-ssd".parse().unwrap());
-    let disk = open_disk(
-        &new_file(&dir),
-        &DiskOpenOptions {
-            model,
-            ..Default::default()
-        },
-    )
-    .unwrap();
+    let disk = open_disk(&new_file(&dir), &DiskOpenOptions { model, ..Default::default() }).unwrap();
     disk.write_at(0, &pattern(2, BLOCK)).unwrap();
     disk.flush().unwrap();
     assert!(read(&*disk, 0, BLOCK)[..] == pattern(2, BLOCK)[..]);
@@ -458,24 +325,11 @@ fn creating_and_opening_refuse_what_they_must() {
     }
     fs::write(&other, [0; 4095]).unwrap();
     let open = |path: &std::path::Path| open_disk(path, &DiskOpenOptions::default()).unwrap_err();
-    assert!(matches!(
-        open(&other),
-        MediaError::BadLength {
-            len_bytes: 4095,
-            ..
-        }
-    ));
+    assert!(matches!(open(&other), MediaError::BadLength { len_bytes: 4095, .. }));
     assert!(open(dir.path()).to_string().contains("is a directory"));
-    assert!(
-        open("/dev/null".as_ref())
-            .to_string()
-            .contains("is a character device")
-    );
+    assert!(open("/dev/null".as_ref()).to_string().contains("is a character device"));
     assert_eq!(open(&dir.path().join("missing")).errno(), libc::ENOENT);
-    assert_eq!(
-        device_len("/dev/null".as_ref()).unwrap_err().errno(),
-        libc::EINVAL
-    );
+    assert_eq!(device_len("/dev/null".as_ref()).unwrap_err().errno(), libc::EINVAL);
 
     fs::write(&other, [7; 10_000]).unwrap();
     let disk = open_disk(&other, &DiskOpenOptions::default()).unwrap();

@@ -13,11 +13,7 @@ const LEN: u64 = 256 << 10;
 
 /// A directory on tmpfs, or one on the file system of the build.
 fn directory(kind: PmKind) -> TempDir {
-    let parent = if kind == PmKind::Emulated {
-        "/dev/shm"
-    } else {
-        env!("CARGO_TARGET_TMPDIR")
-    };
+    let parent = if kind == PmKind::Emulated { "/dev/shm" } else { env!("CARGO_TARGET_TMPDIR") };
     TempDir::new_in(parent).unwrap()
 }
 
@@ -35,10 +31,7 @@ fn bytes_at(pm: &Pm, off: u64, len: usize) -> Vec<u8> {
 
 fn panics(access: impl FnOnce()) -> String {
     let payload = catch_unwind(AssertUnwindSafe(access)).expect_err("the access is out of bounds");
-    payload
-        .downcast_ref::<String>()
-        .cloned()
-        .unwrap_or_default()
+    payload.downcast_ref::<String>().cloned().unwrap_or_default()
 }
 
 #[test]
@@ -47,10 +40,7 @@ fn kinds_are_detected_and_stores_survive_closing() {
         let dir = directory(kind);
         let path = new_file(&dir);
         let pm = Pm::open(&path, &PmOpenOptions::default()).unwrap();
-        assert_eq!(
-            (pm.kind(), pm.len(), pm.path()),
-            (kind, LEN, path.as_path())
-        );
+        assert_eq!((pm.kind(), pm.len(), pm.path()), (kind, LEN, path.as_path()));
         assert_eq!(pm.flush_instruction() == "msync", kind == PmKind::Msync);
         pm.write(100, b"cached");
         pm.flush(100, 6);
@@ -63,19 +53,9 @@ fn kinds_are_detected_and_stores_survive_closing() {
         pm.fence().unwrap();
         drop(pm);
 
-        let pm = Pm::open(
-            &path,
-            &PmOpenOptions {
-                read_only: true,
-                ..Default::default()
-            },
-        )
-        .unwrap();
+        let pm = Pm::open(&path, &PmOpenOptions { read_only: true, ..Default::default() }).unwrap();
         assert_eq!(bytes_at(&pm, 100, 6), b"cached");
-        assert_eq!(
-            bytes_at(&pm, 70_000, 102),
-            [&[7][..], &[0; 100], &[7]].concat()
-        );
+        assert_eq!(bytes_at(&pm, 70_000, 102), [&[7][..], &[0; 100], &[7]].concat());
         assert_eq!(pm.load_u64(200_000), 42);
         assert_eq!(bytes_at(&pm, 0, 100), [0; 100], "a new file is zero");
     }
@@ -90,10 +70,7 @@ fn files_are_fully_allocated() {
     for kind in [PmKind::Emulated, PmKind::Msync] {
         let dir = directory(kind);
         let metadata = fs::metadata(new_file(&dir)).unwrap();
-        assert!(
-            std::os::unix::fs::MetadataExt::blocks(&metadata) * 512 >= LEN,
-            "{kind}"
-        );
+        assert!(std::os::unix::fs::MetadataExt::blocks(&metadata) * 512 >= LEN, "{kind}");
     }
 }
 
@@ -125,14 +102,7 @@ fn private_stores_stay_in_memory() {
         let dir = directory(kind);
         let path = new_file(&dir);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
-        let pm = Pm::open(
-            &path,
-            &PmOpenOptions {
-                private: true,
-                ..Default::default()
-            },
-        )
-        .unwrap();
+        let pm = Pm::open(&path, &PmOpenOptions { private: true, ..Default::default() }).unwrap();
         assert_eq!(pm.kind(), kind);
         pm.write(0, b"gone tomorrow");
         pm.flush(0, 13);
@@ -145,13 +115,7 @@ fn private_stores_stay_in_memory() {
 #[test]
 fn accesses_out_of_bounds_and_stores_to_read_only_regions_panic() {
     let pm = Pm::anonymous(4096);
-    for (off, len) in [
-        (4096, 1),
-        (4090, 7),
-        (u64::MAX, 1),
-        (u64::MAX - 3, 4),
-        (1 << 63, 1),
-    ] {
+    for (off, len) in [(4096, 1), (4090, 7), (u64::MAX, 1), (u64::MAX - 3, 4), (1 << 63, 1)] {
         assert!(panics(|| pm.write_nt(off, &vec![0; len])).contains("4096 bytes"));
         assert!(panics(|| pm.write(off, &vec![0; len])).contains("<memory>"));
         assert!(panics(|| pm.zero_nt(off, len as u64)).contains("offset"));
@@ -166,14 +130,7 @@ fn accesses_out_of_bounds_and_stores_to_read_only_regions_panic() {
     pm.read(4096, &mut []);
 
     let dir = directory(PmKind::Emulated);
-    let pm = Pm::open(
-        &new_file(&dir),
-        &PmOpenOptions {
-            read_only: true,
-            ..Default::default()
-        },
-    )
-    .unwrap();
+    let pm = Pm::open(&new_file(&dir), &PmOpenOptions { read_only: true, ..Default::default() }).unwrap();
     assert!(panics(|| pm.write(0, b"x")).contains("read-only"));
     panics(|| pm.store_u64(0, 1));
     assert_eq!(pm.load_u64(0), 0);
@@ -197,33 +154,19 @@ fn statistics_count_bytes_flushes_and_fences() {
     pm.write_nt(1, &[1; 100]);
     pm.zero_nt(0, 1000);
     pm.store_u64(0, 1);
-    assert_eq!(
-        pm.compare_exchange_u64(0, 7, 8),
-        Err(1),
-        "a failed exchange stores nothing"
-    );
+    assert_eq!(pm.compare_exchange_u64(0, 7, 8), Err(1), "a failed exchange stores nothing");
     pm.flush(0, 1000);
     pm.fence().unwrap();
     pm.fence().unwrap();
     let stats = pm.stats();
-    assert_eq!(
-        (stats.bytes_stored, stats.flushes, stats.fences),
-        (1118, 1, 2)
-    );
+    assert_eq!((stats.bytes_stored, stats.flushes, stats.fences), (1118, 1, 2));
 }
 
 #[test]
 fn a_region_with_a_model_works_the_same() {
     let dir = directory(PmKind::Emulated);
     let model: DeviceModel = "pm".parse().unwrap();
-    let pm = Pm::open(
-        &new_file(&dir),
-        &PmOpenOptions {
-            model: Some(model),
-            ..Default::default()
-        },
-    )
-    .unwrap();
+    let pm = Pm::open(&new_file(&dir), &PmOpenOptions { model: Some(model), ..Default::default() }).unwrap();
     pm.write_nt(3, &[9; 300]);
     pm.flush(3, 300);
     pm.fence().unwrap();
@@ -238,18 +181,8 @@ fn a_region_in_use_is_refused() {
     let error = Pm::open(&path, &PmOpenOptions::default()).unwrap_err();
     assert_eq!(error.errno(), libc::EBUSY);
     let message = error.to_string();
-    assert!(
-        message.contains("already in use: is the volume mounted")
-            && message.contains(path.to_str().unwrap())
-    );
-    Pm::open(
-        &path,
-        &PmOpenOptions {
-            lock: false,
-            ..Default::default()
-        },
-    )
-    .unwrap();
+    assert!(message.contains("already in use: is the volume mounted") && message.contains(path.to_str().unwrap()));
+    Pm::open(&path, &PmOpenOptions { lock: false, ..Default::default() }).unwrap();
     drop(first);
     Pm::open(&path, &PmOpenOptions::default()).unwrap();
 }
@@ -259,31 +192,18 @@ fn what_cannot_be_pm_is_refused_by_name() {
     let dir = directory(PmKind::Emulated);
     let refused = |path: &Path| Pm::open(path, &PmOpenOptions::default()).unwrap_err();
     assert!(refused(dir.path()).to_string().contains("is a directory"));
-    assert!(
-        refused(Path::new("/dev/null"))
-            .to_string()
-            .contains("character device")
-    );
+    assert!(refused(Path::new("/dev/null")).to_string().contains("character device"));
     assert_eq!(refused(&dir.path().join("missing")).errno(), libc::ENOENT);
     for len in [0, 4095, 4097] {
         let odd = dir.path().join(len.to_string());
         fs::write(&odd, vec![0; len]).unwrap();
-        let expected = MediaError::BadLength {
-            path: odd.clone(),
-            len_bytes: len as u64,
-            multiple_bytes: 4096,
-        };
+        let expected = MediaError::BadLength { path: odd.clone(), len_bytes: len as u64, multiple_bytes: 4096 };
         assert_eq!(refused(&odd), expected);
     }
     let devices = fs::read_dir("/dev").unwrap().flatten();
-    let is_block_device =
-        |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_block_device());
+    let is_block_device = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_block_device());
     if let Some(device) = devices.into_iter().find(is_block_device) {
-        assert!(
-            refused(&device.path())
-                .to_string()
-                .contains("is a block device")
-        );
+        assert!(refused(&device.path()).to_string().contains("is a block device"));
     }
 }
 
@@ -294,25 +214,14 @@ fn creating_overwrites_nothing_and_leaves_nothing_behind() {
         let path = dir.path().join("pm");
         let error = Pm::create_file(&path, 1 << 50).unwrap_err();
         match kind {
-            PmKind::Emulated => assert!(
-                matches!(error, MediaError::NotEnoughMemory { .. }),
-                "{error}"
-            ),
+            PmKind::Emulated => assert!(matches!(error, MediaError::NotEnoughMemory { .. }), "{error}"),
             _ => assert!(matches!(error, MediaError::Create { .. }), "{error}"),
         }
         assert!(error.to_string().contains("1125899906842624"), "{error}");
         assert_eq!(Pm::create_file(&path, 0).unwrap_err().errno(), libc::EINVAL);
-        assert_eq!(
-            Pm::create_file(&path, 5000).unwrap_err().errno(),
-            libc::EINVAL
-        );
+        assert_eq!(Pm::create_file(&path, 5000).unwrap_err().errno(), libc::EINVAL);
         assert!(!path.exists(), "{kind}");
-        assert_eq!(
-            Pm::create_file(&path.join("below"), LEN)
-                .unwrap_err()
-                .errno(),
-            libc::ENOENT
-        );
+        assert_eq!(Pm::create_file(&path.join("below"), LEN).unwrap_err().errno(), libc::ENOENT);
 
         fs::write(&path, "mine").unwrap();
         let error = Pm::create_file(&path, LEN).unwrap_err();
@@ -390,26 +299,12 @@ fn streamed_stores_have_exact_edges() {
             pm.write(0, &[0xee; 320]);
             pm.write_nt(off as u64, &source[..len]);
             pm.fence().unwrap();
-            let expected = [
-                &vec![0xee; off][..],
-                &source[..len],
-                &vec![0xee; 320 - off - len],
-            ]
-            .concat();
-            assert_eq!(
-                bytes_at(&pm, 0, 320),
-                expected,
-                "write_nt of {len} at {off}"
-            );
+            let expected = [&vec![0xee; off][..], &source[..len], &vec![0xee; 320 - off - len]].concat();
+            assert_eq!(bytes_at(&pm, 0, 320), expected, "write_nt of {len} at {off}");
             pm.write(0, &[0xee; 320]);
             pm.zero_nt(off as u64, len as u64);
             pm.fence().unwrap();
-            let expected = [
-                &vec![0xee; off][..],
-                &vec![0; len],
-                &vec![0xee; 320 - off - len],
-            ]
-            .concat();
+            let expected = [&vec![0xee; off][..], &vec![0; len], &vec![0xee; 320 - off - len]].concat();
             assert_eq!(bytes_at(&pm, 0, 320), expected, "zero_nt of {len} at {off}");
         }
     }

@@ -5,9 +5,7 @@ use std::io::IoSlice;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
-use terrace_media::{
-    DiskSim, PendingWrite, Pm, PmSim, SECTOR_BYTES, WriteFate, sim_disk, sim_disk_from,
-};
+use terrace_media::{DiskSim, PendingWrite, Pm, PmSim, SECTOR_BYTES, WriteFate, sim_disk, sim_disk_from};
 
 /// Every image a crash of a region can leave: the product of the prefixes of its lines.
 fn all_crash_images(sim: &PmSim) -> BTreeSet<Vec<u8>> {
@@ -17,17 +15,10 @@ fn all_crash_images(sim: &PmSim) -> BTreeSet<Vec<u8>> {
     loop {
         let mut next = kept.iter();
         images.insert(sim.crash_image(&mut |_, _| *next.next().unwrap()));
-        let advanced = kept
-            .iter_mut()
-            .zip(&lines)
-            .try_for_each(|(kept, (_, stores))| {
-                *kept = (*kept + 1) % (stores + 1);
-                if *kept == 0 {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                }
-            });
+        let advanced = kept.iter_mut().zip(&lines).try_for_each(|(kept, (_, stores))| {
+            *kept = (*kept + 1) % (stores + 1);
+            if *kept == 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
         if advanced.is_continue() {
             return images;
         }
@@ -49,19 +40,11 @@ fn a_store_is_durable_after_flush_and_fence_only() {
     assert_eq!(word(&sim.durable_image(), 64), 0, "a flush without a fence");
     pm.store_u64(64, 2);
     pm.fence().unwrap();
-    assert_eq!(
-        word(&sim.durable_image(), 64),
-        1,
-        "the flush took what was there"
-    );
+    assert_eq!(word(&sim.durable_image(), 64), 1, "the flush took what was there");
     assert_eq!(sim.pending_lines(), [(1, 1)]);
     pm.flush(100, 1);
     pm.fence().unwrap();
-    assert_eq!(
-        word(&sim.durable_image(), 64),
-        2,
-        "any byte flushes its line"
-    );
+    assert_eq!(word(&sim.durable_image(), 64), 2, "any byte flushes its line");
     assert_eq!((sim.pending_lines(), pm.load_u64(64)), (vec![], 2));
     assert_eq!(sim.calls(), (2, 3));
 }
@@ -72,10 +55,7 @@ fn streamed_stores_need_the_fence_only() {
     pm.write_nt(30, &[1; 200]);
     pm.zero_nt(1024, 64);
     assert_eq!(sim.durable_image(), [0xff; 4096]);
-    assert_eq!(
-        sim.pending_lines(),
-        [(0, 5), (1, 8), (2, 8), (3, 5), (16, 8)]
-    );
+    assert_eq!(sim.pending_lines(), [(0, 5), (1, 8), (2, 8), (3, 5), (16, 8)]);
     pm.fence().unwrap();
     let image = sim.durable_image();
     assert_eq!(image[30..230], [1; 200]);
@@ -93,10 +73,7 @@ fn crashes_keep_prefixes_line_by_line_and_words_whole() {
     let images = all_crash_images(&sim);
     assert_eq!(images.len(), 3 * 4);
     for image in &images {
-        assert!(
-            word(image, 0) == u64::MAX || word(image, 8) == 0,
-            "the second store without the first"
-        );
+        assert!(word(image, 0) == u64::MAX || word(image, 8) == 0, "the second store without the first");
         let ones = image[64..].iter().filter(|&&byte| byte == 1).count();
         assert!([0, 8, 16, 17].contains(&ones), "torn within a word: {ones}");
     }
@@ -112,10 +89,7 @@ fn later_stores_to_the_same_word_persist_in_order() {
     for value in 1..=3 {
         pm.store_u64(0, value);
     }
-    let values: BTreeSet<u64> = all_crash_images(&sim)
-        .iter()
-        .map(|image| word(image, 0))
-        .collect();
+    let values: BTreeSet<u64> = all_crash_images(&sim).iter().map(|image| word(image, 0)).collect();
     assert_eq!(values, BTreeSet::from([0, 1, 2, 3]));
 }
 
@@ -131,13 +105,7 @@ fn a_fence_orders_only_its_own_threads_flushes() {
             pm.fence().unwrap();
         });
     });
-    assert_eq!(
-        (
-            word(&sim.durable_image(), 0),
-            word(&sim.durable_image(), 64)
-        ),
-        (0, 2)
-    );
+    assert_eq!((word(&sim.durable_image(), 0), word(&sim.durable_image(), 64)), (0, 2));
     pm.fence().unwrap();
     assert_eq!(word(&sim.durable_image(), 0), 1);
 }
@@ -154,10 +122,7 @@ fn flushes_of_one_line_by_two_threads_are_kept_apart() {
         });
     });
     pm.fence().unwrap();
-    assert_eq!(
-        (word(&sim.durable_image(), 0), word(&sim.durable_image(), 8)),
-        (1, 0)
-    );
+    assert_eq!((word(&sim.durable_image(), 0), word(&sim.durable_image(), 8)), (1, 0));
     assert_eq!(sim.pending_lines(), [(0, 1)]);
 }
 
@@ -178,10 +143,7 @@ fn the_fence_hook_sees_what_is_undecided() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let record = Arc::clone(&seen);
     sim.set_on_fence(Box::new(move |sim| {
-        record
-            .lock()
-            .unwrap()
-            .push((sim.pending_lines().len(), all_crash_images(sim).len()));
+        record.lock().unwrap().push((sim.pending_lines().len(), all_crash_images(sim).len()));
     }));
     pm.write_nt(0, &[1; 8]);
     pm.fence().unwrap();
@@ -208,11 +170,7 @@ fn planted_bugs_drop_exactly_the_numbered_call() {
     sim.drop_fence_number(1);
     assert_eq!(commit(192), 0);
     pm.fence().unwrap();
-    assert_eq!(
-        word(&sim.durable_image(), 192),
-        1,
-        "the next fence makes up for it"
-    );
+    assert_eq!(word(&sim.durable_image(), 192), 1, "the next fence makes up for it");
 }
 
 #[test]
@@ -243,13 +201,7 @@ fn disk_writes_are_seen_at_once_and_durable_after_a_flush() {
     disk.read_at(0, &mut seen).unwrap();
     assert_eq!(seen, [1; BLOCK]);
     assert_eq!(sim.durable_image(), [9; 2 * BLOCK]);
-    assert_eq!(
-        sim.pending_writes(),
-        [PendingWrite {
-            offset: 0,
-            data: vec![1; BLOCK]
-        }]
-    );
+    assert_eq!(sim.pending_writes(), [PendingWrite { offset: 0, data: vec![1; BLOCK] }]);
     disk.flush().unwrap();
     assert_eq!(sim.durable_image(), [[1; BLOCK], [9; BLOCK]].concat());
     assert_eq!(sim.pending_writes(), []);
@@ -263,10 +215,7 @@ fn a_crash_applies_loses_reorders_and_tears_writes() {
     use WriteFate::{Applied, Lost, TornMask, TornPrefix};
     assert_eq!(fates(&sim, &[Lost, Lost]), [0; 2 * BLOCK]);
     assert_eq!(fates(&sim, &[Applied, Applied]), [2; 2 * BLOCK]);
-    assert_eq!(
-        fates(&sim, &[Applied, Lost]),
-        [[1; BLOCK], [0; BLOCK]].concat()
-    );
+    assert_eq!(fates(&sim, &[Applied, Lost]), [[1; BLOCK], [0; BLOCK]].concat());
     assert_eq!(fates(&sim, &[Lost, Applied]), [2; 2 * BLOCK]);
     let torn = fates(&sim, &[Applied, TornPrefix { sectors: 3 }]);
     assert_eq!(torn[..3 * SECTOR_BYTES], [2; 3 * SECTOR_BYTES]);
@@ -280,23 +229,10 @@ fn a_crash_applies_loses_reorders_and_tears_writes() {
 #[test]
 fn a_gathered_write_is_one_write() {
     let (disk, sim) = sim_disk(4 * BLOCK as u64);
-    disk.write_vectored_at(
-        BLOCK as u64,
-        &[IoSlice::new(&[1; BLOCK]), IoSlice::new(&[2; BLOCK])],
-    )
-    .unwrap();
+    disk.write_vectored_at(BLOCK as u64, &[IoSlice::new(&[1; BLOCK]), IoSlice::new(&[2; BLOCK])]).unwrap();
     let data = [[1; BLOCK], [2; BLOCK]].concat();
-    assert_eq!(
-        sim.pending_writes(),
-        [PendingWrite {
-            offset: BLOCK as u64,
-            data
-        }]
-    );
-    assert_eq!(
-        (disk.stats().writes, sim.pending_writes()[0].sectors()),
-        (1, 16)
-    );
+    assert_eq!(sim.pending_writes(), [PendingWrite { offset: BLOCK as u64, data }]);
+    assert_eq!((disk.stats().writes, sim.pending_writes()[0].sectors()), (1, 16));
 }
 
 #[test]
@@ -306,11 +242,7 @@ fn a_discarded_range_is_not_to_be_relied_on() {
     let mut seen = [0; BLOCK];
     disk.read_at(0, &mut seen).unwrap();
     assert!(seen.iter().all(|&byte| byte != 0));
-    assert_eq!(
-        sim.durable_image(),
-        [0; 2 * BLOCK],
-        "nor is the discard durable before a flush"
-    );
+    assert_eq!(sim.durable_image(), [0; 2 * BLOCK], "nor is the discard durable before a flush");
 }
 
 #[test]
@@ -322,10 +254,7 @@ fn random_disk_images_are_legal_replayable_and_various() {
     assert!(drawn.len() > 20);
     for image in &drawn {
         for sector in image.chunks(SECTOR_BYTES) {
-            assert!(
-                sector[0] <= 2 && sector.iter().all(|&byte| byte == sector[0]),
-                "torn within a sector"
-            );
+            assert!(sector[0] <= 2 && sector.iter().all(|&byte| byte == sector[0]), "torn within a sector");
         }
     }
     assert_eq!(sim.crash_image_random(5), sim.crash_image_random(5));
@@ -336,26 +265,17 @@ fn the_flush_hook_sees_the_pending_writes_and_planted_drops_lose_a_flush() {
     let (disk, sim) = sim_disk(BLOCK as u64);
     let seen = Arc::new(Mutex::new(Vec::new()));
     let record = Arc::clone(&seen);
-    sim.set_on_flush(Box::new(move |sim| {
-        record.lock().unwrap().push(sim.pending_writes().len())
-    }));
+    sim.set_on_flush(Box::new(move |sim| record.lock().unwrap().push(sim.pending_writes().len())));
     sim.drop_flush_number(2);
     disk.write_at(0, &[1; BLOCK]).unwrap();
     disk.flush().unwrap();
     disk.write_at(0, &[2; BLOCK]).unwrap();
     disk.flush().unwrap();
-    assert_eq!(
-        sim.durable_image(),
-        [1; BLOCK],
-        "the second flush was dropped"
-    );
+    assert_eq!(sim.durable_image(), [1; BLOCK], "the second flush was dropped");
     sim.clear_on_flush();
     disk.flush().unwrap();
     assert_eq!(sim.durable_image(), [2; BLOCK]);
-    assert_eq!(
-        (seen.lock().unwrap().clone(), sim.flush_calls()),
-        (vec![1, 1], 3)
-    );
+    assert_eq!((seen.lock().unwrap().clone(), sim.flush_calls()), (vec![1, 1], 3));
 }
 
 #[test]
@@ -368,23 +288,10 @@ fn injected_faults_fail_where_they_were_put() {
     disk.read_at(block(0), &mut buf).unwrap();
     let error = disk.read_at(block(1), &mut buf).unwrap_err();
     assert_eq!(error.errno(), libc::EIO);
-    assert!(
-        error
-            .to_string()
-            .contains("read of 8192 bytes at offset 4096"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("read of 8192 bytes at offset 4096"), "{error}");
     disk.write_at(block(2), &buf).unwrap();
-    assert_eq!(
-        disk.write_at(block(3), &[1; 2 * BLOCK])
-            .unwrap_err()
-            .errno(),
-        libc::EIO
-    );
-    assert_eq!(
-        disk.discard(block(4), block(1)).unwrap_err().errno(),
-        libc::EIO
-    );
+    assert_eq!(disk.write_at(block(3), &[1; 2 * BLOCK]).unwrap_err().errno(), libc::EIO);
+    assert_eq!(disk.discard(block(4), block(1)).unwrap_err().errno(), libc::EIO);
     disk.read_at(block(3), &mut buf).unwrap();
     assert_eq!(buf, [0; 2 * BLOCK], "a failed write changes nothing");
 
@@ -395,10 +302,7 @@ fn injected_faults_fail_where_they_were_put() {
     disk.write_at(block(4), &[3; BLOCK]).unwrap_err();
     sim.fail_flush(true);
     let error = disk.flush().unwrap_err();
-    assert_eq!(
-        (error.errno(), sim.durable_image()),
-        (libc::EIO, vec![0; 8 * BLOCK])
-    );
+    assert_eq!((error.errno(), sim.durable_image()), (libc::EIO, vec![0; 8 * BLOCK]));
     sim.clear_faults();
     disk.flush().unwrap();
     assert_eq!(sim.durable_image()[4 * BLOCK..5 * BLOCK], [2; BLOCK]);

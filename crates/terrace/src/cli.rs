@@ -131,19 +131,11 @@ fn parse_device(text: &str) -> Result<DeviceArg, String> {
         Some(size) if !std::path::Path::new(text).exists() => {
             let size_bytes = size?;
             if size_bytes < 4096 {
-                return Err(format!(
-                    "{text:?}: a device of {size_bytes} bytes is too small"
-                ));
+                return Err(format!("{text:?}: a device of {size_bytes} bytes is too small"));
             }
-            Ok(DeviceArg {
-                path: path.into(),
-                size_bytes: Some(size_bytes),
-            })
+            Ok(DeviceArg { path: path.into(), size_bytes: Some(size_bytes) })
         }
-        _ => Ok(DeviceArg {
-            path: text.into(),
-            size_bytes: None,
-        }),
+        _ => Ok(DeviceArg { path: text.into(), size_bytes: None }),
     }
 }
 
@@ -379,27 +371,12 @@ mod tests {
 
     #[test]
     fn devices_with_and_without_a_size() {
-        let device = |path: &str, size_bytes| {
-            Ok(DeviceArg {
-                path: path.into(),
-                size_bytes,
-            })
-        };
+        let device = |path: &str, size_bytes| Ok(DeviceArg { path: path.into(), size_bytes });
         assert_eq!(parse_device("/dev/pmem0"), device("/dev/pmem0", None));
-        assert_eq!(
-            parse_device("/dev/shm/no such:4G"),
-            device("/dev/shm/no such", Some(4 << 30))
-        );
-        assert_eq!(
-            parse_device("/no/such:thing"),
-            device("/no/such:thing", None)
-        );
+        assert_eq!(parse_device("/dev/shm/no such:4G"), device("/dev/shm/no such", Some(4 << 30)));
+        assert_eq!(parse_device("/no/such:thing"), device("/no/such:thing", None));
         assert!(parse_device("/no/such:4X").unwrap_err().contains("4X"));
-        assert!(
-            parse_device("/no/such:0")
-                .unwrap_err()
-                .contains("too small")
-        );
+        assert!(parse_device("/no/such:0").unwrap_err().contains("too small"));
         assert!(parse_device("").is_err());
     }
 
@@ -409,12 +386,6 @@ mod tests {
         std::fs::write(&path, "").unwrap();
         let parsed = parse_device(path.to_str().unwrap());
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(
-            parsed,
-            Ok(DeviceArg {
-                path,
-                size_bytes: None
-            })
-        );
+        assert_eq!(parsed, Ok(DeviceArg { path, size_bytes: None }));
     }
 }

@@ -43,20 +43,14 @@ impl Ready {
         };
         std::env::set_current_dir("/")?;
         setsid().context("cannot start a session")?;
-        let null = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open("/dev/null")
-            .context("/dev/null")?;
+        let null = OpenOptions::new().read(true).write(true).open("/dev/null").context("/dev/null")?;
         for standard in 0..=2 {
             // SAFETY: both are open descriptors of this process; nothing owns the standard ones.
             if unsafe { libc::dup2(null.as_raw_fd(), standard) } < 0 {
-                return Err(io::Error::last_os_error())
-                    .context("cannot redirect standard input and output");
+                return Err(io::Error::last_os_error()).context("cannot redirect standard input and output");
             }
         }
-        pipe.write_all(READY)
-            .context("the command that started this daemon is gone")
+        pipe.write_all(READY).context("the command that started this daemon is gone")
     }
 }
 
@@ -110,9 +104,7 @@ fn child(work: impl FnOnce(&mut Ready) -> Result<()>, writer: PipeWriter) -> i32
 
 fn parent(mut reader: PipeReader, pid: libc::pid_t) -> Result<()> {
     let mut message = Vec::new();
-    reader
-        .read_to_end(&mut message)
-        .context("cannot read from the daemon")?;
+    reader.read_to_end(&mut message).context("cannot read from the daemon")?;
     if message == READY {
         return Ok(());
     }
@@ -123,10 +115,7 @@ fn parent(mut reader: PipeReader, pid: libc::pid_t) -> Result<()> {
         bail!("{}", String::from_utf8_lossy(&message));
     }
     match libc::WIFSIGNALED(status) {
-        true => bail!(
-            "the daemon was killed by signal {} before it served; see its log",
-            libc::WTERMSIG(status)
-        ),
+        true => bail!("the daemon was killed by signal {} before it served; see its log", libc::WTERMSIG(status)),
         false => bail!("the daemon ended before it served; see its log"),
     }
 }
@@ -151,14 +140,8 @@ pub fn start_log(log: &Log) -> Result<()> {
     let filter = EnvFilter::try_from_env("TERRACE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter);
     let started = match log {
-        Log::File(path) => subscriber
-            .with_ansi(false)
-            .with_writer(Mutex::new(open_log(path)?))
-            .try_init(),
-        Log::Stderr => subscriber
-            .with_ansi(io::stderr().is_terminal())
-            .with_writer(io::stderr)
-            .try_init(),
+        Log::File(path) => subscriber.with_ansi(false).with_writer(Mutex::new(open_log(path)?)).try_init(),
+        Log::Stderr => subscriber.with_ansi(io::stderr().is_terminal()).with_writer(io::stderr).try_init(),
         Log::Nowhere => subscriber.with_writer(io::sink).try_init(),
     };
     started.map_err(|error| anyhow!("cannot start the log: {error}"))?;
@@ -179,38 +162,21 @@ fn open_log(path: &Path) -> Result<File> {
         let _ = fs::rename(path, old);
     }
     let file = OpenOptions::new().append(true).create(true).open(path);
-    file.with_context(|| {
-        format!(
-            "{}: cannot write the log; choose another file with --log",
-            path.display()
-        )
-    })
+    file.with_context(|| format!("{}: cannot write the log; choose another file with --log", path.display()))
 }
 
 /// Where the daemon for a mountpoint logs: /var/log/terrace for root, $XDG_STATE_HOME/terrace for other users. `None`
 /// where that directory cannot be made: a missing home is no reason not to mount.
 pub fn default_log(mountpoint: &Path) -> Option<PathBuf> {
-    let variable = |name: &str| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let dir = if geteuid().is_root() {
         PathBuf::from("/var/log")
     } else {
-        variable("XDG_STATE_HOME")
-            .or_else(|| variable("HOME").map(|home| home.join(".local/state")))?
+        variable("XDG_STATE_HOME").or_else(|| variable("HOME").map(|home| home.join(".local/state")))?
     };
     let dir = dir.join("terrace");
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&dir)
-        .ok()?;
-    let name = mountpoint
-        .to_string_lossy()
-        .trim_matches('/')
-        .replace('/', "-");
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).ok()?;
+    let name = mountpoint.to_string_lossy().trim_matches('/').replace('/', "-");
     let path = dir.join(format!("{name}.log"));
     open_log(&path).is_ok().then_some(path)
 }
@@ -223,16 +189,8 @@ pub fn default_log(mountpoint: &Path) -> Option<PathBuf> {
 /// It cannot be made, or is another's.
 pub fn cache_dir(chosen: Option<&Path>) -> Result<PathBuf> {
     let uid = geteuid().as_raw();
-    let dir = chosen.map_or_else(
-        || PathBuf::from(format!("/dev/shm/terrace-{uid}")),
-        Path::to_owned,
-    );
-    let advice = || {
-        format!(
-            "{}: cannot hold the page cache; choose a directory with -o cache_dir=DIR",
-            dir.display()
-        )
-    };
+    let dir = chosen.map_or_else(|| PathBuf::from(format!("/dev/shm/terrace-{uid}")), Path::to_owned);
+    let advice = || format!("{}: cannot hold the page cache; choose a directory with -o cache_dir=DIR", dir.display());
     match fs::DirBuilder::new().mode(0o700).create(&dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             return Err(error).with_context(advice);
@@ -244,10 +202,7 @@ pub fn cache_dir(chosen: Option<&Path>) -> Result<PathBuf> {
     }
     let meta = fs::symlink_metadata(&dir).with_context(advice)?;
     if !meta.is_dir() || meta.uid() != uid || meta.mode() & 0o077 != 0 {
-        return Err(anyhow!(
-            "it is not a directory of user {uid} that is closed to others"
-        ))
-        .with_context(advice);
+        return Err(anyhow!("it is not a directory of user {uid} that is closed to others")).with_context(advice);
     }
     Ok(dir)
 }
@@ -255,15 +210,8 @@ pub fn cache_dir(chosen: Option<&Path>) -> Result<PathBuf> {
 /// Memory for the page cache if none was chosen: an eighth of RAM, at least 64 MiB, at most 8 GiB.
 pub fn default_cache_bytes() -> u64 {
     // SAFETY: sysconf has no preconditions.
-    let (pages, page_bytes) = unsafe {
-        (
-            libc::sysconf(libc::_SC_PHYS_PAGES),
-            libc::sysconf(libc::_SC_PAGESIZE),
-        )
-    };
-    let ram_bytes = u64::try_from(pages)
-        .unwrap_or(0)
-        .saturating_mul(u64::try_from(page_bytes).unwrap_or(0));
+    let (pages, page_bytes) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    let ram_bytes = u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(page_bytes).unwrap_or(0));
     (ram_bytes / 8).clamp(64 << 20, 8 << 30)
 }
 
@@ -277,11 +225,7 @@ extern "C" fn on_signal(signal: libc::c_int) {
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
-        libc::write(
-            SIGNAL_PIPE.load(Ordering::Relaxed),
-            (&raw const byte).cast(),
-            1,
-        );
+        libc::write(SIGNAL_PIPE.load(Ordering::Relaxed), (&raw const byte).cast(), 1);
         *errno = before;
     }
 }
@@ -292,20 +236,14 @@ extern "C" fn on_signal(signal: libc::c_int) {
 /// No pipe, no thread, or the system refuses a handler.
 pub fn on_termination(act: impl Fn(i32) + Send + 'static) -> Result<()> {
     let (mut reader, writer) = io::pipe().context("cannot make a pipe")?;
-    SIGNAL_PIPE.store(
-        std::os::fd::IntoRawFd::into_raw_fd(writer),
-        Ordering::Relaxed,
-    );
+    SIGNAL_PIPE.store(std::os::fd::IntoRawFd::into_raw_fd(writer), Ordering::Relaxed);
     let listen = move || {
         let mut signal = [0];
         while reader.read_exact(&mut signal).is_ok() {
             act(i32::from(signal[0]));
         }
     };
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(listen)
-        .context("cannot start a thread")?;
+    std::thread::Builder::new().name("signals".to_owned()).spawn(listen).context("cannot start a thread")?;
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
         // SAFETY: all-zero is a valid sigaction (no flags, empty mask); the handler is async-signal-safe.
         let result = unsafe {

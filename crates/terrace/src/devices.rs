@@ -40,12 +40,7 @@ pub struct DeviceOptions<'a> {
 impl DeviceOptions<'_> {
     /// The default engine, no models.
     pub const fn new(access: Access) -> Self {
-        DeviceOptions {
-            access,
-            engine: IoEngine::Auto,
-            direct: true,
-            models: &[],
-        }
+        DeviceOptions { access, engine: IoEngine::Auto, direct: true, models: &[] }
     }
 
     /// Opens a PM device.
@@ -104,11 +99,7 @@ impl Devices {
         let pm_path = pm;
         let pm = options.open_pm(pm_path)?;
         let label = label_of(&pm, pm_path)?;
-        let expected: Vec<&DeviceLabel> = label
-            .devices
-            .iter()
-            .filter(|device| device.index > 0)
-            .collect();
+        let expected: Vec<&DeviceLabel> = label.devices.iter().filter(|device| device.index > 0).collect();
         let mut found = Vec::with_capacity(expected.len());
         for path in moved {
             let index = index_of_moved(path, pm_path, &label)?;
@@ -126,12 +117,7 @@ impl Devices {
         }
         found.sort_by_key(|(index, _)| *index);
         let disks = found.into_iter().map(|(_, disk)| disk).collect();
-        Ok(Devices {
-            pm,
-            label,
-            disks,
-            missing,
-        })
+        Ok(Devices { pm, label, disks, missing })
     }
 
     /// As [`find`](Devices::find), but a missing disk is an error.
@@ -143,11 +129,7 @@ impl Devices {
         if devices.missing.is_empty() {
             return Ok(devices);
         }
-        let mut text = format!(
-            "{}: volume {} is not complete:",
-            pm.display(),
-            devices.label.uuid
-        );
+        let mut text = format!("{}: volume {} is not complete:", pm.display(), devices.label.uuid);
         for error in &devices.missing {
             let _ = write!(text, "\n  {error:#}");
         }
@@ -169,19 +151,12 @@ pub fn label_of(pm: &Pm, path: &Path) -> Result<VolumeLabel> {
             label.device_index,
             label.uuid
         ),
-        None => bail!(
-            "{}: holds no Terrace volume; `terrace format` makes one",
-            path.display()
-        ),
+        None => bail!("{}: holds no Terrace volume; `terrace format` makes one", path.display()),
     }
 }
 
 /// Opens a disk where the table says it is, if it is still there.
-fn open_listed(
-    device: &DeviceLabel,
-    label: &VolumeLabel,
-    options: &DeviceOptions<'_>,
-) -> Result<Arc<dyn Disk>> {
+fn open_listed(device: &DeviceLabel, label: &VolumeLabel, options: &DeviceOptions<'_>) -> Result<Arc<dyn Disk>> {
     let index = device.index;
     let remedy = || {
         format!(
@@ -189,15 +164,11 @@ fn open_listed(
             device.path.display()
         )
     };
-    let disk = options
-        .open_disk(&device.path, index)
-        .with_context(remedy)?;
+    let disk = options.open_disk(&device.path, index).with_context(remedy)?;
     let found = read_disk_label(&*disk).with_context(remedy)?;
     match found {
         Some((uuid, found_index)) if uuid == label.uuid && found_index == index => Ok(disk),
-        found => Err(
-            anyhow!("{}: {}", device.path.display(), describe(found.as_ref())).context(remedy()),
-        ),
+        found => Err(anyhow!("{}: {}", device.path.display(), describe(found.as_ref())).context(remedy())),
     }
 }
 
@@ -231,9 +202,7 @@ fn in_use(pm: &Path) -> Error {
     match mounts::of_pm(pm) {
         Ok(Some(mount)) => {
             let place = mount.mountpoint.display();
-            anyhow!(
-                "{pm_path}: is in use: its volume is mounted at {place}; unmount it with `terrace umount {place}`"
-            )
+            anyhow!("{pm_path}: is in use: its volume is mounted at {place}; unmount it with `terrace umount {place}`")
         }
         _ => anyhow!(
             "{pm_path}: is in use: by another command, in another mount namespace, or by a daemon that was just \

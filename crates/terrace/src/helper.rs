@@ -90,11 +90,7 @@ impl Call {
     }
 
     /// A group of one-letter flags; the last one may take a value, which follows it or is the next argument.
-    fn parse_flags(
-        &mut self,
-        flags: &str,
-        args: &mut impl Iterator<Item = OsString>,
-    ) -> Result<(), String> {
+    fn parse_flags(&mut self, flags: &str, args: &mut impl Iterator<Item = OsString>) -> Result<(), String> {
         for (at, flag) in flags.char_indices() {
             match flag {
                 'f' => self.fake = true,
@@ -108,17 +104,14 @@ impl Call {
                         "" => args.next().and_then(|value| value.into_string().ok()),
                         value => Some(value.to_owned()),
                     };
-                    let value = value
-                        .ok_or_else(|| format!("-{flag}: its value is missing or not UTF-8"))?;
+                    let value = value.ok_or_else(|| format!("-{flag}: its value is missing or not UTF-8"))?;
                     if flag == 'o' {
                         self.options.push(value);
                     }
                     return Ok(());
                 }
                 _ => {
-                    return Err(format!(
-                        "-{flag}: no such flag; see `man 8 mount` for what helpers take"
-                    ));
+                    return Err(format!("-{flag}: no such flag; see `man 8 mount` for what helpers take"));
                 }
             }
         }
@@ -167,25 +160,12 @@ mod tests {
 
     #[test]
     fn what_mount_passes_is_understood() {
-        let call = parse(&[
-            "/dev/shm/pm",
-            "/mnt",
-            "-sfv",
-            "-n",
-            "-N",
-            "/proc/1/ns/mnt",
-            "-o",
-            "rw,noatime",
-            "-oro",
-        ]);
+        let call = parse(&["/dev/shm/pm", "/mnt", "-sfv", "-n", "-N", "/proc/1/ns/mnt", "-o", "rw,noatime", "-oro"]);
         let call = call.unwrap();
         assert_eq!(call.options, ["rw,noatime", "ro"]);
         assert!(call.fake && call.sloppy && call.verbose);
         let request = call.mount_request().unwrap();
-        assert_eq!(
-            (request.pm, request.mountpoint),
-            ("/dev/shm/pm".into(), "/mnt".into())
-        );
+        assert_eq!((request.pm, request.mountpoint), ("/dev/shm/pm".into(), "/mnt".into()));
         assert!(request.options.read_only && !request.foreground && !request.quiet);
     }
 
@@ -193,26 +173,9 @@ mod tests {
     fn wrong_calls_say_what_is_wrong() {
         assert!(parse(&["-o"]).unwrap_err().contains("-o"));
         assert!(parse(&["-z"]).unwrap_err().contains("-z"));
-        assert!(
-            parse(&["/dev/shm/pm"])
-                .unwrap()
-                .mount_request()
-                .unwrap_err()
-                .contains("mountpoint")
-        );
+        assert!(parse(&["/dev/shm/pm"]).unwrap().mount_request().unwrap_err().contains("mountpoint"));
         let unknown = ["/dev/shm/pm", "/mnt", "-o", "nonsense"];
-        assert!(
-            parse(&unknown)
-                .unwrap()
-                .mount_request()
-                .unwrap_err()
-                .contains("nonsense")
-        );
-        assert!(
-            parse(&[&unknown[..], &["-s"]].concat())
-                .unwrap()
-                .mount_request()
-                .is_ok()
-        );
+        assert!(parse(&unknown).unwrap().mount_request().unwrap_err().contains("nonsense"));
+        assert!(parse(&[&unknown[..], &["-s"]].concat()).unwrap().mount_request().is_ok());
     }
 }

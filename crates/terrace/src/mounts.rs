@@ -40,10 +40,7 @@ impl Mount {
 pub fn all() -> Result<Vec<Mount>> {
     let path = "/proc/self/mountinfo";
     let table = fs::read(path).with_context(|| format!("cannot read {path}; is /proc mounted?"))?;
-    Ok(table
-        .split(|&byte| byte == b'\n')
-        .filter_map(parse_line)
-        .collect())
+    Ok(table.split(|&byte| byte == b'\n').filter_map(parse_line).collect())
 }
 
 /// The mount that a path shows: the topmost one at exactly this place.
@@ -52,10 +49,7 @@ pub fn all() -> Result<Vec<Mount>> {
 /// /proc cannot be read.
 pub fn at(mountpoint: &Path) -> Result<Option<Mount>> {
     let place = resolve(mountpoint)?;
-    Ok(all()?
-        .into_iter()
-        .rev()
-        .find(|mount| mount.mountpoint == place))
+    Ok(all()?.into_iter().rev().find(|mount| mount.mountpoint == place))
 }
 
 /// The mount of ours that a mountpoint shows.
@@ -65,15 +59,10 @@ pub fn at(mountpoint: &Path) -> Result<Option<Mount>> {
 pub fn terrace_at(mountpoint: &Path) -> Result<Mount> {
     match at(mountpoint)? {
         Some(mount) if mount.is_terrace() => Ok(mount),
-        Some(mount) => bail!(
-            "{}: the file system mounted here is {}, not Terrace",
-            mountpoint.display(),
-            mount.fs_type.display()
-        ),
-        None => bail!(
-            "{}: no file system is mounted here; `findmnt -t {FS_TYPE}` lists volumes",
-            mountpoint.display()
-        ),
+        Some(mount) => {
+            bail!("{}: the file system mounted here is {}, not Terrace", mountpoint.display(), mount.fs_type.display())
+        }
+        None => bail!("{}: no file system is mounted here; `findmnt -t {FS_TYPE}` lists volumes", mountpoint.display()),
     }
 }
 
@@ -85,9 +74,7 @@ pub fn of_pm(pm: &Path) -> Result<Option<Mount>> {
     let Ok(pm) = fs::canonicalize(pm) else {
         return Ok(None);
     };
-    let same = |mount: &Mount| {
-        mount.is_terrace() && fs::canonicalize(&mount.source).is_ok_and(|source| source == pm)
-    };
+    let same = |mount: &Mount| mount.is_terrace() && fs::canonicalize(&mount.source).is_ok_and(|source| source == pm);
     Ok(all()?.into_iter().rev().find(same))
 }
 
@@ -102,8 +89,7 @@ pub fn resolve(mountpoint: &Path) -> Result<PathBuf> {
     let path = std::path::absolute(mountpoint)?;
     match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) => {
-            let parent =
-                fs::canonicalize(parent).with_context(|| format!("{}", parent.display()))?;
+            let parent = fs::canonicalize(parent).with_context(|| format!("{}", parent.display()))?;
             Ok(parent.join(name))
         }
         _ => Ok(path),
@@ -112,12 +98,7 @@ pub fn resolve(mountpoint: &Path) -> Result<PathBuf> {
 
 /// Whether a mount's daemon is dead. What the kernel has cached of the mount outlives the daemon: so it is made to ask.
 pub fn is_dead(mountpoint: &Path) -> bool {
-    let answer = statx(
-        CWD,
-        mountpoint,
-        AtFlags::STATX_FORCE_SYNC,
-        StatxFlags::BASIC_STATS,
-    );
+    let answer = statx(CWD, mountpoint, AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS);
     matches!(answer, Err(Errno::NOTCONN | Errno::CONNABORTED))
 }
 
@@ -143,14 +124,8 @@ pub fn unmount(mountpoint: &Path, detach: bool) -> io::Result<()> {
 /// Has the set-user-id helper of FUSE unmount what this user mounted.
 fn unmount_by_helper(mountpoint: &Path, detach: bool) -> io::Result<()> {
     let mut command = Command::new("fusermount3");
-    command
-        .arg(if detach { "-uz" } else { "-u" })
-        .arg("--")
-        .arg(mountpoint)
-        .env("LC_ALL", "C");
-    let output = command
-        .output()
-        .map_err(|error| io::Error::new(error.kind(), format!("fusermount3: {error}")))?;
+    command.arg(if detach { "-uz" } else { "-u" }).arg("--").arg(mountpoint).env("LC_ALL", "C");
+    let output = command.output().map_err(|error| io::Error::new(error.kind(), format!("fusermount3: {error}")))?;
     if output.status.success() {
         return Ok(());
     }
@@ -165,19 +140,11 @@ fn unmount_by_helper(mountpoint: &Path, detach: bool) -> io::Result<()> {
 fn parse_line(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|&byte| byte == b' ');
     let mountpoint = unescape(fields.nth(4)?);
-    let read_only = fields
-        .next()?
-        .split(|&byte| byte == b',')
-        .any(|option| option == b"ro");
+    let read_only = fields.next()?.split(|&byte| byte == b',').any(|option| option == b"ro");
     let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
     let fs_type = unescape(rest.next()?);
     let source = unescape(rest.next()?);
-    Some(Mount {
-        mountpoint: mountpoint.into(),
-        fs_type,
-        source: source.into(),
-        read_only,
-    })
+    Some(Mount { mountpoint: mountpoint.into(), fs_type, source: source.into(), read_only })
 }
 
 /// Undoes the kernel's `\040` for characters that separate fields.
@@ -209,7 +176,8 @@ mod tests {
 
     #[test]
     fn lines_of_the_table() {
-        let line = br"36 35 98:0 / /mnt/a\040b\134c rw,noatime shared:1 master:2 - fuse.terrace /dev/shm/p\040m rw,errors=1";
+        let line =
+            br"36 35 98:0 / /mnt/a\040b\134c rw,noatime shared:1 master:2 - fuse.terrace /dev/shm/p\040m rw,errors=1";
         let mount = parse_line(line).unwrap();
         assert_eq!(mount.mountpoint, Path::new(r"/mnt/a b\c"));
         assert_eq!(mount.source, Path::new("/dev/shm/p m"));
@@ -224,31 +192,15 @@ mod tests {
 
     #[test]
     fn this_machine_has_mounts_and_none_of_ours_at_the_root() {
-        assert!(
-            all()
-                .unwrap()
-                .iter()
-                .any(|mount| mount.mountpoint == Path::new("/"))
-        );
-        assert!(
-            terrace_at(Path::new("/"))
-                .unwrap_err()
-                .to_string()
-                .contains("not Terrace")
-        );
+        assert!(all().unwrap().iter().any(|mount| mount.mountpoint == Path::new("/")));
+        assert!(terrace_at(Path::new("/")).unwrap_err().to_string().contains("not Terrace"));
         let message = terrace_at(Path::new("/proc/self")).unwrap_err().to_string();
-        assert!(
-            message.contains("no file system is mounted here"),
-            "{message}"
-        );
+        assert!(message.contains("no file system is mounted here"), "{message}");
     }
 
     #[test]
     fn a_path_that_cannot_be_entered_resolves_by_its_parent() {
-        assert_eq!(
-            resolve(Path::new("/proc/self/../no such")).unwrap(),
-            Path::new("/proc/no such")
-        );
+        assert_eq!(resolve(Path::new("/proc/self/../no such")).unwrap(), Path::new("/proc/no such"));
         assert!(resolve(Path::new("/no/such/dir")).is_err());
     }
 }

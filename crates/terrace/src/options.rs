@@ -13,54 +13,21 @@ use crate::size::parse_size;
 
 /// Every option (name, with `=VALUE` where it takes one) and what it does.
 pub const OPTIONS: &[(&str, &str)] = &[
-    (
-        "ro",
-        "read-only; nothing is written to any device, not even by recovery",
-    ),
+    ("ro", "read-only; nothing is written to any device, not even by recovery"),
     ("rw", "read and write (default)"),
-    (
-        "relatime",
-        "update access times that are not after the modification time or older than a day (default)",
-    ),
+    ("relatime", "update access times that are not after the modification time or older than a day (default)"),
     ("noatime", "never update access times"),
-    (
-        "strictatime",
-        "update access times at every read that reaches the daemon",
-    ),
-    (
-        "durable",
-        "every write is durable when it returns; fsync then costs nothing",
-    ),
+    ("strictatime", "update access times at every read that reaches the daemon"),
+    ("durable", "every write is durable when it returns; fsync then costs nothing"),
     ("sync", "the same as durable"),
     ("allow_other", "other users may use the mount"),
-    (
-        "default_permissions",
-        "the kernel checks permissions (always, but for root's mounts without allow_other)",
-    ),
-    (
-        "cache=SIZE",
-        "memory for the page cache (default: an eighth of RAM, 64M to 8G)",
-    ),
-    (
-        "cache_dir=DIR",
-        "tmpfs directory for the page cache's file (default: /dev/shm/terrace-UID)",
-    ),
-    (
-        "writeback=SECONDS",
-        "age at which dirty data is written back (default: 5)",
-    ),
-    (
-        "pm_full=PERCENT",
-        "use of PM above which new data goes to a disk tier (default: 90)",
-    ),
-    (
-        "threads=N",
-        "threads that serve requests (default: 2, or 1 on one processor)",
-    ),
-    (
-        "clone_fd",
-        "give each of those threads its own descriptor of /dev/fuse",
-    ),
+    ("default_permissions", "the kernel checks permissions (always, but for root's mounts without allow_other)"),
+    ("cache=SIZE", "memory for the page cache (default: an eighth of RAM, 64M to 8G)"),
+    ("cache_dir=DIR", "tmpfs directory for the page cache's file (default: /dev/shm/terrace-UID)"),
+    ("writeback=SECONDS", "age at which dirty data is written back (default: 5)"),
+    ("pm_full=PERCENT", "use of PM above which new data goes to a disk tier (default: 90)"),
+    ("threads=N", "threads that serve requests (default: 2, or 1 on one processor)"),
+    ("clone_fd", "give each of those threads its own descriptor of /dev/fuse"),
     ("dev", "honour device files (default for root)"),
     ("nodev", "ignore device files (default for other users)"),
     ("suid", "honour set-id bits (default for root)"),
@@ -71,19 +38,10 @@ pub const OPTIONS: &[(&str, &str)] = &[
         "engine=uring|sync|auto",
         "how disks are driven: io_uring, pread/pwrite, or what the system allows (default: auto)",
     ),
-    (
-        "direct",
-        "disk I/O bypasses the kernel's page cache, where the disk can (default)",
-    ),
+    ("direct", "disk I/O bypasses the kernel's page cache, where the disk can (default)"),
     ("nodirect", "disk I/O goes through the kernel's page cache"),
-    (
-        "disk=PATH",
-        "where a disk of the volume is now, if not where it was; may be repeated",
-    ),
-    (
-        "model=DEVICE=MODEL",
-        "make a device (pm, disk, disk1, …) as slow as MODEL; may be repeated",
-    ),
+    ("disk=PATH", "where a disk of the volume is now, if not where it was; may be repeated"),
+    ("model=DEVICE=MODEL", "make a device (pm, disk, disk1, …) as slow as MODEL; may be repeated"),
     ("log=FILE", "the daemon's log"),
 ];
 
@@ -164,22 +122,14 @@ impl FromStr for ModelChoice {
                 _ => return Err(form()),
             },
         };
-        let model = model
-            .parse()
-            .map_err(|error| format!("{text:?}: {error}"))?;
+        let model = model.parse().map_err(|error| format!("{text:?}: {error}"))?;
         Ok(ModelChoice { target, model })
     }
 }
 
 /// The model chosen for a device (0: PM), the most particular one first, the last one given first.
 pub fn model_of(models: &[ModelChoice], device_index: u16) -> Option<DeviceModel> {
-    let find = |target| {
-        models
-            .iter()
-            .rev()
-            .find(|choice| choice.target == target)
-            .map(|choice| choice.model)
-    };
+    let find = |target| models.iter().rev().find(|choice| choice.target == target).map(|choice| choice.model);
     match device_index {
         0 => find(ModelTarget::Pm),
         index => find(ModelTarget::Disk(index)).or_else(|| find(ModelTarget::Disks)),
@@ -266,11 +216,7 @@ impl MountOptions {
                 Some((name, value)) => (name, Some(value)),
                 None => (option.as_str(), None),
             };
-            if is_ignored(&option)
-                || self.apply_flag(name, value)?
-                || self.apply_value(name, value)?
-                || sloppy
-            {
+            if is_ignored(&option) || self.apply_flag(name, value)? || self.apply_value(name, value)? || sloppy {
                 continue;
             }
             return Err(unknown(name));
@@ -301,20 +247,14 @@ impl MountOptions {
             _ => return Ok(false),
         }
         match value {
-            Some(value) => Err(format!(
-                "mount option {name:?} takes no value, but {value:?} was given"
-            )),
+            Some(value) => Err(format!("mount option {name:?} takes no value, but {value:?} was given")),
             None => Ok(true),
         }
     }
 
     /// Applies an option that takes a value; false if there is none of this name.
     fn apply_value(&mut self, name: &str, value: Option<&str>) -> Result<bool, String> {
-        let Some(form) = OPTIONS
-            .iter()
-            .map(|(form, _)| form)
-            .find(|form| value_option(form) == Some(name))
-        else {
+        let Some(form) = OPTIONS.iter().map(|(form, _)| form).find(|form| value_option(form) == Some(name)) else {
             return Ok(false);
         };
         let value = value.unwrap_or_default();
@@ -343,16 +283,10 @@ fn value_option<'a>(form: &&'a str) -> Option<&'a str> {
     form.split_once('=').map(|(name, _)| name)
 }
 
-fn number<T: FromStr + PartialOrd + std::fmt::Display>(
-    text: &str,
-    least: T,
-    most: T,
-) -> Result<T, String> {
+fn number<T: FromStr + PartialOrd + std::fmt::Display>(text: &str, least: T, most: T) -> Result<T, String> {
     match text.parse() {
         Ok(number) if number >= least && number <= most => Ok(number),
-        _ => Err(format!(
-            "{text:?} is not a whole number from {least} to {most}"
-        )),
+        _ => Err(format!("{text:?} is not a whole number from {least} to {most}")),
     }
 }
 
@@ -366,20 +300,15 @@ fn engine(text: &str) -> Result<IoEngine, String> {
 }
 
 fn is_ignored(option: &str) -> bool {
-    IGNORED
-        .iter()
-        .any(|known| match known.ends_with(['=', '-']) {
-            true => option.starts_with(known),
-            false => option == *known,
-        })
+    IGNORED.iter().any(|known| match known.ends_with(['=', '-']) {
+        true => option.starts_with(known),
+        false => option == *known,
+    })
 }
 
 fn unknown(name: &str) -> String {
     let known: Vec<&str> = OPTIONS.iter().map(|(form, _)| *form).collect();
-    format!(
-        "unknown mount option {name:?}; there are: {}",
-        known.join(", ")
-    )
+    format!("unknown mount option {name:?}; there are: {}", known.join(", "))
 }
 
 /// Splits at commas, but not at `\,`; empty items are dropped.
@@ -400,11 +329,7 @@ fn split_list(list: &str) -> Vec<String> {
 
 /// The options as a table for the help text, in lines of at most 80 characters.
 pub fn help() -> String {
-    let width = OPTIONS
-        .iter()
-        .map(|(form, _)| form.len())
-        .max()
-        .unwrap_or(0);
+    let width = OPTIONS.iter().map(|(form, _)| form.len()).max().unwrap_or(0);
     let mut text = String::new();
     for (form, what) in OPTIONS {
         let mut line = format!("  {form:width$} ");
@@ -462,10 +387,7 @@ mod tests {
     fn the_last_one_wins() {
         let options = parse("ro,nodev,noatime,rw,dev,strictatime,writeback=3,writeback=9").unwrap();
         assert!(!options.read_only && options.dev);
-        assert_eq!(
-            (options.atime, options.writeback_seconds),
-            (AtimePolicy::Strictatime, 9)
-        );
+        assert_eq!((options.atime, options.writeback_seconds), (AtimePolicy::Strictatime, 9));
     }
 
     #[test]
@@ -480,11 +402,7 @@ mod tests {
                 Some((name, choices)) => format!("{name}={}", choices.split('|').next().unwrap()),
             };
             assert!(parse(&text).is_ok(), "{text}");
-            assert_eq!(
-                parse(&text.replace('=', "")).is_ok(),
-                !text.contains('='),
-                "{text} without its value"
-            );
+            assert_eq!(parse(&text.replace('=', "")).is_ok(), !text.contains('='), "{text} without its value");
             assert!(help().contains(form));
         }
     }
@@ -499,10 +417,7 @@ mod tests {
     #[test]
     fn unknown_options_are_named_and_the_known_ones_listed() {
         let message = parse("rw,nobarrier=1").unwrap_err();
-        assert!(
-            message.contains("\"nobarrier\"") && message.contains("writeback=SECONDS"),
-            "{message}"
-        );
+        assert!(message.contains("\"nobarrier\"") && message.contains("writeback=SECONDS"), "{message}");
         let mut sloppy = MountOptions::new(false);
         assert_eq!(sloppy.apply("nobarrier=1,ro", true), Ok(()));
         assert!(sloppy.read_only);
@@ -524,19 +439,13 @@ mod tests {
             ("ro=1", ["\"ro\"", "takes no value"]),
         ] {
             let message = parse(list).unwrap_err();
-            assert!(
-                parts.iter().all(|part| message.contains(part)),
-                "{list}: {message}"
-            );
+            assert!(parts.iter().all(|part| message.contains(part)), "{list}: {message}");
         }
     }
 
     #[test]
     fn a_comma_can_be_part_of_a_value() {
-        assert_eq!(
-            parse(r"disk=/a\,b,ro").unwrap().disks,
-            [PathBuf::from("/a,b")]
-        );
+        assert_eq!(parse(r"disk=/a\,b,ro").unwrap().disks, [PathBuf::from("/a,b")]);
         assert_eq!(parse(r"disk=/a\b").unwrap().disks, [PathBuf::from(r"/a\b")]);
     }
 
@@ -548,10 +457,8 @@ mod tests {
 
     #[test]
     fn the_most_particular_model_is_taken() {
-        let models: Vec<ModelChoice> = ["disk=hdd", "disk2=sata-ssd", "disk=optane-ssd"]
-            .iter()
-            .map(|text| text.parse().unwrap())
-            .collect();
+        let models: Vec<ModelChoice> =
+            ["disk=hdd", "disk2=sata-ssd", "disk=optane-ssd"].iter().map(|text| text.parse().unwrap()).collect();
         assert_eq!(model_of(&models, 0), None);
         assert_eq!(model_of(&models, 1), "optane-ssd".parse().ok());
         assert_eq!(model_of(&models, 2), "sata-ssd".parse().ok());

@@ -38,15 +38,9 @@ impl Progress {
             View::Nothing
         } else if stderr().is_terminal() {
             let style = ProgressStyle::with_template("{msg} {bar:30} {percent}% {eta}");
-            View::Bar(
-                ProgressBar::no_length()
-                    .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())),
-            )
+            View::Bar(ProgressBar::no_length().with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
         } else {
-            View::Lines(Mutex::new(Lines {
-                what: String::new(),
-                next: Instant::now(),
-            }))
+            View::Lines(Mutex::new(Lines { what: String::new(), next: Instant::now() }))
         };
         Progress { view }
     }
@@ -104,31 +98,11 @@ mod tests {
     #[test]
     fn lines_are_sparse() {
         let start = Instant::now();
-        let mut lines = Lines {
-            what: String::new(),
-            next: start,
-        };
-        assert_eq!(
-            lines.line("reading logs", 0, 200, start).as_deref(),
-            Some("reading logs …")
-        );
-        assert_eq!(
-            lines.line("reading logs", 50, 200, start + LINE_EVERY / 2),
-            None
-        );
-        assert_eq!(
-            lines
-                .line("reading logs", 50, 200, start + LINE_EVERY)
-                .as_deref(),
-            Some("reading logs: 25 %")
-        );
-        assert_eq!(
-            lines.line("reading logs", 60, 200, start + LINE_EVERY),
-            None
-        );
-        assert_eq!(
-            lines.line("verifying", 0, 0, start + LINE_EVERY).as_deref(),
-            Some("verifying …")
-        );
+        let mut lines = Lines { what: String::new(), next: start };
+        assert_eq!(lines.line("reading logs", 0, 200, start).as_deref(), Some("reading logs …"));
+        assert_eq!(lines.line("reading logs", 50, 200, start + LINE_EVERY / 2), None);
+        assert_eq!(lines.line("reading logs", 50, 200, start + LINE_EVERY).as_deref(), Some("reading logs: 25 %"));
+        assert_eq!(lines.line("reading logs", 60, 200, start + LINE_EVERY), None);
+        assert_eq!(lines.line("verifying", 0, 0, start + LINE_EVERY).as_deref(), Some("verifying …"));
     }
 }

@@ -67,10 +67,7 @@ struct Extent {
 
 /// The state of a volume.
 pub fn status(status: &Status) -> String {
-    let mut text = format!(
-        "volume {}\nformat {}\nstate  {}\n",
-        status.uuid, status.format, status.state
-    );
+    let mut text = format!("volume {}\nformat {}\nstate  {}\n", status.uuid, status.format, status.state);
     if let Some(reason) = &status.read_only {
         let _ = writeln!(text, "READ-ONLY: {reason}");
     }
@@ -96,16 +93,10 @@ pub fn status(status: &Status) -> String {
 }
 
 fn devices(status: &Status) -> String {
-    let mut table = Table::new(&[
-        "DEVICE", "TIER", ">SIZE", ">USED", ">USE%", "KIND", "HEALTH", "PATH",
-    ]);
+    let mut table = Table::new(&["DEVICE", "TIER", ">SIZE", ">USED", ">USE%", "KIND", "HEALTH", "PATH"]);
     for device in &status.devices {
         table.row([
-            if device.index == 0 {
-                "pm".to_owned()
-            } else {
-                format!("disk{}", device.index)
-            },
+            if device.index == 0 { "pm".to_owned() } else { format!("disk{}", device.index) },
             device.tier.to_string(),
             format_size(device.size_bytes),
             format_size(device.used_bytes),
@@ -122,11 +113,7 @@ fn devices(status: &Status) -> String {
 fn tiers(status: &Status) -> String {
     let mut tiers = BTreeMap::<String, (u64, u64)>::new();
     for device in &status.devices {
-        let name = if device.tier == 0 {
-            "0 (PM)".to_owned()
-        } else {
-            device.tier.to_string()
-        };
+        let name = if device.tier == 0 { "0 (PM)".to_owned() } else { device.tier.to_string() };
         for name in [name, "all".to_owned()] {
             let (size_bytes, used_bytes) = tiers.entry(name).or_default();
             *size_bytes = size_bytes.saturating_add(device.size_bytes);
@@ -148,12 +135,7 @@ fn tiers(status: &Status) -> String {
 
 /// Where a file is: its share of each tier, then extents and holes in file order.
 pub fn file_map(path: &Path, map: &FileMap) -> String {
-    let mut text = format!(
-        "{}: inode {}, {}",
-        path.display(),
-        map.ino,
-        format_size(map.size_bytes)
-    );
+    let mut text = format!("{}: inode {}, {}", path.display(), map.ino, format_size(map.size_bytes));
     let mut shares = BTreeMap::<&str, u64>::new();
     for extent in &map.extents {
         *shares.entry(&extent.tier).or_default() += extent.len_bytes;
@@ -175,23 +157,12 @@ pub fn file_map(path: &Path, map: &FileMap) -> String {
 }
 
 fn extents(map: &FileMap) -> String {
-    let mut table = Table::new(&[
-        ">OFFSET",
-        ">LENGTH",
-        "TIER",
-        ">DEVICE OFFSET",
-        ">CACHED",
-        "",
-        "DEVICE",
-    ]);
+    let mut table = Table::new(&[">OFFSET", ">LENGTH", "TIER", ">DEVICE OFFSET", ">CACHED", "", "DEVICE"]);
     let mut end_bytes = 0;
     let hole = |table: &mut Table, from: u64, to: u64| {
         if from < to {
             let hole = [from.to_string(), (to - from).to_string(), "hole".to_owned()];
-            table.row(
-                hole.into_iter()
-                    .chain(std::iter::repeat_n(String::new(), 4)),
-            );
+            table.row(hole.into_iter().chain(std::iter::repeat_n(String::new(), 4)));
         }
     };
     for extent in &map.extents {
@@ -202,11 +173,7 @@ fn extents(map: &FileMap) -> String {
             extent.tier.clone(),
             extent.device_offset_bytes.to_string(),
             extent.cached_bytes.to_string(),
-            if extent.unwritten {
-                "unwritten".to_owned()
-            } else {
-                String::new()
-            },
+            if extent.unwritten { "unwritten".to_owned() } else { String::new() },
             extent.device.clone(),
         ]);
         end_bytes = extent.offset_bytes.saturating_add(extent.len_bytes);
@@ -237,18 +204,11 @@ pub fn check(report: &CheckReport) -> String {
         data_blocks.join(", "),
         report.blocks_verified
     );
-    let repaired = report
-        .problems
-        .iter()
-        .filter(|problem| problem.repaired)
-        .count();
+    let repaired = report.problems.iter().filter(|problem| problem.repaired).count();
     let _ = match (report.problems.len(), repaired) {
         (0, _) => writeln!(text, "no damage"),
         (all, repaired) if all == repaired => writeln!(text, "{all} problems, all repaired"),
-        (all, 0) => writeln!(
-            text,
-            "{all} problems; `terrace check --repair` repairs what can be"
-        ),
+        (all, 0) => writeln!(text, "{all} problems; `terrace check --repair` repairs what can be"),
         (all, repaired) => writeln!(text, "{all} problems, {repaired} repaired"),
     };
     text
@@ -264,18 +224,9 @@ struct Table {
 impl Table {
     /// A table with these headings; a column whose heading begins with `>` is aligned to the right.
     fn new(headings: &[&str]) -> Self {
-        let right = headings
-            .iter()
-            .map(|heading| heading.starts_with('>'))
-            .collect();
-        let names = headings
-            .iter()
-            .map(|heading| heading.trim_start_matches('>').to_owned())
-            .collect();
-        Table {
-            right,
-            rows: vec![names],
-        }
+        let right = headings.iter().map(|heading| heading.starts_with('>')).collect();
+        let names = headings.iter().map(|heading| heading.trim_start_matches('>').to_owned()).collect();
+        Table { right, rows: vec![names] }
     }
 
     fn row(&mut self, cells: impl IntoIterator<Item = String>) {
@@ -283,13 +234,7 @@ impl Table {
     }
 
     fn to_text(&self) -> String {
-        let width = |column: usize| {
-            self.rows
-                .iter()
-                .map(|row| row[column].chars().count())
-                .max()
-                .unwrap_or(0)
-        };
+        let width = |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..self.right.len()).map(width).collect();
         let mut text = String::new();
         for row in &self.rows {
@@ -389,10 +334,7 @@ note: contents are lost at reboot
         let map = terrace_engine::FileMap {
             ino: 7,
             size_bytes: 65536,
-            extents: vec![
-                extent(4096, 8192, "pm", false),
-                extent(12288, 4096, "disk1", true),
-            ],
+            extents: vec![extent(4096, 8192, "pm", false), extent(12288, 4096, "disk1", true)],
             dirty_bytes: 4096,
             log_pages: 2,
         };
@@ -409,10 +351,7 @@ OFFSET  LENGTH  TIER   DEVICE OFFSET  CACHED             DEVICE
 
     #[test]
     fn an_empty_file_has_no_table() {
-        let map = FileMap {
-            ino: 7,
-            ..FileMap::default()
-        };
+        let map = FileMap { ino: 7, ..FileMap::default() };
         assert_eq!(file_map(Path::new("f"), &map), "f: inode 7, 0 B\n");
     }
 
@@ -432,19 +371,15 @@ OFFSET  LENGTH  TIER   DEVICE OFFSET  CACHED             DEVICE
             blocks_verified: 9,
             problems: vec![],
         };
-        let counts = "9 inodes, 2 of them directories; 30 log entries; data blocks per device: 4, 5; 9 blocks verified\n";
+        let counts =
+            "9 inodes, 2 of them directories; 30 log entries; data blocks per device: 4, 5; 9 blocks verified\n";
         assert_eq!(check(&report), format!("{counts}no damage\n"));
         report.problems = vec![problem(true, true), problem(true, false)];
-        assert!(
-            check(&report)
-                .starts_with("inode 5: the log ends early [repaired, with loss of data]\n")
-        );
+        assert!(check(&report).starts_with("inode 5: the log ends early [repaired, with loss of data]\n"));
         assert!(check(&report).ends_with("2 problems, all repaired\n"));
         report.problems.push(problem(false, false));
         assert!(check(&report).ends_with("3 problems, 2 repaired\n"));
         report.problems = vec![problem(false, true)];
-        assert!(
-            check(&report).ends_with("1 problems; `terrace check --repair` repairs what can be\n")
-        );
+        assert!(check(&report).ends_with("1 problems; `terrace check --repair` repairs what can be\n"));
     }
 }

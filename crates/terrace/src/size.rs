@@ -31,9 +31,7 @@ const UNITS: [(&str, u64); 14] = [
 /// A sentence that quotes the text and says what is wrong with it.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let complain = |why: &str| Err(format!("{text:?} is not a size: {why}"));
-    let split = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() {
@@ -44,9 +42,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     }
     let unit = unit.trim().to_ascii_lowercase();
     let Some(&(_, factor)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-        return complain(
-            "the units are K, M, G, T (KiB, …: powers of 1024) and kB, MB, GB, TB (powers of 1000)",
-        );
+        return complain("the units are K, M, G, T (KiB, …: powers of 1024) and kB, MB, GB, TB (powers of 1000)");
     };
     match scaled(whole, fraction, factor) {
         Some(bytes) => Ok(bytes),
@@ -57,11 +53,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// `whole.fraction * factor`, exactly, rounded down; `None` where it does not fit.
 fn scaled(whole: &str, fraction: &str, factor: u64) -> Option<u64> {
     let number = |digits: &str| {
-        if digits.is_empty() {
-            Some(0)
-        } else {
-            digits.parse::<u128>().ok()
-        }
+        if digits.is_empty() { Some(0) } else { digits.parse::<u128>().ok() }
     };
     // Digits beyond the 18th after the point are worth less than a byte in any unit.
     let fraction = &fraction[..fraction.len().min(18)];
@@ -75,9 +67,7 @@ fn scaled(whole: &str, fraction: &str, factor: u64) -> Option<u64> {
 pub fn split_path_size(text: &str) -> (&str, Option<Result<u64, String>>) {
     match text.rsplit_once(':') {
         Some((path, tail))
-            if !path.is_empty()
-                && !tail.contains('/')
-                && tail.starts_with(|c: char| c.is_ascii_digit()) =>
+            if !path.is_empty() && !tail.contains('/') && tail.starts_with(|c: char| c.is_ascii_digit()) =>
         {
             (path, Some(parse_size(tail)))
         }
@@ -158,24 +148,15 @@ mod tests {
             ("99999999999999999999999999999999999999999999", "too large"),
         ] {
             let message = parse_size(text).unwrap_err();
-            assert!(
-                message.contains(why) && message.contains(&format!("{text:?}")),
-                "{text}: {message}"
-            );
+            assert!(message.contains(why) && message.contains(&format!("{text:?}")), "{text}: {message}");
         }
     }
 
     #[test]
     fn only_a_tail_that_looks_like_a_size_is_one() {
         assert_eq!(split_path_size("/dev/pmem0"), ("/dev/pmem0", None));
-        assert_eq!(
-            split_path_size("/dev/shm/pm:4G"),
-            ("/dev/shm/pm", Some(Ok(4 << 30)))
-        );
-        assert_eq!(
-            split_path_size("/a:b/c:1:512M"),
-            ("/a:b/c:1", Some(Ok(512 << 20)))
-        );
+        assert_eq!(split_path_size("/dev/shm/pm:4G"), ("/dev/shm/pm", Some(Ok(4 << 30))));
+        assert_eq!(split_path_size("/a:b/c:1:512M"), ("/a:b/c:1", Some(Ok(512 << 20))));
         assert_eq!(split_path_size("/a:b"), ("/a:b", None));
         assert_eq!(split_path_size("/a:4/b"), ("/a:4/b", None));
         assert_eq!(split_path_size(":4G"), (":4G", None));

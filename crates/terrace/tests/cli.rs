@@ -8,20 +8,8 @@ use std::process::Command;
 
 use common::{Place, Ran, TERRACE, has, terrace};
 
-const SUBCOMMANDS: [&str; 12] = [
-    "format",
-    "mount",
-    "umount",
-    "status",
-    "where",
-    "sync",
-    "save",
-    "restore",
-    "check",
-    "dump",
-    "completions",
-    "man",
-];
+const SUBCOMMANDS: [&str; 12] =
+    ["format", "mount", "umount", "status", "where", "sync", "save", "restore", "check", "dump", "completions", "man"];
 
 #[test]
 fn every_subcommand_is_listed_and_has_help() {
@@ -29,40 +17,22 @@ fn every_subcommand_is_listed_and_has_help() {
     assert!(help.contains("Exit status:"), "{help}");
     for name in SUBCOMMANDS {
         assert!(help.contains(&format!("\n  {name} ")), "{name}: {help}");
-        assert!(
-            terrace([name, "--help"]).ok().contains("Usage: terrace "),
-            "{name}"
-        );
+        assert!(terrace([name, "--help"]).ok().contains("Usage: terrace "), "{name}");
     }
-    assert!(
-        terrace(["mount", "--help"])
-            .ok()
-            .contains("writeback=SECONDS")
-    );
-    assert_eq!(
-        terrace(["--version"]).ok(),
-        format!("terrace {}\n", env!("CARGO_PKG_VERSION"))
-    );
+    assert!(terrace(["mount", "--help"]).ok().contains("writeback=SECONDS"));
+    assert_eq!(terrace(["--version"]).ok(), format!("terrace {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
 fn the_parser_accepts_the_examples_in_the_help() {
     for name in SUBCOMMANDS {
         let help = terrace([name, "--help"]).ok();
-        let examples = help
-            .lines()
-            .filter_map(|line| line.strip_prefix("  terrace "));
+        let examples = help.lines().filter_map(|line| line.strip_prefix("  terrace "));
         let examples: Vec<&str> = examples.filter(|line| !line.starts_with(' ')).collect();
-        assert!(
-            !examples.is_empty() || name == "dump",
-            "{name} has no example"
-        );
+        assert!(!examples.is_empty() || name == "dump", "{name} has no example");
         for example in examples {
             // A remark stands apart; what follows the command belongs to the shell.
-            let command = example
-                .split("   ")
-                .next()
-                .and_then(|text| text.split(['|', '>', '&']).next());
+            let command = example.split("   ").next().and_then(|text| text.split(['|', '>', '&']).next());
             let args = command.unwrap_or_default().split_whitespace();
             // The parser looks at what precedes --help.
             let ran = terrace(args.chain(["--help"]));
@@ -78,24 +48,8 @@ fn a_wrong_command_line_exits_with_2() {
         &["frobnicate"],
         &["format"],
         &["format", "--pm", "/dev/shm/x"],
-        &[
-            "format",
-            "--pm",
-            "/dev/shm/x",
-            "--disk",
-            "/dev/shm/y",
-            "--tier",
-            "0",
-        ],
-        &[
-            "format",
-            "--pm",
-            "/dev/shm/x",
-            "--disk",
-            "/dev/shm/y",
-            "--shards",
-            "0",
-        ],
+        &["format", "--pm", "/dev/shm/x", "--disk", "/dev/shm/y", "--tier", "0"],
+        &["format", "--pm", "/dev/shm/x", "--disk", "/dev/shm/y", "--shards", "0"],
         &["mount", "/dev/shm/x"],
         &["where"],
         &["dump", "inode", "one", "/dev/shm/x"],
@@ -114,28 +68,13 @@ fn sizes_are_explained() {
         ("0", "too small"),
     ] {
         let disk = format!("/dev/shm/terrace-no-such:{size}");
-        terrace([
-            "format",
-            "--pm",
-            "/dev/shm/terrace-no-such-pm:4M",
-            "--disk",
-            &disk,
-        ])
-        .fails(2, &[size, why]);
+        terrace(["format", "--pm", "/dev/shm/terrace-no-such-pm:4M", "--disk", &disk]).fails(2, &[size, why]);
     }
 }
 
 #[test]
 fn models_and_tiers_are_explained() {
-    let format = [
-        "format",
-        "--pm",
-        "/no/pm",
-        "--disk",
-        "/no/disk1",
-        "--disk",
-        "/no/disk2",
-    ];
+    let format = ["format", "--pm", "/no/pm", "--disk", "/no/disk1", "--disk", "/no/disk2"];
     let with = |more: &[&str]| terrace(format.iter().chain(more));
     with(&["--tier", "1"]).fails(2, &["2 disks", "--tier once for each --disk"]);
     with(&["--tier", "1,2,3"]).fails(2, &["2 disks"]);
@@ -146,30 +85,18 @@ fn models_and_tiers_are_explained() {
 #[test]
 fn an_unknown_mount_option_is_named_and_the_known_ones_are_listed() {
     let place = Place::new();
-    place
-        .mount("pm", &["-o", "noatime,barrier=1"])
-        .fails(2, &["\"barrier\"", "noatime", "writeback=SECONDS"]);
-    place
-        .mount("pm", &["-o", "cache=lots"])
-        .fails(2, &["cache=SIZE", "lots"]);
-    place
-        .mount("pm", &["-o", "writeback=0"])
-        .fails(2, &["writeback=SECONDS", "1 to 86400"]);
+    place.mount("pm", &["-o", "noatime,barrier=1"]).fails(2, &["\"barrier\"", "noatime", "writeback=SECONDS"]);
+    place.mount("pm", &["-o", "cache=lots"]).fails(2, &["cache=SIZE", "lots"]);
+    place.mount("pm", &["-o", "writeback=0"]).fails(2, &["writeback=SECONDS", "1 to 86400"]);
 }
 
 #[test]
 fn a_mount_without_a_device_or_a_mountpoint_says_what_is_missing() {
     let place = Place::new();
-    place
-        .mount("no-pm", &[])
-        .fails(1, &["no-pm", "No such file"]);
-    place
-        .mount_on("pm", "no-dir", &[])
-        .fails(1, &["no-dir", "No such file"]);
+    place.mount("no-pm", &[]).fails(1, &["no-pm", "No such file"]);
+    place.mount_on("pm", "no-dir", &[]).fails(1, &["no-dir", "No such file"]);
     fs::write(place.path("file"), "").unwrap();
-    place
-        .mount_on("pm", "file", &[])
-        .fails(1, &["file", "is not a directory"]);
+    place.mount_on("pm", "file", &[]).fails(1, &["file", "is not a directory"]);
 }
 
 #[test]
@@ -206,14 +133,9 @@ fn a_device_that_holds_something_is_refused_and_left_alone() {
     Ran::of(Command::new("mkfs.ext4").args(["-q", "-F", &disk])).ok();
     let before = fs::read(&disk).unwrap();
     let pm = place.path("pm:64M");
-    terrace(["format", "--pm", &pm, "--disk", &disk])
-        .fails(1, &["an ext4 file system", "--force", &disk]);
+    terrace(["format", "--pm", &pm, "--disk", &disk]).fails(1, &["an ext4 file system", "--force", &disk]);
     assert!(fs::read(&disk).unwrap() == before, "the disk was changed");
-    assert_eq!(
-        place.names(),
-        ["disk", "mnt"],
-        "the PM file made before must be gone"
-    );
+    assert_eq!(place.names(), ["disk", "mnt"], "the PM file made before must be gone");
 }
 
 #[test]
@@ -221,8 +143,7 @@ fn unknown_data_is_refused() {
     let place = Place::new();
     fs::write(place.path("pm"), vec![7; 64 << 20]).unwrap();
     let disk = place.path("disk:256M");
-    terrace(["format", "--pm", &place.path("pm"), "--disk", &disk])
-        .fails(1, &["holds data", "--force"]);
+    terrace(["format", "--pm", &place.path("pm"), "--disk", &disk]).fails(1, &["holds data", "--force"]);
     assert_eq!(place.names(), ["mnt", "pm"]);
 }
 
@@ -232,18 +153,9 @@ fn what_is_no_device_is_refused() {
     let (pm, mnt) = (place.path("pm:64M"), place.path("mnt"));
     terrace(["format", "--pm", &pm, "--disk", &mnt]).fails(1, &[&mnt]);
     terrace(["format", "--pm", &mnt, "--disk", &place.path("disk:256M")]).fails(1, &[&mnt]);
-    terrace([
-        "format",
-        "--pm",
-        "/dev/null",
-        "--disk",
-        &place.path("disk:256M"),
-    ])
-    .fails(1, &["/dev/null"]);
-    terrace(["format", "--pm", &pm, "--disk", &place.path("no-disk")])
-        .fails(1, &["no-disk", "No such file"]);
-    terrace(["format", "--pm", &pm, "--disk", &place.path("no/disk:1M")])
-        .fails(1, &["no/disk", "No such file"]);
+    terrace(["format", "--pm", "/dev/null", "--disk", &place.path("disk:256M")]).fails(1, &["/dev/null"]);
+    terrace(["format", "--pm", &pm, "--disk", &place.path("no-disk")]).fails(1, &["no-disk", "No such file"]);
+    terrace(["format", "--pm", &pm, "--disk", &place.path("no/disk:1M")]).fails(1, &["no/disk", "No such file"]);
     assert_eq!(place.names(), ["mnt"]);
 }
 
@@ -251,14 +163,8 @@ fn what_is_no_device_is_refused() {
 fn a_file_to_be_created_must_not_exist() {
     let place = Place::new();
     fs::write(place.path("pm"), "precious").unwrap();
-    terrace([
-        "format",
-        "--pm",
-        &place.path("pm:64M"),
-        "--disk",
-        &place.path("disk:256M"),
-    ])
-    .fails(1, &["exists", "--force"]);
+    terrace(["format", "--pm", &place.path("pm:64M"), "--disk", &place.path("disk:256M")])
+        .fails(1, &["exists", "--force"]);
     assert_eq!(fs::read(place.path("pm")).unwrap(), b"precious");
     assert_eq!(place.names(), ["mnt", "pm"]);
 }
@@ -266,14 +172,7 @@ fn a_file_to_be_created_must_not_exist() {
 #[test]
 fn emulated_pm_larger_than_memory_is_refused() {
     let place = Place::new();
-    terrace([
-        "format",
-        "--pm",
-        &place.path("pm:900T"),
-        "--disk",
-        &place.path("disk:1M"),
-    ])
-    .fails(1, &["memory"]);
+    terrace(["format", "--pm", &place.path("pm:900T"), "--disk", &place.path("disk:1M")]).fails(1, &["memory"]);
     assert_eq!(place.names(), ["mnt"]);
 }
 
@@ -288,11 +187,7 @@ fn devices_without_a_volume_are_named() {
     terrace(["check", &pm]).fails(1, &advice);
     terrace(["dump", "superblock", &pm]).fails(1, &[&pm]);
     terrace(["save", &pm, &place.path("saved")]).fails(1, &[&pm]);
-    assert_eq!(
-        place.names(),
-        ["log", "mnt", "pm"],
-        "a failed save leaves nothing"
-    );
+    assert_eq!(place.names(), ["log", "mnt", "pm"], "a failed save leaves nothing");
 }
 
 #[test]
@@ -300,8 +195,7 @@ fn what_was_not_saved_by_terrace_is_not_restored() {
     let place = Place::new();
     fs::write(place.path("saved"), "this is something else").unwrap();
     terrace(["restore", &place.path("saved"), &place.path("pm")]).fails(1, &["saved"]);
-    terrace(["restore", &place.path("none"), &place.path("pm")])
-        .fails(1, &["none", "No such file"]);
+    terrace(["restore", &place.path("none"), &place.path("pm")]).fails(1, &["none", "No such file"]);
     terrace(["restore", "-", &place.path("pm")]).fails(1, &["-"]);
     assert_eq!(place.names(), ["mnt", "saved"]);
 }
@@ -310,10 +204,7 @@ fn what_was_not_saved_by_terrace_is_not_restored() {
 fn completions_exist_for_every_shell() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = terrace(["completions", shell]).ok();
-        assert!(
-            script.contains("restore") && script.contains("data-checksums"),
-            "{shell}"
-        );
+        assert!(script.contains("restore") && script.contains("data-checksums"), "{shell}");
     }
 }
 
@@ -328,16 +219,8 @@ fn every_subcommand_has_a_manual_page() {
     }
     let mount = fs::read_to_string(format!("{dir}/terrace-mount.1")).unwrap();
     assert!(mount.contains("writeback=SECONDS") && mount.contains("/etc/fstab"));
-    assert!(
-        fs::read_to_string(format!("{dir}/terrace.1"))
-            .unwrap()
-            .contains("Exit status:")
-    );
-    assert!(
-        fs::read_to_string(format!("{dir}/terrace-dump-inode.1"))
-            .unwrap()
-            .contains("inode")
-    );
+    assert!(fs::read_to_string(format!("{dir}/terrace.1")).unwrap().contains("Exit status:"));
+    assert!(fs::read_to_string(format!("{dir}/terrace-dump-inode.1")).unwrap().contains("inode"));
     terrace(["man", &place.path("no-dir")]).fails(1, &["no-dir"]);
 }
 
@@ -360,8 +243,7 @@ fn as_a_helper_it_answers_as_mount_expects() {
 
 #[test]
 fn a_reader_that_stops_early_is_no_error() {
-    let ran =
-        Ran::of(Command::new("sh").args(["-c", "\"$0\" completions bash | head -n 1", TERRACE]));
+    let ran = Ran::of(Command::new("sh").args(["-c", "\"$0\" completions bash | head -n 1", TERRACE]));
     assert_eq!(ran.stderr, "");
     assert!(!ran.ok().is_empty());
 }

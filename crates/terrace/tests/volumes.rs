@@ -32,14 +32,9 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
 /// Waits until a process is gone, or dead and only waiting for its parent to notice.
 #[track_caller]
 fn wait_until_ended(pid: i32) {
-    wait_until("the daemon ends", || {
-        match fs::read_to_string(format!("/proc/{pid}/stat")) {
-            Ok(stat) => stat
-                .rsplit(')')
-                .next()
-                .is_some_and(|rest| rest.starts_with(" Z")),
-            Err(_) => true,
-        }
+    wait_until("the daemon ends", || match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")),
+        Err(_) => true,
     });
 }
 
@@ -49,10 +44,7 @@ fn kill(pid: i32, signal: i32) {
 }
 
 fn uuid(place: &Place, pm: &str) -> String {
-    place.status(pm)["uuid"]
-        .as_str()
-        .expect("a UUID")
-        .to_owned()
+    place.status(pm)["uuid"].as_str().expect("a UUID").to_owned()
 }
 
 #[test]
@@ -71,77 +63,35 @@ fn the_life_of_a_volume() {
     let text = vec![b'x'; 100_000];
     fs::create_dir(place.path("mnt/dir")).unwrap();
     fs::write(place.path("mnt/dir/file"), &text).unwrap();
-    fs::File::create(place.path("mnt/sparse"))
-        .unwrap()
-        .set_len(1 << 20)
-        .unwrap();
+    fs::File::create(place.path("mnt/sparse")).unwrap().set_len(1 << 20).unwrap();
 
     let status = place.status("mnt");
-    assert_eq!(
-        (&status["state"], &status["uuid"]),
-        (&Value::from("mounted"), &offline["uuid"])
-    );
+    assert_eq!((&status["state"], &status["uuid"]), (&Value::from("mounted"), &offline["uuid"]));
     assert_eq!(status["devices"][0]["kind"], "emulated");
     assert_eq!(status["devices"][1]["size_bytes"], 256 << 20);
-    assert_eq!(
-        place.status("pm")["state"],
-        "mounted",
-        "a PM device leads to its mount"
-    );
+    assert_eq!(place.status("pm")["state"], "mounted", "a PM device leads to its mount");
     let table = terrace(["status", &place.path("mnt")]).ok();
-    assert!(
-        table.contains("0 (PM)") && table.contains("disk1"),
-        "{table}"
-    );
+    assert!(table.contains("0 (PM)") && table.contains("disk1"), "{table}");
 
-    let where_is = terrace([
-        "where",
-        "--json",
-        &place.path("mnt/dir/file"),
-        &place.path("mnt/sparse"),
-    ])
-    .ok();
+    let where_is = terrace(["where", "--json", &place.path("mnt/dir/file"), &place.path("mnt/sparse")]).ok();
     let maps: Value = serde_json::from_str(&where_is).unwrap();
     assert_eq!(maps[0]["path"], place.path("mnt/dir/file"));
-    assert_eq!(
-        maps[0]["ino"],
-        fs::metadata(place.path("mnt/dir/file")).unwrap().ino()
-    );
+    assert_eq!(maps[0]["ino"], fs::metadata(place.path("mnt/dir/file")).unwrap().ino());
     let bytes = |extent: &Value| extent["len_bytes"].as_u64().unwrap();
-    let located: u64 = maps[0]["extents"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(bytes)
-        .sum();
-    assert!(
-        located + maps[0]["dirty_bytes"].as_u64().unwrap() >= 100_000,
-        "{where_is}"
-    );
-    assert_eq!(
-        maps[1]["extents"],
-        Value::Array(vec![]),
-        "a hole has no extents"
-    );
+    let located: u64 = maps[0]["extents"].as_array().unwrap().iter().map(bytes).sum();
+    assert!(located + maps[0]["dirty_bytes"].as_u64().unwrap() >= 100_000, "{where_is}");
+    assert_eq!(maps[1]["extents"], Value::Array(vec![]), "a hole has no extents");
     let table = terrace(["where", &place.path("mnt/dir/file")]).ok();
-    assert!(
-        table.contains("OFFSET") && table.contains(" pm "),
-        "{table}"
-    );
+    assert!(table.contains("OFFSET") && table.contains(" pm "), "{table}");
 
     terrace(["sync", &place.path("mnt")]).ok();
     place.umount();
     assert!(!place.is_mounted("mnt"));
     assert_eq!(place.status("pm")["state"], "clean");
 
-    let report: Value =
-        serde_json::from_str(&terrace(["check", "--json", &place.path("pm")]).ok()).unwrap();
+    let report: Value = serde_json::from_str(&terrace(["check", "--json", &place.path("pm")]).ok()).unwrap();
     assert_eq!(report["problems"], Value::Array(vec![]));
-    assert!(
-        terrace(["check", &place.path("pm")])
-            .ok()
-            .contains("no damage")
-    );
+    assert!(terrace(["check", &place.path("pm")]).ok().contains("no damage"));
 
     place.mount("pm", &["--quiet"]).ok();
     assert_eq!(fs::read(place.path("mnt/dir/file")).unwrap(), text);
@@ -173,11 +123,7 @@ fn save_and_restore_carry_pm_across_a_reboot() {
     place.umount();
 
     fs::remove_file(&pm).unwrap();
-    shell(
-        "cat \"$DIR/saved\" | \"$TERRACE\" restore - \"$DIR/pm\"",
-        place.dir(),
-    )
-    .ok();
+    shell("cat \"$DIR/saved\" | \"$TERRACE\" restore - \"$DIR/pm\"", place.dir()).ok();
     terrace(["check", &pm]).ok();
     terrace(["restore", "--force", &saved, &pm]).ok();
     terrace(["check", &pm]).ok();
@@ -185,14 +131,8 @@ fn save_and_restore_carry_pm_across_a_reboot() {
     let whole = fs::read(&saved).unwrap();
     fs::write(&saved, &whole[..whole.len() / 2]).unwrap();
     terrace(["restore", &saved, &place.path("pm2")]).fails(1, &["saved"]);
-    assert!(
-        !place.names().contains(&"pm2".to_owned()),
-        "a failed restore leaves nothing"
-    );
-    fs::File::create(place.path("small"))
-        .unwrap()
-        .set_len(1 << 20)
-        .unwrap();
+    assert!(!place.names().contains(&"pm2".to_owned()), "a failed restore leaves nothing");
+    fs::File::create(place.path("small")).unwrap().set_len(1 << 20).unwrap();
     fs::write(&saved, &whole).unwrap();
     terrace(["restore", &saved, &place.path("small")]).fails(1, &["small", "1 MiB", "64 MiB"]);
 }
@@ -206,62 +146,31 @@ fn formatting_again_needs_force_and_an_unused_device() {
     place.format("pm", "disk", &[]);
     let first = uuid(&place, "pm");
     let (pm, disk) = (place.path("pm"), place.path("disk"));
-    terrace(["format", "--pm", &pm, "--disk", &disk])
-        .fails(1, &["the Terrace volume", &first, "--force"]);
+    terrace(["format", "--pm", &pm, "--disk", &disk]).fails(1, &["the Terrace volume", &first, "--force"]);
     let other_pm = place.path("other:64M");
-    terrace(["format", "--pm", &other_pm, "--disk", &disk])
-        .fails(1, &["device 1 of the Terrace volume", &first]);
+    terrace(["format", "--pm", &other_pm, "--disk", &disk]).fails(1, &["device 1 of the Terrace volume", &first]);
     assert!(!place.names().contains(&"other".to_owned()));
     place.mount("pm", &[]).ok();
     terrace(["format", "--force", "--pm", &pm, "--disk", &disk]).fails(1, &["in use"]);
     let (sized_pm, sized_disk) = (place.path("pm:64M"), place.path("disk:256M"));
-    terrace([
-        "format",
-        "--force",
-        "--pm",
-        &sized_pm,
-        "--disk",
-        &sized_disk,
-    ])
-    .fails(1, &["in use"]);
+    terrace(["format", "--force", "--pm", &sized_pm, "--disk", &sized_disk]).fails(1, &["in use"]);
     place.umount();
     assert_eq!(uuid(&place, "pm"), first);
     terrace(["format", "--force", "--pm", &pm, "--disk", &disk]).ok();
     let second = uuid(&place, "pm");
-    terrace([
-        "format",
-        "--force",
-        "--pm",
-        &sized_pm,
-        "--disk",
-        &sized_disk,
-    ])
-    .ok();
+    terrace(["format", "--force", "--pm", &sized_pm, "--disk", &sized_disk]).ok();
     assert!(first != second && uuid(&place, "pm") != second);
 }
 
 #[test]
 fn a_path_may_have_colons_and_several_tiers_are_listed() {
     let place = Place::new();
-    let devices = [
-        place.path("p:m:64M"),
-        place.path("d:1:128M"),
-        place.path("d:2:128M"),
-    ];
+    let devices = [place.path("p:m:64M"), place.path("d:1:128M"), place.path("d:2:128M")];
     let [pm, fast, slow] = devices.each_ref().map(String::as_str);
-    terrace([
-        "format", "--pm", pm, "--disk", slow, "--disk", fast, "--tier", "2", "--tier", "1",
-        "--shards", "2",
-    ])
-    .ok();
+    terrace(["format", "--pm", pm, "--disk", slow, "--disk", fast, "--tier", "2", "--tier", "1", "--shards", "2"]).ok();
     assert_eq!(place.names(), ["d:1", "d:2", "mnt", "p:m"]);
     let status = place.status("p:m");
-    let tiers: Vec<_> = status["devices"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|device| device["tier"].clone())
-        .collect();
+    let tiers: Vec<_> = status["devices"].as_array().unwrap().iter().map(|device| device["tier"].clone()).collect();
     assert_eq!(tiers, [0, 2, 1]);
     assert_eq!(status["devices"][1]["path"], place.path("d:2"));
 }
@@ -287,17 +196,9 @@ fn an_ordinary_user_formats_and_mounts() {
     let place = Place::new();
     // The build directory may be closed to others.
     fs::copy(TERRACE, place.path("terrace")).unwrap();
-    fs::set_permissions(
-        place.path("mnt"),
-        std::os::unix::fs::PermissionsExt::from_mode(0o777),
-    )
-    .unwrap();
+    fs::set_permissions(place.path("mnt"), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     fs::create_dir(place.path("state")).unwrap();
-    fs::set_permissions(
-        place.path("state"),
-        std::os::unix::fs::PermissionsExt::from_mode(0o777),
-    )
-    .unwrap();
+    fs::set_permissions(place.path("state"), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     let script = r#"
 cd "$DIR"
 export XDG_STATE_HOME="$DIR/state"
@@ -322,14 +223,8 @@ fi
 setpriv --reuid=65534 --regid=65534 --clear-groups sh -euc "$(cat "$DIR/script")"
 "#;
     let printed = in_namespace(frame, place.dir()).ok();
-    assert!(
-        printed.starts_with("65534\n65534\n65534\n1\n") && printed.contains("no damage"),
-        "{printed}"
-    );
-    assert!(
-        fs::read_dir(place.path("state/terrace")).unwrap().count() == 1,
-        "its log"
-    );
+    assert!(printed.starts_with("65534\n65534\n65534\n1\n") && printed.contains("no damage"), "{printed}");
+    assert!(fs::read_dir(place.path("state/terrace")).unwrap().count() == 1, "its log");
     assert_eq!(fs::metadata(place.path("pm")).unwrap().uid(), NOBODY);
 }
 
@@ -352,10 +247,7 @@ fn in_namespace(script: &str, dir: &Path) -> Ran {
 }
 
 fn has_namespaces() -> bool {
-    let can = Command::new("unshare")
-        .args(["--mount", "true"])
-        .stderr(Stdio::null())
-        .status();
+    let can = Command::new("unshare").args(["--mount", "true"]).stderr(Stdio::null()).status();
     let can = can.is_ok_and(|status| status.success());
     if !can {
         eprintln!("skipped: mount namespaces cannot be made here");
@@ -402,10 +294,7 @@ umount "$DIR/mnt"
 mount -T "$DIR/fstab" -a
 cat "$DIR/mnt/file"
 "#;
-    assert_eq!(
-        in_namespace(&format!("{WITH_HELPERS}{script}"), place.dir()).ok(),
-        "one\n"
-    );
+    assert_eq!(in_namespace(&format!("{WITH_HELPERS}{script}"), place.dir()).ok(), "one\n");
 }
 
 #[test]
@@ -415,16 +304,11 @@ fn mixed_up_volumes_are_told_apart() {
     place.format("pm-b", "disk-b", &[]);
     let (a, b) = (uuid(&place, "pm-a"), uuid(&place, "pm-b"));
     let disk_b = place.path("disk-b");
-    place
-        .mount("pm-a", &["--disk", &disk_b])
-        .fails(1, &["disk-b", "device 1", &a, &b]);
+    place.mount("pm-a", &["--disk", &disk_b]).fails(1, &["disk-b", "device 1", &a, &b]);
     terrace(["check", &place.path("pm-a"), "--disk", &disk_b]).fails(1, &["disk-b", &a, &b]);
     fs::rename(place.path("disk-a"), place.path("other")).unwrap();
     fs::rename(place.path("disk-b"), place.path("disk-a")).unwrap();
-    place.mount("pm-a", &[]).fails(
-        1,
-        &["disk-a", &format!("is device 1 of volume {b}"), "--disk"],
-    );
+    place.mount("pm-a", &[]).fails(1, &["disk-a", &format!("is device 1 of volume {b}"), "--disk"]);
     place.mount("disk-a", &[]).fails(1, &["disk-a"]);
 }
 
@@ -435,26 +319,11 @@ fn a_missing_disk_is_named_with_the_remedy_and_found_elsewhere() {
     }
     let place = Place::new();
     let (one, two) = (place.path("one:128M"), place.path("two:128M"));
-    terrace([
-        "format",
-        "--pm",
-        &place.path("pm:64M"),
-        "--disk",
-        &one,
-        "--disk",
-        &two,
-    ])
-    .ok();
+    terrace(["format", "--pm", &place.path("pm:64M"), "--disk", &one, "--disk", &two]).ok();
     fs::rename(place.path("one"), place.path("moved-one")).unwrap();
     fs::rename(place.path("two"), place.path("moved-two")).unwrap();
     let (one, two) = (place.path("one"), place.path("two"));
-    let missing = [
-        "device 1",
-        one.as_str(),
-        "device 2",
-        two.as_str(),
-        "--disk PATH",
-    ];
+    let missing = ["device 1", one.as_str(), "device 2", two.as_str(), "--disk PATH"];
     place.mount("pm", &[]).fails(1, &missing);
     terrace(["check", &place.path("pm")]).fails(1, &missing);
     assert!(!place.is_mounted("mnt"));
@@ -472,14 +341,8 @@ fn a_missing_disk_is_named_with_the_remedy_and_found_elsewhere() {
 fn truncated_devices_are_refused() {
     let place = Place::new();
     place.format("pm", "disk", &[]);
-    let truncate = |name: &str, len| {
-        fs::OpenOptions::new()
-            .write(true)
-            .open(place.path(name))
-            .unwrap()
-            .set_len(len)
-            .unwrap()
-    };
+    let truncate =
+        |name: &str, len| fs::OpenOptions::new().write(true).open(place.path(name)).unwrap().set_len(len).unwrap();
     truncate("disk", 128 << 20);
     place.mount("pm", &[]).fails(1, &["disk"]);
     truncate("disk", 100);
@@ -497,11 +360,7 @@ fn truncated_devices_are_refused() {
 fn a_newer_format_is_refused_by_name() {
     let place = Place::new();
     place.format("pm", "disk", &[]);
-    let file = fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(place.path("pm"))
-        .unwrap();
+    let file = fs::OpenOptions::new().read(true).write(true).open(place.path("pm")).unwrap();
     for offset in [0, size_of::<Superblock>() as u64] {
         let mut block = [0; size_of::<Superblock>()];
         file.read_exact_at(&mut block, offset).unwrap();
@@ -515,8 +374,7 @@ fn a_newer_format_is_refused_by_name() {
     terrace(["status", &place.path("pm")]).fails(1, &[&version]);
     terrace(["check", "--repair", &place.path("pm")]).fails(1, &[&version]);
     let other = place.path("disk2:256M");
-    terrace(["format", "--pm", &place.path("pm"), "--disk", &other])
-        .fails(1, &["Terrace volume", "--force"]);
+    terrace(["format", "--pm", &place.path("pm"), "--disk", &other]).fails(1, &["Terrace volume", "--force"]);
 }
 
 #[test]
@@ -530,12 +388,8 @@ fn a_volume_is_mounted_once() {
     fs::create_dir(place.path("mnt2")).unwrap();
     place.mount("pm", &[]).ok();
     let mnt = place.path("mnt");
-    place
-        .mount_on("pm", "mnt2", &[])
-        .fails(1, &["mounted at", &mnt, "terrace umount"]);
-    place
-        .mount_on("pm2", "mnt", &[])
-        .fails(1, &[&mnt, "is the mount point of a mounted volume"]);
+    place.mount_on("pm", "mnt2", &[]).fails(1, &["mounted at", &mnt, "terrace umount"]);
+    place.mount_on("pm2", "mnt", &[]).fails(1, &[&mnt, "is the mount point of a mounted volume"]);
     terrace(["check", &place.path("pm")]).fails(1, &["mounted at", &mnt, "terrace umount"]);
     place.umount();
 }
@@ -569,19 +423,13 @@ fn a_read_only_mount_changes_nothing_even_after_a_crash() {
     wait_until_ended(daemon);
     terrace(["umount", &place.path("mnt")]).ok();
 
-    let before = (
-        fs::read(place.path("pm")).unwrap(),
-        fs::read(place.path("disk")).unwrap(),
-    );
+    let before = (fs::read(place.path("pm")).unwrap(), fs::read(place.path("disk")).unwrap());
     place.mount("pm", &["-o", "ro"]).ok();
     assert_eq!(fs::read(place.path("mnt/file")).unwrap(), b"kept");
     let refused = fs::write(place.path("mnt/file"), "changed").unwrap_err();
     assert_eq!(refused.raw_os_error(), Some(libc::EROFS));
     place.umount();
-    let after = (
-        fs::read(place.path("pm")).unwrap(),
-        fs::read(place.path("disk")).unwrap(),
-    );
+    let after = (fs::read(place.path("pm")).unwrap(), fs::read(place.path("disk")).unwrap());
     assert!(before == after, "a device was changed");
 }
 
@@ -602,10 +450,7 @@ fn a_signal_unmounts_cleanly() {
         assert_eq!(place.status("pm")["state"], "clean");
     }
     let log = fs::read_to_string(place.path("log")).unwrap();
-    assert!(
-        log.contains("unmounting") && log.contains("clean=true"),
-        "{log}"
-    );
+    assert!(log.contains("unmounting") && log.contains("clean=true"), "{log}");
 }
 
 #[test]
@@ -655,28 +500,15 @@ fn a_mount_in_the_foreground_ends_with_its_process() {
     let place = Place::new();
     place.format("pm", "disk", &[]);
     let mut command = Command::new(TERRACE);
-    command.args([
-        "mount",
-        "--foreground",
-        &place.path("pm"),
-        &place.path("mnt"),
-    ]);
-    command.args([
-        "-o",
-        &format!("cache=64M,cache_dir={}", place.dir().display()),
-    ]);
+    command.args(["mount", "--foreground", &place.path("pm"), &place.path("mnt")]);
+    command.args(["-o", &format!("cache=64M,cache_dir={}", place.dir().display())]);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     wait_until("it is mounted", || place.is_mounted("mnt"));
     fs::write(place.path("mnt/file"), "kept").unwrap();
     kill(child.id() as i32, libc::SIGINT);
     assert!(child.wait().unwrap().success());
     let mut log = String::new();
-    child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut log)
-        .unwrap();
+    child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
     assert!(log.contains("unmounting"), "{log}");
     assert_eq!(place.status("pm")["state"], "clean");
 }
@@ -711,17 +543,11 @@ fn damaged_data_is_found() {
     place.mount("pm", &[]).ok();
     fs::write(place.path("mnt/file"), vec![b'x'; 64 << 10]).unwrap();
     terrace(["sync", &place.path("mnt")]).ok();
-    let maps: Value =
-        serde_json::from_str(&terrace(["where", "--json", &place.path("mnt/file")]).ok()).unwrap();
+    let maps: Value = serde_json::from_str(&terrace(["where", "--json", &place.path("mnt/file")]).ok()).unwrap();
     place.umount();
     let extent = &maps[0]["extents"][0];
-    let device = fs::OpenOptions::new()
-        .write(true)
-        .open(extent["device"].as_str().unwrap())
-        .unwrap();
-    device
-        .write_all_at(b"y", extent["device_offset_bytes"].as_u64().unwrap() + 5)
-        .unwrap();
+    let device = fs::OpenOptions::new().write(true).open(extent["device"].as_str().unwrap()).unwrap();
+    device.write_all_at(b"y", extent["device_offset_bytes"].as_u64().unwrap() + 5).unwrap();
     let ran = terrace(["check", &place.path("pm")]);
     assert_eq!(ran.code, Some(8), "{ran:?}");
     assert!(ran.stdout.contains("NOT repaired"), "{ran:?}");
@@ -729,10 +555,7 @@ fn damaged_data_is_found() {
     assert_eq!(quick.code, Some(0), "{quick:?}");
     let json = terrace(["check", "--json", &place.path("pm")]);
     let report: Value = serde_json::from_str(&json.stdout).unwrap();
-    assert_eq!(
-        (json.code, report["problems"].as_array().unwrap().len()),
-        (Some(8), 1)
-    );
+    assert_eq!((json.code, report["problems"].as_array().unwrap().len()), (Some(8), 1));
 }
 
 #[test]
@@ -741,16 +564,10 @@ fn structures_are_dumped() {
     place.format("pm", "disk", &[]);
     let pm = place.path("pm");
     let superblock = terrace(["dump", "superblock", &pm]).ok();
-    assert!(
-        superblock.contains(&uuid(&place, "pm")) && superblock.contains(&place.path("disk")),
-        "{superblock}"
-    );
+    assert!(superblock.contains(&uuid(&place, "pm")) && superblock.contains(&place.path("disk")), "{superblock}");
     let short = terrace(["dump", "inode", "1", &pm]).ok();
     let long = terrace(["dump", "inode", "1", "--log", &pm]).ok();
-    assert!(
-        !short.is_empty() && long.len() >= short.len(),
-        "{short}\n{long}"
-    );
+    assert!(!short.is_empty() && long.len() >= short.len(), "{short}\n{long}");
     terrace(["dump", "inode", "99999999", &pm]).fails(1, &["99999999"]);
 }
 
@@ -770,17 +587,7 @@ fn models_and_engines_can_be_chosen() {
     }
     let place = Place::new();
     place.format("pm", "disk", &["--model", "disk=sata-ssd"]);
-    place
-        .mount(
-            "pm",
-            &[
-                "--model",
-                "pm=pm",
-                "-o",
-                "model=disk1=hdd,engine=sync,nodirect,durable",
-            ],
-        )
-        .ok();
+    place.mount("pm", &["--model", "pm=pm", "-o", "model=disk1=hdd,engine=sync,nodirect,durable"]).ok();
     fs::write(place.path("mnt/file"), "slow").unwrap();
     assert_eq!(fs::read(place.path("mnt/file")).unwrap(), b"slow");
     place.umount();

@@ -41,20 +41,12 @@ impl ControlServer {
     /// # Errors
     /// `ENOTTY`: no command of ours. `EINVAL`: no page of ours. `ESTALE`: the answer is no longer kept. Else what the
     /// engine says.
-    pub(crate) fn answer(
-        &self,
-        volume: &Volume,
-        ino: Ino,
-        command: u32,
-        input: &[u8],
-    ) -> FsResult<Vec<u8>> {
+    pub(crate) fn answer(&self, volume: &Volume, ino: Ino, command: u32, input: &[u8]) -> FsResult<Vec<u8>> {
         let command = Command::from_opcode(command).ok_or(FsError::new(libc::ENOTTY))?;
         let request = Header::decode(input).ok_or(FsError::new(libc::EINVAL))?;
         let answer = match request.answer {
             0 => self.keep(command, ino, compute(volume, ino, command)?),
-            number => self
-                .recall(command, ino, number)
-                .ok_or(FsError::new(libc::ESTALE))?,
+            number => self.recall(command, ino, number).ok_or(FsError::new(libc::ESTALE))?,
         };
         Ok(cut(&answer, request.offset_bytes))
     }
@@ -62,12 +54,7 @@ impl ControlServer {
     fn keep(&self, command: Command, ino: Ino, text: Vec<u8>) -> Answer {
         let mut kept = self.kept.lock();
         kept.last += 1;
-        let answer = Answer {
-            number: kept.last,
-            command,
-            ino,
-            text: text.into(),
-        };
+        let answer = Answer { number: kept.last, command, ino, text: text.into() };
         if answer.text.len() > DATA_BYTES {
             if kept.answers.len() == KEPT_MAX {
                 kept.answers.pop_front();
@@ -78,9 +65,7 @@ impl ControlServer {
     }
 
     fn recall(&self, command: Command, ino: Ino, number: u64) -> Option<Answer> {
-        let wanted = |answer: &&Answer| {
-            (answer.number, answer.command, answer.ino) == (number, command, ino)
-        };
+        let wanted = |answer: &&Answer| (answer.number, answer.command, answer.ino) == (number, command, ino);
         self.kept.lock().answers.iter().find(wanted).cloned()
     }
 }
@@ -94,9 +79,8 @@ fn compute(volume: &Volume, ino: Ino, command: Command) -> FsResult<Vec<u8>> {
 }
 
 fn json(value: &impl Serialize) -> FsResult<Vec<u8>> {
-    serde_json::to_vec(value).map_err(|error| {
-        FsError::with_message(libc::EIO, format!("answer to a terrace command: {error}"))
-    })
+    serde_json::to_vec(value)
+        .map_err(|error| FsError::with_message(libc::EIO, format!("answer to a terrace command: {error}")))
 }
 
 /// The page of `answer` at `offset_bytes`, without the part of it that would be empty.
@@ -106,12 +90,7 @@ fn cut(answer: &Answer, offset_bytes: u64) -> Vec<u8> {
     let data = &answer.text[start..total.min(start + DATA_BYTES)];
     let mut page = Vec::with_capacity(PAGE_BYTES);
     page.resize(HEADER_BYTES, 0);
-    Header {
-        answer: answer.number,
-        offset_bytes,
-        total_bytes: total as u64,
-    }
-    .encode(&mut page);
+    Header { answer: answer.number, offset_bytes, total_bytes: total as u64 }.encode(&mut page);
     page.extend_from_slice(data);
     page
 }
@@ -123,15 +102,10 @@ mod tests {
     fn read_all(server: &ControlServer, first: &Answer) -> Vec<u8> {
         let mut text = Vec::new();
         while text.len() < first.text.len() {
-            let answer = server
-                .recall(first.command, first.ino, first.number)
-                .expect("still kept");
+            let answer = server.recall(first.command, first.ino, first.number).expect("still kept");
             let page = cut(&answer, text.len() as u64);
             assert!(page.len() <= PAGE_BYTES);
-            assert_eq!(
-                Header::decode(&page).map(|header| header.total_bytes),
-                Some(first.text.len() as u64)
-            );
+            assert_eq!(Header::decode(&page).map(|header| header.total_bytes), Some(first.text.len() as u64));
             text.extend_from_slice(&page[HEADER_BYTES..]);
         }
         text
@@ -140,9 +114,7 @@ mod tests {
     #[test]
     fn pages_add_up_to_the_answer() {
         let server = ControlServer::default();
-        let text: Vec<u8> = (0..3 * DATA_BYTES + 17)
-            .map(|at| (at % 251) as u8)
-            .collect();
+        let text: Vec<u8> = (0..3 * DATA_BYTES + 17).map(|at| (at % 251) as u8).collect();
         let first = server.keep(Command::FileMap, Ino(5), text.clone());
         // An answer given in between does not get mixed in.
         server.keep(Command::FileMap, Ino(5), vec![0; 4 * DATA_BYTES]);
@@ -154,36 +126,16 @@ mod tests {
         let server = ControlServer::default();
         let long = || vec![b' '; DATA_BYTES + 1];
         let first = server.keep(Command::FileMap, Ino(5), long());
-        assert!(
-            server
-                .recall(Command::FileMap, Ino(5), first.number)
-                .is_some()
-        );
-        assert!(
-            server
-                .recall(Command::FileMap, Ino(6), first.number)
-                .is_none()
-        );
-        assert!(
-            server
-                .recall(Command::Status, Ino(5), first.number)
-                .is_none()
-        );
+        assert!(server.recall(Command::FileMap, Ino(5), first.number).is_some());
+        assert!(server.recall(Command::FileMap, Ino(6), first.number).is_none());
+        assert!(server.recall(Command::Status, Ino(5), first.number).is_none());
         for _ in 0..KEPT_MAX {
             server.keep(Command::Status, Ino(1), long());
         }
-        assert!(
-            server
-                .recall(Command::FileMap, Ino(5), first.number)
-                .is_none()
-        );
+        assert!(server.recall(Command::FileMap, Ino(5), first.number).is_none());
         // A short answer fits its first page and need not be kept.
         let short = server.keep(Command::Status, Ino(1), b"{}".to_vec());
-        assert!(
-            server
-                .recall(Command::Status, Ino(1), short.number)
-                .is_none()
-        );
+        assert!(server.recall(Command::Status, Ino(1), short.number).is_none());
         assert_eq!(&cut(&short, 0)[HEADER_BYTES..], b"{}");
         assert_eq!(cut(&short, u64::MAX).len(), HEADER_BYTES);
     }

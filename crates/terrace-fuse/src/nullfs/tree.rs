@@ -41,10 +41,8 @@ impl Names {
 
     fn insert(&mut self, name: &OsStr, number: u64) {
         self.last_cookie += 1;
-        self.by_name
-            .insert(name.to_owned(), (self.last_cookie, number));
-        self.by_cookie
-            .insert(self.last_cookie, (name.to_owned(), number));
+        self.by_name.insert(name.to_owned(), (self.last_cookie, number));
+        self.by_cookie.insert(self.last_cookie, (name.to_owned(), number));
     }
 
     fn remove(&mut self, name: &OsStr) -> Option<u64> {
@@ -56,15 +54,8 @@ impl Names {
 
 impl Tree {
     pub(super) fn new() -> Self {
-        let mut tree = Tree {
-            nodes: HashMap::new(),
-            last: 0,
-            started: SystemTime::now(),
-        };
-        let owner = (
-            rustix::process::geteuid().as_raw(),
-            rustix::process::getegid().as_raw(),
-        );
+        let mut tree = Tree { nodes: HashMap::new(), last: 0, started: SystemTime::now() };
+        let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let root = tree.add(FileType::Directory, 0o755, owner, 0);
         debug_assert_eq!(root, INodeNo::ROOT.0);
         tree
@@ -90,15 +81,7 @@ impl Tree {
             blksize: BLOCK_BYTES,
             flags: 0,
         };
-        self.nodes.insert(
-            self.last,
-            Node {
-                attr,
-                lookups: 0,
-                target: OsString::new(),
-                names: Names::default(),
-            },
-        );
+        self.nodes.insert(self.last, Node { attr, lookups: 0, target: OsString::new(), names: Names::default() });
         self.last
     }
 
@@ -136,12 +119,7 @@ impl Tree {
         self.looked_up(number)
     }
 
-    pub(super) fn link(
-        &mut self,
-        inode: INodeNo,
-        parent: INodeNo,
-        name: &OsStr,
-    ) -> Result<FileAttr, Errno> {
+    pub(super) fn link(&mut self, inode: INodeNo, parent: INodeNo, name: &OsStr) -> Result<FileAttr, Errno> {
         if self.child(parent, name).is_ok() {
             return Err(Errno::EEXIST);
         }
@@ -182,19 +160,12 @@ impl Tree {
         }
         self.move_name(number, from, to)?;
         match other {
-            Some(other) if flags.contains(RenameFlags::RENAME_EXCHANGE) => {
-                self.move_name(other, to, from)
-            }
+            Some(other) if flags.contains(RenameFlags::RENAME_EXCHANGE) => self.move_name(other, to, from),
             _ => Ok(()),
         }
     }
 
-    fn move_name(
-        &mut self,
-        number: u64,
-        from: (INodeNo, &OsStr),
-        to: (INodeNo, &OsStr),
-    ) -> Result<(), Errno> {
+    fn move_name(&mut self, number: u64, from: (INodeNo, &OsStr), to: (INodeNo, &OsStr)) -> Result<(), Errno> {
         let directory = u32::from(self.node(INodeNo(number))?.attr.kind == FileType::Directory);
         let old = self.node(from.0)?;
         // In an exchange the old name already leads to the other inode.
@@ -225,18 +196,11 @@ impl Tree {
         };
         // Offsets 1 and 2 are behind the two dots, cookies follow.
         let dots = [(1, ".".into(), node.attr), (2, "..".into(), node.attr)];
-        let names = node
-            .names
-            .by_cookie
-            .range(offset.saturating_sub(1)..)
-            .filter_map(|(cookie, (name, number))| {
-                let attr = self.nodes.get(number)?.attr;
-                Some((cookie + 2, name.clone(), attr))
-            });
-        dots.into_iter()
-            .chain(names)
-            .filter(|&(next, ..)| next > offset)
-            .collect()
+        let names = node.names.by_cookie.range(offset.saturating_sub(1)..).filter_map(|(cookie, (name, number))| {
+            let attr = self.nodes.get(number)?.attr;
+            Some((cookie + 2, name.clone(), attr))
+        });
+        dots.into_iter().chain(names).filter(|&(next, ..)| next > offset).collect()
     }
 
     pub(super) fn write(&mut self, inode: INodeNo, end: u64) -> Result<(), Errno> {

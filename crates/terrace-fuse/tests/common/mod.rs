@@ -53,12 +53,7 @@ impl TestMount {
                 (mounted, Some(volume))
             }
         };
-        TestMount {
-            mounted: mounted.expect("mounting"),
-            volume,
-            directory,
-            _alone: alone,
-        }
+        TestMount { mounted: mounted.expect("mounting"), volume, directory, _alone: alone }
     }
 
     pub fn path(&self) -> &Path {
@@ -83,13 +78,7 @@ fn new_volume(durable: bool) -> Arc<Volume> {
     let disks = vec![terrace_media::memory_disk(DISK_BYTES)];
     let user = rustix::process::geteuid().as_raw();
     let group = rustix::process::getegid().as_raw();
-    let format = FormatOptions {
-        shards: None,
-        pm_data_checksums: false,
-        tiers: vec![1],
-        uid: user,
-        gid: group,
-    };
+    let format = FormatOptions { shards: None, pm_data_checksums: false, tiers: vec![1], uid: user, gid: group };
     terrace_engine::format(&pm, &disks, &format).expect("formatting");
     let options = OpenOptions {
         read_only: false,
@@ -109,10 +98,7 @@ pub fn is_root() -> bool {
 
 /// Whether this machine and user can mount; if not, says why, past the test runner's capture.
 pub fn can_mount(test: &str) -> bool {
-    let device = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/fuse");
+    let device = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
     let reason = match device {
         Err(error) => format!("/dev/fuse cannot be opened: {error}"),
         Ok(_) if is_root() => return true,

@@ -84,51 +84,26 @@ pub fn sim_disk(len_bytes: u64) -> (Arc<dyn Disk>, Arc<DiskSim>) {
 /// # Panics
 /// When the image's length is not a multiple of 4 KiB.
 pub fn sim_disk_from(image: Vec<u8>) -> (Arc<dyn Disk>, Arc<DiskSim>) {
-    assert!(
-        image.len().is_multiple_of(IO_ALIGN_BYTES),
-        "a disk's length is a multiple of 4 KiB"
-    );
+    assert!(image.len().is_multiple_of(IO_ALIGN_BYTES), "a disk's length is a multiple of 4 KiB");
     let sim = Arc::new(DiskSim::new(image));
     (Arc::new(SimDisk::new(Arc::clone(&sim))), sim)
 }
 
 fn zeros(len_bytes: u64) -> Vec<u8> {
     let len = usize::try_from(len_bytes).expect("a disk in memory fits the address space");
-    assert!(
-        len.is_multiple_of(IO_ALIGN_BYTES),
-        "a disk's length is a multiple of 4 KiB"
-    );
+    assert!(len.is_multiple_of(IO_ALIGN_BYTES), "a disk's length is a multiple of 4 KiB");
     vec![0; len]
 }
 
 /// Checks the range of an operation: aligned and within the disk.
-pub(crate) fn check_run<D: Disk + ?Sized>(
-    disk: &D,
-    op: IoOp,
-    offset: u64,
-    len_bytes: u64,
-) -> Result<(), MediaError> {
+pub(crate) fn check_run<D: Disk + ?Sized>(disk: &D, op: IoOp, offset: u64, len_bytes: u64) -> Result<(), MediaError> {
     let aligned = |value: u64| value.is_multiple_of(IO_ALIGN_BYTES as u64);
     if !aligned(offset) || !aligned(len_bytes) {
-        return Err(MediaError::Misaligned {
-            path: disk.path().to_owned(),
-            op,
-            offset,
-            len_bytes,
-        });
+        return Err(MediaError::Misaligned { path: disk.path().to_owned(), op, offset, len_bytes });
     }
-    if offset
-        .checked_add(len_bytes)
-        .is_none_or(|end| end > disk.len())
-    {
+    if offset.checked_add(len_bytes).is_none_or(|end| end > disk.len()) {
         let device_len_bytes = disk.len();
-        return Err(MediaError::OutOfRange {
-            path: disk.path().to_owned(),
-            op,
-            offset,
-            len_bytes,
-            device_len_bytes,
-        });
+        return Err(MediaError::OutOfRange { path: disk.path().to_owned(), op, offset, len_bytes, device_len_bytes });
     }
     Ok(())
 }

@@ -52,14 +52,7 @@ impl<'a> Run<'a> {
     }
 
     fn new(op: IoOp, offset: u64, buffers: impl Iterator<Item = (*mut u8, usize)>) -> Self {
-        let mut run = Run {
-            op,
-            offset,
-            len_bytes: 0,
-            parts: Vec::new(),
-            pieces: Vec::new(),
-            buffers: PhantomData,
-        };
+        let mut run = Run { op, offset, len_bytes: 0, parts: Vec::new(), pieces: Vec::new(), buffers: PhantomData };
         for (start, len) in buffers {
             let mut taken = 0;
             while taken < len {
@@ -72,26 +65,14 @@ impl<'a> Run<'a> {
     /// Appends as much of a buffer as the last piece has room for; opens a new piece when it has
     /// none.
     fn take(&mut self, start: *mut u8, len: usize) -> usize {
-        let has_room =
-            |piece: &Piece| piece.left_bytes < PIECE_BYTES && piece.end - piece.first < IOV_MAX;
+        let has_room = |piece: &Piece| piece.left_bytes < PIECE_BYTES && piece.end - piece.first < IOV_MAX;
         if !self.pieces.last().is_some_and(has_room) {
             let offset = self.offset + self.len_bytes as u64;
-            self.pieces.push(Piece {
-                offset,
-                left_bytes: 0,
-                first: self.parts.len(),
-                end: self.parts.len(),
-            });
+            self.pieces.push(Piece { offset, left_bytes: 0, first: self.parts.len(), end: self.parts.len() });
         }
-        let piece = self
-            .pieces
-            .last_mut()
-            .expect("one was pushed if there was none");
+        let piece = self.pieces.last_mut().expect("one was pushed if there was none");
         let taken = len.min(PIECE_BYTES - piece.left_bytes);
-        self.parts.push(iovec {
-            iov_base: start.cast(),
-            iov_len: taken,
-        });
+        self.parts.push(iovec { iov_base: start.cast(), iov_len: taken });
         piece.end += 1;
         piece.left_bytes += taken;
         self.len_bytes += taken;
@@ -100,9 +81,7 @@ impl<'a> Run<'a> {
 
     /// Whether O_DIRECT takes every buffer as it is.
     pub(super) fn buffers_aligned(&self) -> bool {
-        self.parts
-            .iter()
-            .all(|part| (part.iov_base as usize).is_multiple_of(IO_ALIGN_BYTES))
+        self.parts.iter().all(|part| (part.iov_base as usize).is_multiple_of(IO_ALIGN_BYTES))
     }
 
     /// The buffer parts that a piece has still to read or write.
@@ -114,10 +93,7 @@ impl<'a> Run<'a> {
     /// Notes that the first `done_bytes` of what was left of a piece are through.
     pub(super) fn advance(&mut self, piece: usize, done_bytes: usize) {
         let piece = &mut self.pieces[piece];
-        assert!(
-            done_bytes <= piece.left_bytes,
-            "the kernel does not do more than it was asked"
-        );
+        assert!(done_bytes <= piece.left_bytes, "the kernel does not do more than it was asked");
         piece.offset += done_bytes as u64;
         piece.left_bytes -= done_bytes;
         let mut left = done_bytes;
@@ -139,11 +115,7 @@ mod tests {
     use super::*;
 
     fn layout(run: &Run<'_>) -> Vec<(u64, usize, usize)> {
-        run.pieces
-            .iter()
-            .enumerate()
-            .map(|(at, piece)| (piece.offset, piece.left_bytes, run.parts(at).len()))
-            .collect()
+        run.pieces.iter().enumerate().map(|(at, piece)| (piece.offset, piece.left_bytes, run.parts(at).len())).collect()
     }
 
     #[test]
@@ -153,43 +125,26 @@ mod tests {
         let bufs = [IoSlice::new(&short), IoSlice::new(&long)];
         let run = Run::write(4096, &bufs);
         let second = 4096 + PIECE_BYTES as u64;
-        let expected = [
-            (4096, PIECE_BYTES, 2),
-            (second, PIECE_BYTES, 1),
-            (second + PIECE_BYTES as u64, 4608, 1),
-        ];
+        let expected = [(4096, PIECE_BYTES, 2), (second, PIECE_BYTES, 1), (second + PIECE_BYTES as u64, 4608, 1)];
         assert_eq!(layout(&run), expected);
         assert_eq!(run.len_bytes, long.len() + short.len());
 
         let many: Vec<_> = (0..IOV_MAX + 1).map(|_| IoSlice::new(&short)).collect();
         let run = Run::write(0, &many);
-        assert_eq!(
-            layout(&run),
-            [(0, IOV_MAX * 512, IOV_MAX), (IOV_MAX as u64 * 512, 512, 1)]
-        );
+        assert_eq!(layout(&run), [(0, IOV_MAX * 512, IOV_MAX), (IOV_MAX as u64 * 512, 512, 1)]);
     }
 
     #[test]
     fn a_piece_advances_through_its_buffers() {
         let (first, second) = (vec![0; 1000], vec![0; 500]);
-        let bufs = [
-            IoSlice::new(&first),
-            IoSlice::new(&[]),
-            IoSlice::new(&second),
-        ];
+        let bufs = [IoSlice::new(&first), IoSlice::new(&[]), IoSlice::new(&second)];
         let mut run = Run::write(0, &bufs);
         run.advance(0, 400);
         assert_eq!(layout(&run), [(400, 1100, 2)]);
-        assert_eq!(
-            run.parts(0)[0].iov_base as usize,
-            first.as_ptr() as usize + 400
-        );
+        assert_eq!(run.parts(0)[0].iov_base as usize, first.as_ptr() as usize + 400);
         run.advance(0, 700);
         assert_eq!(layout(&run), [(1100, 400, 1)]);
-        assert_eq!(
-            run.parts(0)[0].iov_base as usize,
-            second.as_ptr() as usize + 100
-        );
+        assert_eq!(run.parts(0)[0].iov_base as usize, second.as_ptr() as usize + 100);
         run.advance(0, 400);
         assert_eq!(layout(&run), [(1500, 0, 0)]);
     }

@@ -40,20 +40,14 @@ pub(super) fn execute_piece(file: &File, run: &mut Run<'_>, piece: usize) -> Res
 pub(super) fn settle(run: &mut Run<'_>, piece: usize, result: isize) -> Result<(), Failure> {
     let offset = run.pieces[piece].offset;
     match usize::try_from(result) {
-        Ok(0) => Err(Failure {
-            offset,
-            cause: Cause::Ended,
-        }),
+        Ok(0) => Err(Failure { offset, cause: Cause::Ended }),
         Ok(done_bytes) => {
             run.advance(piece, done_bytes);
             Ok(())
         }
         Err(_) => match Errno::from_raw_os_error(i32::try_from(-result).unwrap_or(libc::EIO)) {
             Errno::INTR | Errno::AGAIN => Ok(()),
-            errno => Err(Failure {
-                offset,
-                cause: Cause::Errno(errno),
-            }),
+            errno => Err(Failure { offset, cause: Cause::Errno(errno) }),
         },
     }
 }
@@ -71,9 +65,7 @@ fn call(file: &File, run: &Run<'_>, piece: usize) -> isize {
         }
     };
     if done < 0 {
-        -(Errno::from_io_error(&std::io::Error::last_os_error())
-            .unwrap_or(Errno::IO)
-            .raw_os_error() as isize)
+        -(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO).raw_os_error() as isize)
     } else {
         done
     }

@@ -27,9 +27,7 @@ pub(super) struct RingPool {
 impl RingPool {
     /// A pool with its first ring; the errno if the system refuses io_uring.
     pub(super) fn new() -> Result<Self, Errno> {
-        Ok(RingPool {
-            idle: Mutex::new(vec![new_ring()?]),
-        })
+        Ok(RingPool { idle: Mutex::new(vec![new_ring()?]) })
     }
 
     /// Reads or writes all of a run.
@@ -39,17 +37,9 @@ impl RingPool {
             // The system grants no more rings just now.
             return sync::execute(file, run);
         };
-        let mut flight = Flight {
-            ring: &mut ring,
-            file,
-            in_flight: 0,
-            failure: None,
-            broken: false,
-        };
+        let mut flight = Flight { ring: &mut ring, file, in_flight: 0, failure: None, broken: false };
         flight.fly(run);
-        let Flight {
-            failure, broken, ..
-        } = flight;
+        let Flight { failure, broken, .. } = flight;
         if !broken {
             self.idle.lock().push(ring);
         }
@@ -63,9 +53,7 @@ impl RingPool {
 
 impl std::fmt::Debug for RingPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RingPool")
-            .field("idle", &self.idle.lock().len())
-            .finish()
+        f.debug_struct("RingPool").field("idle", &self.idle.lock().len()).finish()
     }
 }
 
@@ -123,11 +111,7 @@ impl Flight<'_> {
     /// Hands the queued entries to the kernel and waits for a completion.
     fn enter(&mut self) {
         if !self.broken {
-            match self
-                .ring
-                .submit_and_wait(1)
-                .map_err(|error| errno_of(&error))
-            {
+            match self.ring.submit_and_wait(1).map_err(|error| errno_of(&error)) {
                 Ok(_) | Err(Errno::INTR | Errno::BUSY | Errno::AGAIN) => return,
                 Err(_) => {
                     // What the kernel has not taken it never will: the ring is not entered again.
@@ -141,11 +125,8 @@ impl Flight<'_> {
 
     fn reap(&mut self, run: &mut Run<'_>, waiting: &mut Vec<usize>) {
         // Copied out first: settling a piece may queue it again.
-        let done: Vec<(usize, i32)> = self
-            .ring
-            .completion()
-            .map(|entry| (entry.user_data() as usize, entry.result()))
-            .collect();
+        let done: Vec<(usize, i32)> =
+            self.ring.completion().map(|entry| (entry.user_data() as usize, entry.result())).collect();
         for (piece, result) in done {
             self.in_flight -= 1;
             match sync::settle(run, piece, result as isize) {

@@ -82,20 +82,12 @@ impl Pm {
     /// # Panics
     /// When there is not enough memory.
     pub fn anonymous(len_bytes: u64) -> Arc<Pm> {
-        Arc::new(Pm::over(
-            Mapping::anonymous(len_bytes),
-            PathBuf::from("<memory>"),
-            PmKind::Emulated,
-        ))
+        Arc::new(Pm::over(Mapping::anonymous(len_bytes), PathBuf::from("<memory>"), PmKind::Emulated))
     }
 
     /// A zeroed region of memory and the simulator that records what is not durable in it.
     pub fn simulated(len_bytes: u64) -> (Arc<Pm>, Arc<PmSim>) {
-        Self::simulated_from(vec![
-            0;
-            usize::try_from(len_bytes)
-                .expect("a simulated region fits in memory")
-        ])
+        Self::simulated_from(vec![0; usize::try_from(len_bytes).expect("a simulated region fits in memory")])
     }
 
     /// As [`Pm::simulated`], starting from an image, all of which is durable.
@@ -144,11 +136,7 @@ impl Pm {
 
     /// What makes stores durable: `clwb`, `dc cvap`, …, or `msync`.
     pub fn flush_instruction(&self) -> &'static str {
-        if self.kind == PmKind::Msync {
-            "msync"
-        } else {
-            self.persist.name()
-        }
+        if self.kind == PmKind::Msync { "msync" } else { self.persist.name() }
     }
 
     /// What was done to the region since it was opened.
@@ -306,9 +294,7 @@ impl Pm {
                 Dirty::Scattered(_) => self.mapping.sync_all(),
             };
             let bounds = dirty.bounds();
-            self.throttle.as_ref().map_or_else(sync, |throttle| {
-                throttle.write(bounds.end - bounds.start, sync)
-            })
+            self.throttle.as_ref().map_or_else(sync, |throttle| throttle.write(bounds.end - bounds.start, sync))
         };
         group_sync.fence(sync).map_err(|failure| MediaError::Sync {
             path: self.path.clone(),
@@ -340,11 +326,7 @@ impl Pm {
 
     #[cold]
     fn refuse(&self, off: u64, len: usize) -> ! {
-        let access = if self.store_limit == 0 {
-            "read-only"
-        } else {
-            "writable"
-        };
+        let access = if self.store_limit == 0 { "read-only" } else { "writable" };
         panic!(
             "{}: access of {len} bytes at offset {off} of a {access} PM region of {} bytes",
             self.path.display(),
@@ -354,10 +336,7 @@ impl Pm {
 
     #[inline]
     fn atomic(&self, word: *mut u8, off: u64) -> &AtomicU64 {
-        assert!(
-            off.is_multiple_of(8),
-            "an atomic access at offset {off}, which is not a multiple of 8"
-        );
+        assert!(off.is_multiple_of(8), "an atomic access at offset {off}, which is not a multiple of 8");
         // SAFETY: the callers checked 8 mapped bytes at `word`; a mapping starts at a page, so it
         // is aligned as `off` is. A region mapped read-only is only loaded from. The mapping lives
         // as long as self.

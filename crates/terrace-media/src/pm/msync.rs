@@ -80,10 +80,7 @@ impl GroupSync {
     }
 
     /// Makes everything marked so far durable, with `sync` if this caller becomes the leader.
-    pub(super) fn fence(
-        &self,
-        sync: impl FnOnce(&Dirty) -> Result<(), Errno>,
-    ) -> Result<(), SyncFailure> {
+    pub(super) fn fence(&self, sync: impl FnOnce(&Dirty) -> Result<(), Errno>) -> Result<(), SyncFailure> {
         let mut state = self.state.lock();
         // What this fence must wait for: the next sync if anything is marked, else the one that is
         // running.
@@ -100,19 +97,13 @@ impl GroupSync {
             }
             self.sync_ended.wait(&mut state);
         }
-        let dirty = state
-            .dirty
-            .take()
-            .expect("a sync that has not begun has something to do");
+        let dirty = state.dirty.take().expect("a sync that has not begun has something to do");
         state.begun += 1;
         drop(state);
 
         let result = sync(&dirty);
 
-        let result = result.map_err(|errno| SyncFailure {
-            offset: dirty.bounds().start,
-            errno,
-        });
+        let result = result.map_err(|errno| SyncFailure { offset: dirty.bounds().start, errno });
         let mut state = self.state.lock();
         match result {
             Ok(()) => state.ended += 1,
@@ -164,16 +155,9 @@ mod tests {
     fn a_failure_is_sticky_and_names_the_range() {
         let group = GroupSync::default();
         group.mark(8192, 1);
-        let failure = SyncFailure {
-            offset: 8192,
-            errno: Errno::IO,
-        };
+        let failure = SyncFailure { offset: 8192, errno: Errno::IO };
         assert_eq!(group.fence(|_| Err(Errno::IO)), Err(failure));
-        assert_eq!(
-            group.fence(|_| Ok(())),
-            Err(failure),
-            "even with nothing marked"
-        );
+        assert_eq!(group.fence(|_| Ok(())), Err(failure), "even with nothing marked");
         group.mark(0, 1);
         assert_eq!(group.fence(|_| panic!("not tried again")), Err(failure));
     }
@@ -209,11 +193,7 @@ mod tests {
             }
             release.send(()).unwrap();
         });
-        assert_eq!(
-            syncs.load(Ordering::Relaxed),
-            1,
-            "all marks were there before the first follower"
-        );
+        assert_eq!(syncs.load(Ordering::Relaxed), 1, "all marks were there before the first follower");
         assert_eq!(synced_by(&group), None);
     }
 }

@@ -36,12 +36,7 @@ pub struct PmOpenOptions {
 
 impl Default for PmOpenOptions {
     fn default() -> Self {
-        PmOpenOptions {
-            read_only: false,
-            private: false,
-            lock: true,
-            model: None,
-        }
+        PmOpenOptions { read_only: false, private: false, lock: true, model: None }
     }
 }
 
@@ -56,11 +51,7 @@ impl Pm {
     /// on tmpfs and hugetlbfs, the memory is not there. Nothing is left behind then.
     pub fn create_file(path: &Path, len_bytes: u64) -> Result<(), MediaError> {
         if len_bytes == 0 || !len_bytes.is_multiple_of(PAGE_BYTES) {
-            return Err(MediaError::BadLength {
-                path: path.to_owned(),
-                len_bytes,
-                multiple_bytes: PAGE_BYTES,
-            });
+            return Err(MediaError::BadLength { path: path.to_owned(), len_bytes, multiple_bytes: PAGE_BYTES });
         }
         file::create_with(path, len_bytes, |file| {
             let statfs = fstatfs(file).map_err(|errno| MediaError::open(path, "examine", errno))?;
@@ -88,12 +79,11 @@ impl Pm {
         if options.lock {
             file::lock(path, &file)?;
         }
-        let (mapping, kind) =
-            Mapping::of_file(file, len_bytes, options).map_err(|source| MediaError::Map {
-                path: path.to_owned(),
-                len_bytes,
-                source,
-            })?;
+        let (mapping, kind) = Mapping::of_file(file, len_bytes, options).map_err(|source| MediaError::Map {
+            path: path.to_owned(),
+            len_bytes,
+            source,
+        })?;
         let mut pm = Pm::over(mapping, path.to_owned(), kind);
         pm.throttle = options.model.map(Throttle::new);
         if kind == PmKind::Msync && writable {
@@ -106,67 +96,39 @@ impl Pm {
 /// The length of what can be a PM region; an error for what cannot. Asked before opening, since
 /// opening some things (a FIFO, a tape) has effects.
 fn region_len(path: &Path) -> Result<u64, MediaError> {
-    let metadata =
-        std::fs::metadata(path).map_err(|error| MediaError::open(path, "open", error))?;
+    let metadata = std::fs::metadata(path).map_err(|error| MediaError::open(path, "open", error))?;
     let found = metadata.file_type();
-    let unsuitable = |found, expected| {
-        Err(MediaError::Unsuitable {
-            path: path.to_owned(),
-            found,
-            expected,
-        })
-    };
+    let unsuitable = |found, expected| Err(MediaError::Unsuitable { path: path.to_owned(), found, expected });
     let len_bytes = if found.is_file() {
         metadata.len()
     } else if found.is_char_device() {
         match dax_device_len(metadata.rdev()) {
             Some(len_bytes) => len_bytes,
             None => {
-                return unsuitable(
-                    "a character device other than /dev/daxX.Y",
-                    "give a PM file or a dax device",
-                );
+                return unsuitable("a character device other than /dev/daxX.Y", "give a PM file or a dax device");
             }
         }
     } else if found.is_block_device() {
-        return unsuitable(
-            "a block device",
-            "give a file on a DAX file system made on it, or use it as a disk",
-        );
+        return unsuitable("a block device", "give a file on a DAX file system made on it, or use it as a disk");
     } else if found.is_dir() {
         return unsuitable("a directory", "give a PM file or a dax device");
     } else {
-        return unsuitable(
-            "neither a file nor a device",
-            "give a PM file or a dax device",
-        );
+        return unsuitable("neither a file nor a device", "give a PM file or a dax device");
     };
     if len_bytes == 0 || !len_bytes.is_multiple_of(PAGE_BYTES) {
-        return Err(MediaError::BadLength {
-            path: path.to_owned(),
-            len_bytes,
-            multiple_bytes: PAGE_BYTES,
-        });
+        return Err(MediaError::BadLength { path: path.to_owned(), len_bytes, multiple_bytes: PAGE_BYTES });
     }
     Ok(len_bytes)
 }
 
 /// The length of a device-DAX device, from sysfs; None if the device is of another sort.
 pub(crate) fn dax_device_len(rdev: u64) -> Option<u64> {
-    let device = PathBuf::from(format!(
-        "/sys/dev/char/{}:{}",
-        libc::major(rdev),
-        libc::minor(rdev)
-    ));
+    let device = PathBuf::from(format!("/sys/dev/char/{}:{}", libc::major(rdev), libc::minor(rdev)));
     let subsystem = device.join("subsystem").canonicalize().ok()?;
     if subsystem.file_name()? != "dax" {
         return None;
     }
-    std::fs::read_to_string(device.join("size"))
-        .ok()?
-        .trim()
-        .parse()
-        .ok()
+    std::fs::read_to_string(device.join("size")).ok()?.trim().parse().ok()
 }
 
 /// A file system that keeps its files in memory.
@@ -196,11 +158,7 @@ impl MemoryFs {
             MemoryFs::Hugetlbfs => {
                 if !need_bytes.is_multiple_of(block_bytes) {
                     let multiple_bytes = block_bytes;
-                    return Err(MediaError::BadLength {
-                        path: path.to_owned(),
-                        len_bytes: need_bytes,
-                        multiple_bytes,
-                    });
+                    return Err(MediaError::BadLength { path: path.to_owned(), len_bytes: need_bytes, multiple_bytes });
                 }
                 ("the pool of huge pages", free_huge_page_bytes(block_bytes))
             }
@@ -208,13 +166,8 @@ impl MemoryFs {
         // A file system without a limit of its own reports 0 blocks in all, or the largest number.
         let limited = statfs.f_blocks != 0 && statfs.f_blocks != u64::MAX;
         let fs_bytes = limited.then(|| statfs.f_bavail.saturating_mul(block_bytes));
-        for (resource, available_bytes) in [
-            ("the file system's size limit", fs_bytes),
-            (memory, memory_bytes),
-        ] {
-            if let Some(available_bytes) =
-                available_bytes.filter(|&available| available < need_bytes)
-            {
+        for (resource, available_bytes) in [("the file system's size limit", fs_bytes), (memory, memory_bytes)] {
+            if let Some(available_bytes) = available_bytes.filter(|&available| available < need_bytes) {
                 return Err(MediaError::NotEnoughMemory {
                     path: path.to_owned(),
                     need_bytes,
@@ -230,28 +183,13 @@ impl MemoryFs {
 /// A line of /proc/meminfo, in bytes; None where there is none to ask.
 fn meminfo_bytes(key: &str) -> Option<u64> {
     let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
-    line.trim()
-        .strip_suffix("kB")?
-        .trim()
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(1024)
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 fn free_huge_page_bytes(page_bytes: u64) -> Option<u64> {
-    let free = format!(
-        "/sys/kernel/mm/hugepages/hugepages-{}kB/free_hugepages",
-        page_bytes / 1024
-    );
-    std::fs::read_to_string(free)
-        .ok()?
-        .trim()
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(page_bytes)
+    let free = format!("/sys/kernel/mm/hugepages/hugepages-{}kB/free_hugepages", page_bytes / 1024);
+    std::fs::read_to_string(free).ok()?.trim().parse::<u64>().ok()?.checked_mul(page_bytes)
 }
 
 /// A mapping and the file it maps, if any: the file holds the lock and serves fdatasync.
@@ -269,32 +207,14 @@ impl Mapping {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, wherever the kernel finds room.
         let base = unsafe { mmap_anonymous(ptr::null_mut(), len, protection, MapFlags::PRIVATE) };
-        let base =
-            base.unwrap_or_else(|errno| panic!("cannot map {len_bytes} bytes of memory: {errno}"));
-        Mapping {
-            base: base.cast(),
-            len,
-            writable: true,
-            file: None,
-        }
+        let base = base.unwrap_or_else(|errno| panic!("cannot map {len_bytes} bytes of memory: {errno}"));
+        Mapping { base: base.cast(), len, writable: true, file: None }
     }
 
-    fn of_file(
-        file: File,
-        len_bytes: u64,
-        options: &PmOpenOptions,
-    ) -> Result<(Self, PmKind), Errno> {
+    fn of_file(file: File, len_bytes: u64, options: &PmOpenOptions) -> Result<(Self, PmKind), Errno> {
         let len = usize::try_from(len_bytes).map_err(|_| Errno::NOMEM)?;
-        let protection = if options.read_only {
-            ProtFlags::READ
-        } else {
-            ProtFlags::READ | ProtFlags::WRITE
-        };
-        let dax_device = file
-            .metadata()
-            .map_err(|error| errno_of(&error))?
-            .file_type()
-            .is_char_device();
+        let protection = if options.read_only { ProtFlags::READ } else { ProtFlags::READ | ProtFlags::WRITE };
+        let dax_device = file.metadata().map_err(|error| errno_of(&error))?.file_type().is_char_device();
         let kind = if dax_device {
             PmKind::Dax
         } else if MemoryFs::of(&fstatfs(&file)?).is_some() {
@@ -312,15 +232,7 @@ impl Mapping {
         // SAFETY: a new mapping, wherever the kernel finds room.
         let base = unsafe { mmap(ptr::null_mut(), len, protection, flags, &file, 0) }?;
         let writable = protection.contains(ProtFlags::WRITE);
-        Ok((
-            Mapping {
-                base: base.cast(),
-                len,
-                writable,
-                file: Some(file),
-            },
-            kind,
-        ))
+        Ok((Mapping { base: base.cast(), len, writable, file: Some(file) }, kind))
     }
 
     pub(super) fn base(&self) -> *mut u8 {
@@ -340,27 +252,17 @@ impl Mapping {
         // A system page may be larger than ours.
         // SAFETY: sysconf only answers a question.
         let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        let page_bytes = u64::try_from(page_bytes)
-            .unwrap_or(PAGE_BYTES)
-            .max(PAGE_BYTES);
+        let page_bytes = u64::try_from(page_bytes).unwrap_or(PAGE_BYTES).max(PAGE_BYTES);
         let start = pages.start / page_bytes * page_bytes;
         let end = pages.end.min(self.len());
         // SAFETY: start <= end <= len, so the range lies within the mapping; msync changes no
         // memory.
-        unsafe {
-            msync(
-                self.base.add(start as usize).cast(),
-                (end - start) as usize,
-                MsyncFlags::SYNC,
-            )
-        }
+        unsafe { msync(self.base.add(start as usize).cast(), (end - start) as usize, MsyncFlags::SYNC) }
     }
 
     /// Makes all pages durable.
     pub(super) fn sync_all(&self) -> Result<(), Errno> {
-        self.file.as_ref().map_or(Ok(()), |file| {
-            file.sync_data().map_err(|error| errno_of(&error))
-        })
+        self.file.as_ref().map_or(Ok(()), |file| file.sync_data().map_err(|error| errno_of(&error)))
     }
 }
 

@@ -65,8 +65,7 @@ impl Persist {
         // starts at a line.
         unsafe {
             self.copy_edge(dst, src, head);
-            self.0
-                .stream_copy(dst.add(head), src.add(head), body / LINE_BYTES);
+            self.0.stream_copy(dst.add(head), src.add(head), body / LINE_BYTES);
             self.copy_edge(dst.add(head + body), src.add(head + body), tail);
         }
     }
@@ -113,19 +112,15 @@ fn parts(dst: *const u8, len: usize) -> Parts {
     let head = (dst as usize).wrapping_neg() % LINE_BYTES;
     let head = head.min(len);
     let tail = (len - head) % LINE_BYTES;
-    Parts {
-        head,
-        body: len - head - tail,
-        tail,
-    }
+    Parts { head, body: len - head - tail, tail }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
     use std::arch::asm;
     use std::arch::x86_64::{
-        __cpuid_count, __m128i, __m512i, _mm_loadu_si128, _mm_setzero_si128, _mm_sfence,
-        _mm_stream_si128, _mm512_loadu_si512, _mm512_setzero_si512, _mm512_stream_si512,
+        __cpuid_count, __m128i, __m512i, _mm_loadu_si128, _mm_setzero_si128, _mm_sfence, _mm_stream_si128,
+        _mm512_loadu_si512, _mm512_setzero_si512, _mm512_stream_si512,
     };
 
     use super::LINE_BYTES;
@@ -157,10 +152,7 @@ mod x86_64 {
             } else {
                 Flush::Clflush
             };
-            Instructions {
-                flush,
-                avx512: is_x86_feature_detected!("avx512f"),
-            }
+            Instructions { flush, avx512: is_x86_feature_detected!("avx512f") }
         }
 
         pub(super) fn name(self) -> &'static str {
@@ -197,13 +189,7 @@ mod x86_64 {
         #[inline]
         pub(super) unsafe fn stream_copy(self, dst: *mut u8, src: *const u8, lines: usize) {
             // SAFETY: the caller's promise; AVX-512 is used only where detect() found it.
-            unsafe {
-                if self.avx512 {
-                    stream_copy_avx512(dst, src, lines)
-                } else {
-                    stream_copy_sse2(dst, src, lines)
-                }
-            }
+            unsafe { if self.avx512 { stream_copy_avx512(dst, src, lines) } else { stream_copy_sse2(dst, src, lines) } }
         }
 
         /// # Safety
@@ -211,13 +197,7 @@ mod x86_64 {
         #[inline]
         pub(super) unsafe fn stream_zero(self, dst: *mut u8, lines: usize) {
             // SAFETY: as in stream_copy.
-            unsafe {
-                if self.avx512 {
-                    stream_zero_avx512(dst, lines)
-                } else {
-                    stream_zero_sse2(dst, lines)
-                }
-            }
+            unsafe { if self.avx512 { stream_zero_avx512(dst, lines) } else { stream_zero_sse2(dst, lines) } }
         }
     }
 
@@ -286,13 +266,7 @@ mod x86_64 {
             #[repr(align(64))]
             struct Lines([u8; 5 * LINE_BYTES]);
             let best = Instructions::detect();
-            for instructions in [
-                best,
-                Instructions {
-                    flush: Flush::Clflush,
-                    avx512: false,
-                },
-            ] {
+            for instructions in [best, Instructions { flush: Flush::Clflush, avx512: false }] {
                 let source: Vec<u8> = (0..200).collect();
                 let mut target = Lines([0xff; 5 * LINE_BYTES]);
                 let dst = target.0.as_mut_ptr();
@@ -305,10 +279,7 @@ mod x86_64 {
                 }
                 fence();
                 assert_eq!(target.0[..LINE_BYTES], [0xff; LINE_BYTES]);
-                assert_eq!(
-                    target.0[LINE_BYTES..3 * LINE_BYTES],
-                    source[1..1 + 2 * LINE_BYTES]
-                );
+                assert_eq!(target.0[LINE_BYTES..3 * LINE_BYTES], source[1..1 + 2 * LINE_BYTES]);
                 assert_eq!(target.0[3 * LINE_BYTES..4 * LINE_BYTES], [0; LINE_BYTES]);
                 assert_eq!(target.0[4 * LINE_BYTES..], [0xff; LINE_BYTES]);
             }
@@ -338,23 +309,14 @@ mod aarch64 {
             let capabilities = unsafe { libc::getauxval(libc::AT_HWCAP) };
             let cache_type: u64;
             // SAFETY: Linux lets user space read CTR_EL0, or emulates the read.
-            unsafe {
-                asm!("mrs {}, ctr_el0", out(reg) cache_type, options(nomem, nostack, preserves_flags))
-            };
+            unsafe { asm!("mrs {}, ctr_el0", out(reg) cache_type, options(nomem, nostack, preserves_flags)) };
             // DminLine: log2 of the words (4 bytes) in the shortest data cache line.
             let line_bytes = 4usize << ((cache_type >> 16) & 0xf);
-            Instructions {
-                to_persistence: capabilities & HWCAP_DCPOP != 0,
-                step_bytes: line_bytes.min(LINE_BYTES),
-            }
+            Instructions { to_persistence: capabilities & HWCAP_DCPOP != 0, step_bytes: line_bytes.min(LINE_BYTES) }
         }
 
         pub(super) fn name(self) -> &'static str {
-            if self.to_persistence {
-                "dc cvap"
-            } else {
-                "dc cvac"
-            }
+            if self.to_persistence { "dc cvap" } else { "dc cvac" }
         }
 
         /// # Safety

@@ -38,9 +38,7 @@ pub(super) struct Counters {
 
 impl Counters {
     pub(super) fn new() -> Self {
-        Counters {
-            stripes: (0..STRIPES).map(|_| Stripe::default()).collect(),
-        }
+        Counters { stripes: (0..STRIPES).map(|_| Stripe::default()).collect() }
     }
 
     #[inline]
@@ -63,9 +61,7 @@ impl Counters {
 
     pub(super) fn total(&self) -> PmStats {
         let sum = |counter: fn(&Stripe) -> &AtomicU64| {
-            self.stripes.iter().fold(0u64, |sum, stripe| {
-                sum.wrapping_add(counter(stripe).load(Relaxed))
-            })
+            self.stripes.iter().fold(0u64, |sum, stripe| sum.wrapping_add(counter(stripe).load(Relaxed)))
         };
         PmStats {
             bytes_stored: sum(|stripe| &stripe.bytes_stored),
@@ -150,11 +146,7 @@ mod tests {
             });
         }
         let operations = 2 * (STRIPES as u64 + 8) * 500;
-        let expected = PmStats {
-            bytes_stored: 3 * operations,
-            flushes: operations,
-            fences: operations,
-        };
+        let expected = PmStats { bytes_stored: 3 * operations, flushes: operations, fences: operations };
         assert_eq!(counters.total(), expected);
     }
 }

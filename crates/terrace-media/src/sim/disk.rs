@@ -59,10 +59,7 @@ impl PendingWrite {
 
     fn apply(&self, fate: WriteFate, image: &mut [u8]) {
         let target = &mut image[self.offset as usize..][..self.data.len()];
-        let sectors = self
-            .data
-            .chunks(SECTOR_BYTES)
-            .zip(target.chunks_mut(SECTOR_BYTES));
+        let sectors = self.data.chunks(SECTOR_BYTES).zip(target.chunks_mut(SECTOR_BYTES));
         for (index, (new, old)) in sectors.enumerate() {
             let applied = match fate {
                 WriteFate::Applied => true,
@@ -119,8 +116,7 @@ impl Faults {
 }
 
 fn hit(bad: &[Range<u64>], run: &Range<u64>) -> bool {
-    bad.iter()
-        .any(|bad| bad.start < run.end && run.start < bad.end)
+    bad.iter().any(|bad| bad.start < run.end && run.start < bad.end)
 }
 
 impl State {
@@ -139,11 +135,7 @@ impl DiskSim {
             flush_drops: PlantedDrops::default(),
             faults: Faults::default(),
         };
-        DiskSim {
-            len: state.durable.len() as u64,
-            state: Mutex::new(state),
-            on_flush: Mutex::new(None),
-        }
+        DiskSim { len: state.durable.len() as u64, state: Mutex::new(state), on_flush: Mutex::new(None) }
     }
 
     /// The writes that are not durable, in the order in which they were made.
@@ -158,10 +150,7 @@ impl DiskSim {
 
     /// The image that a crash leaves when `choose` decides on each pending write, in order; it is
     /// told the write's index among them.
-    pub fn crash_image(
-        &self,
-        choose: &mut dyn FnMut(usize, &PendingWrite) -> WriteFate,
-    ) -> Vec<u8> {
+    pub fn crash_image(&self, choose: &mut dyn FnMut(usize, &PendingWrite) -> WriteFate) -> Vec<u8> {
         let state = self.state.lock();
         let mut image = state.durable.clone();
         for (index, write) in state.pending.iter().enumerate() {
@@ -176,12 +165,8 @@ impl DiskSim {
         self.crash_image(&mut |_, write| match random.below(4) {
             0 => WriteFate::Applied,
             1 => WriteFate::Lost,
-            2 => WriteFate::TornPrefix {
-                sectors: random.below(write.sectors() + 1),
-            },
-            _ => WriteFate::TornMask {
-                mask: random.next(),
-            },
+            2 => WriteFate::TornPrefix { sectors: random.below(write.sectors() + 1) },
+            _ => WriteFate::TornMask { mask: random.next() },
         })
     }
 
@@ -236,10 +221,7 @@ impl DiskSim {
 impl fmt::Debug for DiskSim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pending = self.state.lock().pending.len();
-        f.debug_struct("DiskSim")
-            .field("len", &self.len)
-            .field("pending_writes", &pending)
-            .finish_non_exhaustive()
+        f.debug_struct("DiskSim").field("len", &self.len).field("pending_writes", &pending).finish_non_exhaustive()
     }
 }
 
@@ -253,22 +235,12 @@ pub(crate) struct SimDisk {
 
 impl SimDisk {
     pub(crate) fn new(sim: Arc<DiskSim>) -> Self {
-        SimDisk {
-            path: PathBuf::from("<simulated disk>"),
-            sim,
-            counters: Counters::default(),
-        }
+        SimDisk { path: PathBuf::from("<simulated disk>"), sim, counters: Counters::default() }
     }
 
     fn failed(&self, op: IoOp, run: &Range<u64>) -> MediaError {
         let len_bytes = run.end - run.start;
-        MediaError::Io {
-            path: self.path.clone(),
-            op,
-            offset: run.start,
-            len_bytes,
-            source: Errno::IO,
-        }
+        MediaError::Io { path: self.path.clone(), op, offset: run.start, len_bytes, source: Errno::IO }
     }
 
     fn change(&self, op: IoOp, offset: u64, data: Vec<u8>) -> Result<(), MediaError> {
@@ -322,9 +294,7 @@ impl Disk for SimDisk {
             return Err(self.failed(IoOp::Flush, &(0..self.sim.len)));
         }
         if !dropped {
-            let State {
-                durable, pending, ..
-            } = &mut *state;
+            let State { durable, pending, .. } = &mut *state;
             for write in pending.drain(..) {
                 write.apply(WriteFate::Applied, durable);
             }

@@ -93,11 +93,7 @@ impl State {
             let mut bytes = [0; WORD_BYTES];
             bytes[..len].copy_from_slice(&rest[..len]);
             let line = self.pending.entry((at / LINE_BYTES) as u64).or_default();
-            line.stores.push(Store {
-                off: at,
-                len,
-                bytes,
-            });
+            line.stores.push(Store { off: at, len, bytes });
             at += len;
             rest = &rest[len..];
         }
@@ -121,10 +117,7 @@ impl PmSim {
             flush_drops: PlantedDrops::default(),
             fence_drops: PlantedDrops::default(),
         };
-        PmSim {
-            state: Mutex::new(state),
-            on_fence: Mutex::new(None),
-        }
+        PmSim { state: Mutex::new(state), on_fence: Mutex::new(None) }
     }
 
     // The region's side. The store itself happens under the recorder's lock, so that racing stores
@@ -176,9 +169,7 @@ impl PmSim {
         if state.fence_drops.ignores_this_call() {
             return;
         }
-        let State {
-            durable, pending, ..
-        } = &mut *state;
+        let State { durable, pending, .. } = &mut *state;
         let thread = thread::current().id();
         pending.retain(|_, line| {
             line.fence(thread, durable);
@@ -191,12 +182,7 @@ impl PmSim {
     /// The lines with stores that are not durable: line index (offset / 64) and number of stores,
     /// in order.
     pub fn pending_lines(&self) -> Vec<(u64, usize)> {
-        self.state
-            .lock()
-            .pending
-            .iter()
-            .map(|(&index, line)| (index, line.stores.len()))
-            .collect()
+        self.state.lock().pending.iter().map(|(&index, line)| (index, line.stores.len())).collect()
     }
 
     /// What is durable: everything stored, flushed and fenced.

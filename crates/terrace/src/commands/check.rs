@@ -17,24 +17,12 @@ const DAMAGED: u8 = 8;
 
 /// Checks a volume and prints what was found.
 pub fn run(args: &CheckArgs, quiet: bool) -> Result<ExitCode> {
-    let access = if args.repair {
-        Access::Change
-    } else {
-        Access::Examine
-    };
+    let access = if args.repair { Access::Change } else { Access::Examine };
     let devices = Devices::open(&args.pm, &args.disks, &DeviceOptions::new(access))?;
     let progress = Progress::new(quiet);
-    let options = CheckOptions {
-        repair: args.repair,
-        data: !args.no_data,
-    };
-    let found = check(
-        &devices.pm,
-        &devices.disks,
-        &options,
-        &|what, done, total| progress.update(what, done, total),
-    )
-    .with_context(|| format!("{}", args.pm.display()))?;
+    let options = CheckOptions { repair: args.repair, data: !args.no_data };
+    let found = check(&devices.pm, &devices.disks, &options, &|what, done, total| progress.update(what, done, total))
+        .with_context(|| format!("{}", args.pm.display()))?;
     drop(progress);
     if args.json {
         output::print_json(&found)?;

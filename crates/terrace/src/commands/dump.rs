@@ -13,8 +13,7 @@ pub fn run(command: &DumpCommand) -> Result<()> {
     let mut text = Vec::new();
     match command {
         DumpCommand::Superblock { pm } => {
-            dump_superblock(&*options.open_pm(pm)?, &mut text)
-                .with_context(|| format!("{}", pm.display()))?;
+            dump_superblock(&*options.open_pm(pm)?, &mut text).with_context(|| format!("{}", pm.display()))?;
         }
         DumpCommand::Inode { ino, pm, log } => {
             dump_inode(&options.open_pm(pm)?, Ino(*ino), *log, &mut text)

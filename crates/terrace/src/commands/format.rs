@@ -24,10 +24,7 @@ pub fn run(args: &FormatArgs, quiet: bool) -> Result<()> {
     let tiers = tiers(args)?;
     refuse_twice(args)?;
     let mut created = CreatedFiles::default();
-    let options = DeviceOptions {
-        models: &args.models,
-        ..DeviceOptions::new(Access::Change)
-    };
+    let options = DeviceOptions { models: &args.models, ..DeviceOptions::new(Access::Change) };
     let pm = open_pm(&args.pm, args.force, &options, &mut created)?;
     let mut disks = Vec::with_capacity(args.disks.len());
     for (disk, index) in args.disks.iter().zip(1..) {
@@ -62,10 +59,7 @@ fn tiers(args: &FormatArgs) -> Result<Vec<u8>> {
 /// Refuses a device that is named twice, whatever its names.
 fn refuse_twice(args: &FormatArgs) -> Result<()> {
     let mut seen = HashMap::new();
-    for path in std::iter::once(&args.pm)
-        .chain(&args.disks)
-        .map(|device| &device.path)
-    {
+    for path in std::iter::once(&args.pm).chain(&args.disks).map(|device| &device.path) {
         if let Some(other) = seen.insert(identity(path)?, path) {
             return Err(Usage::error(format!(
                 "{} and {} are the same device; each device of a volume must be another",
@@ -113,9 +107,7 @@ fn open_disk(
     options: &DeviceOptions<'_>,
     created: &mut CreatedFiles,
 ) -> Result<Arc<dyn Disk>> {
-    if let Some(len_bytes) = len_to_create(device, force, |path| {
-        options.open_disk(path, index).map(drop)
-    })? {
+    if let Some(len_bytes) = len_to_create(device, force, |path| options.open_disk(path, index).map(drop))? {
         let path = std::path::absolute(&device.path)?;
         created.make(&path, || create_disk_file(&path, len_bytes))?;
         return options.open_disk(&path, index);
@@ -129,11 +121,7 @@ fn open_disk(
 
 /// The length of the file to create; `None` if none is to be. A regular file that is there makes way if `force` is
 /// set and `open` shows that nobody uses it.
-fn len_to_create(
-    device: &DeviceArg,
-    force: bool,
-    open: impl FnOnce(&Path) -> Result<()>,
-) -> Result<Option<u64>> {
+fn len_to_create(device: &DeviceArg, force: bool, open: impl FnOnce(&Path) -> Result<()>) -> Result<Option<u64>> {
     let Some(size_bytes) = device.size_bytes else {
         return Ok(None);
     };
@@ -145,19 +133,12 @@ fn len_to_create(
             if meta.len() > 0 {
                 open(path)?;
             }
-            fs::remove_file(path)
-                .with_context(|| format!("{}: cannot be replaced", path.display()))?;
+            fs::remove_file(path).with_context(|| format!("{}: cannot be replaced", path.display()))?;
         }
         Ok(meta) if meta.is_file() => {
-            bail!(
-                "{}: exists; leave out the size to format it as it is, or use --force to replace it",
-                path.display()
-            )
+            bail!("{}: exists; leave out the size to format it as it is, or use --force to replace it", path.display())
         }
-        Ok(_) => bail!(
-            "{}: exists and is no regular file; leave out the size to format it as it is",
-            path.display()
-        ),
+        Ok(_) => bail!("{}: exists and is no regular file; leave out the size to format it as it is", path.display()),
     }
     Ok(Some(size_bytes / LEN_MULTIPLE_BYTES * LEN_MULTIPLE_BYTES))
 }
@@ -171,10 +152,7 @@ pub(super) fn refuse_contents(path: &Path, volume: Option<String>) -> Result<()>
             contents => contents.to_string(),
         },
     };
-    bail!(
-        "{}: holds {contents}; use --force to overwrite it",
-        path.display()
-    )
+    bail!("{}: holds {contents}; use --force to overwrite it", path.display())
 }
 
 /// What volume a PM device holds, also if it is damaged or of a newer version.
@@ -197,15 +175,9 @@ fn volume_on_disk(disk: &dyn Disk) -> Option<String> {
 
 /// What was made, and what to know about it.
 fn describe(pm: &Pm, disks: &[Arc<dyn Disk>]) -> Result<String> {
-    let uuid = read_pm_label(pm)?
-        .map(|label| label.uuid)
-        .unwrap_or_default();
+    let uuid = read_pm_label(pm)?.map(|label| label.uuid).unwrap_or_default();
     let disk_bytes = disks.iter().map(|disk| disk.len()).sum();
-    let mut text = format!(
-        "volume {uuid}: {} of PM, {} of disk",
-        format_size(pm.len()),
-        format_size(disk_bytes)
-    );
+    let mut text = format!("volume {uuid}: {} of PM, {} of disk", format_size(pm.len()), format_size(disk_bytes));
     if pm.kind() == PmKind::Emulated {
         text += "\nnote: this PM is memory of the machine: contents are lost at reboot; `terrace save` and \
                  `terrace restore` carry them across one";
@@ -219,11 +191,7 @@ pub(super) struct CreatedFiles(Vec<PathBuf>);
 
 impl CreatedFiles {
     /// Creates a file that does not exist.
-    pub(super) fn make(
-        &mut self,
-        path: &Path,
-        create: impl FnOnce() -> Result<(), MediaError>,
-    ) -> Result<()> {
+    pub(super) fn make(&mut self, path: &Path, create: impl FnOnce() -> Result<(), MediaError>) -> Result<()> {
         create()?;
         self.0.push(path.to_owned());
         Ok(())
@@ -239,13 +207,7 @@ impl Drop for CreatedFiles {
     fn drop(&mut self) {
         for path in &self.0 {
             if let Err(error) = fs::remove_file(path) {
-                output::remark(
-                    false,
-                    &format!(
-                        "terrace: {}: cannot be removed again: {error}",
-                        path.display()
-                    ),
-                );
+                output::remark(false, &format!("terrace: {}: cannot be removed again: {error}", path.display()));
             }
         }
     }

@@ -42,13 +42,7 @@ pub fn run(args: &MountArgs, quiet: bool) -> Result<()> {
     options.models.extend_from_slice(&args.models);
     options.log = args.log.clone().or(options.log);
     let (pm, mountpoint) = (args.pm.clone(), args.mountpoint.clone());
-    mount(MountRequest {
-        pm,
-        mountpoint,
-        options,
-        foreground: args.foreground,
-        quiet,
-    })
+    mount(MountRequest { pm, mountpoint, options, foreground: args.foreground, quiet })
 }
 
 /// Mounts a volume. Returns when it serves; in the foreground, when it is unmounted.
@@ -73,16 +67,12 @@ pub fn mount(mut request: MountRequest) -> Result<()> {
 fn prepare_mountpoint(request: &mut MountRequest) -> Result<()> {
     let place = request.mountpoint.display();
     if terrace_fuse::clean_dead_mount(&request.mountpoint)? {
-        output::remark(
-            request.quiet,
-            &format!("{place}: removed the mount of a daemon that had died"),
-        );
+        output::remark(request.quiet, &format!("{place}: removed the mount of a daemon that had died"));
     }
     if !request.mountpoint.is_dir() {
         bail!("{place}: is not a directory; a volume is mounted on one");
     }
-    request.mountpoint =
-        fs::canonicalize(&request.mountpoint).with_context(|| place.to_string())?;
+    request.mountpoint = fs::canonicalize(&request.mountpoint).with_context(|| place.to_string())?;
     Ok(())
 }
 
@@ -100,24 +90,21 @@ fn make_absolute(request: &mut MountRequest) -> Result<()> {
 fn serve(request: &MountRequest, log: &Log, ready: &mut Ready) -> Result<()> {
     daemon::start_log(log)?;
     let (volume, kind) = open(request)?;
-    let mounted =
-        match terrace_fuse::mount(Arc::clone(&volume), &request.mountpoint, &config(request)) {
-            Ok(mounted) => mounted,
-            Err(error) => {
-                // The error worth telling is the first one; a volume that is not closed is recovered.
-                let _ = volume.close();
-                return Err(error);
-            }
-        };
+    let mounted = match terrace_fuse::mount(Arc::clone(&volume), &request.mountpoint, &config(request)) {
+        Ok(mounted) => mounted,
+        Err(error) => {
+            // The error worth telling is the first one; a volume that is not closed is recovered.
+            let _ = volume.close();
+            return Err(error);
+        }
+    };
     tracing::info!(pm = %request.pm.display(), mountpoint = %request.mountpoint.display(), "mounted");
     tell_kind(request, kind);
     let (unmounter, in_use) = (mounted.unmounter(), Arc::clone(&volume));
     daemon::on_termination(move |signal| end_mount(&unmounter, &in_use, signal))?;
     ready.serve()?;
     let served = mounted.wait();
-    let closed = volume
-        .close()
-        .with_context(|| format!("{}: cannot unmount cleanly", request.pm.display()));
+    let closed = volume.close().with_context(|| format!("{}: cannot unmount cleanly", request.pm.display()));
     tracing::info!(mountpoint = %request.mountpoint.display(), clean = closed.is_ok(), "unmounted");
     served.and(closed)
 }
@@ -142,11 +129,7 @@ fn config(request: &MountRequest) -> MountConfig {
 fn open(request: &MountRequest) -> Result<(Arc<Volume>, PmKind)> {
     let options = &request.options;
     let access = DeviceOptions {
-        access: if options.read_only {
-            Access::Examine
-        } else {
-            Access::Change
-        },
+        access: if options.read_only { Access::Examine } else { Access::Change },
         engine: options.engine,
         direct: options.direct,
         models: &options.models,
@@ -157,18 +140,14 @@ fn open(request: &MountRequest) -> Result<(Arc<Volume>, PmKind)> {
         read_only: options.read_only,
         atime: options.atime,
         durable: options.durable,
-        cache_bytes: options
-            .cache_bytes
-            .unwrap_or_else(daemon::default_cache_bytes),
+        cache_bytes: options.cache_bytes.unwrap_or_else(daemon::default_cache_bytes),
         cache_dir: Some(daemon::cache_dir(options.cache_dir.as_deref())?),
         writeback_seconds: options.writeback_seconds,
         pm_full_percent: options.pm_full_percent,
     };
     let progress = Progress::new(request.quiet);
-    let volume = Volume::open(devices.pm, devices.disks, open, &|what, done, total| {
-        progress.update(what, done, total)
-    })
-    .with_context(|| format!("{}", request.pm.display()))?;
+    let volume = Volume::open(devices.pm, devices.disks, open, &|what, done, total| progress.update(what, done, total))
+        .with_context(|| format!("{}", request.pm.display()))?;
     Ok((volume, kind))
 }
 

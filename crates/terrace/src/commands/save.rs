@@ -38,17 +38,12 @@ pub fn save(args: &SaveArgs, quiet: bool) -> Result<()> {
 
 fn save_to(pm: &Arc<Pm>, path: &Path, out: &mut dyn Write, quiet: bool) -> Result<u64> {
     let progress = Progress::new(quiet);
-    terrace_engine::save(pm, out, &|what, done, total| {
-        progress.update(what, done, total)
-    })
-    .with_context(|| format!("{}: cannot save", path.display()))
+    terrace_engine::save(pm, out, &|what, done, total| progress.update(what, done, total))
+        .with_context(|| format!("{}: cannot save", path.display()))
 }
 
 fn report(quiet: bool, args: &SaveArgs, saved_bytes: u64) {
-    output::remark(
-        quiet,
-        &format!("{}: saved, {}", args.pm.display(), format_size(saved_bytes)),
-    );
+    output::remark(quiet, &format!("{}: saved, {}", args.pm.display(), format_size(saved_bytes)));
 }
 
 /// A file that takes another's place when it is complete and durable, and vanishes if it never is.
@@ -66,17 +61,12 @@ impl Partial {
         let mut path = target.as_os_str().to_owned();
         path.push(format!(".partial-{}", std::process::id()));
         let path = PathBuf::from(path);
-        let file = File::create_new(&path)
-            .with_context(|| format!("{}: cannot be created", path.display()))?;
-        Ok(Partial {
-            file: BufWriter::new(file),
-            path: Some(path),
-        })
+        let file = File::create_new(&path).with_context(|| format!("{}: cannot be created", path.display()))?;
+        Ok(Partial { file: BufWriter::new(file), path: Some(path) })
     }
 
     fn complete(mut self, target: &Path) -> Result<()> {
-        self.replace(target)
-            .with_context(|| format!("{}: cannot be written", target.display()))
+        self.replace(target).with_context(|| format!("{}: cannot be written", target.display()))
     }
 
     fn replace(&mut self, target: &Path) -> io::Result<()> {
@@ -86,10 +76,7 @@ impl Partial {
             fs::rename(path, target)?;
             self.path = None;
         }
-        let dir = target
-            .parent()
-            .filter(|dir| !dir.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
+        let dir = target.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         File::open(dir)?.sync_all()
     }
 }
@@ -108,49 +95,31 @@ pub fn restore(args: &RestoreArgs, quiet: bool) -> Result<()> {
     if args.file == Path::new("-") {
         return restore_from(io::stdin().lock(), args, quiet);
     }
-    let file = File::open(&args.file)
-        .with_context(|| format!("{}: cannot be opened", args.file.display()))?;
+    let file = File::open(&args.file).with_context(|| format!("{}: cannot be opened", args.file.display()))?;
     restore_from(BufReader::new(file), args, quiet)
 }
 
 fn restore_from(mut input: impl Read, args: &RestoreArgs, quiet: bool) -> Result<()> {
     let saved = || format!("{}", args.file.display());
     // The header is needed twice, and a pipe cannot be rewound.
-    let mut recorder = Recorder {
-        input: &mut input,
-        seen: Vec::new(),
-    };
+    let mut recorder = Recorder { input: &mut input, seen: Vec::new() };
     let len_bytes = terrace_engine::saved_pm_len(&mut recorder).with_context(saved)?;
     let header = recorder.seen;
     let mut created = CreatedFiles::default();
     let pm = open_target(&args.pm, len_bytes, args.force, &mut created)?;
     let progress = Progress::new(quiet);
-    terrace_engine::restore(
-        &mut header.as_slice().chain(input),
-        &pm,
-        &|what, done, total| progress.update(what, done, total),
-    )
+    terrace_engine::restore(&mut header.as_slice().chain(input), &pm, &|what, done, total| {
+        progress.update(what, done, total)
+    })
     .with_context(saved)?;
     drop(progress);
     created.keep();
-    output::remark(
-        quiet,
-        &format!(
-            "{}: restored, {}",
-            args.pm.display(),
-            format_size(len_bytes)
-        ),
-    );
+    output::remark(quiet, &format!("{}: restored, {}", args.pm.display(), format_size(len_bytes)));
     Ok(())
 }
 
 /// Opens the PM device to restore to; a file that does not exist is created.
-fn open_target(
-    path: &Path,
-    len_bytes: u64,
-    force: bool,
-    created: &mut CreatedFiles,
-) -> Result<Arc<Pm>> {
+fn open_target(path: &Path, len_bytes: u64, force: bool, created: &mut CreatedFiles) -> Result<Arc<Pm>> {
     let options = DeviceOptions::new(Access::Change);
     if !path.exists() {
         let path = std::path::absolute(path)?;

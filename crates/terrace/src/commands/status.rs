@@ -37,15 +37,9 @@ fn status(args: &StatusArgs) -> Result<String> {
 
 /// The state of a volume that is not mounted; disks that cannot be found are noted.
 fn offline(args: &StatusArgs) -> Result<String> {
-    let devices = Devices::find(
-        &args.target,
-        &args.disks,
-        &DeviceOptions::new(Access::Examine),
-    )?;
+    let devices = Devices::find(&args.target, &args.disks, &DeviceOptions::new(Access::Examine))?;
     let place = || args.target.display().to_string();
     let mut status = offline_status(&devices.pm, &devices.disks).with_context(place)?;
-    status
-        .notes
-        .extend(devices.missing.iter().map(|error| format!("{error:#}")));
+    status.notes.extend(devices.missing.iter().map(|error| format!("{error:#}")));
     Ok(serde_json::to_string(&status)?)
 }

@@ -27,10 +27,7 @@ pub fn umount(mountpoint: &Path, quiet: bool) -> Result<()> {
     let place = mount.mountpoint.display();
     if mounts::is_dead(&mount.mountpoint) {
         terrace_fuse::clean_dead_mount(&mount.mountpoint)?;
-        output::remark(
-            quiet,
-            &format!("{place}: its daemon had died; the next mount recovers the volume"),
-        );
+        output::remark(quiet, &format!("{place}: its daemon had died; the next mount recovers the volume"));
         return Ok(());
     }
     match mounts::unmount(&mount.mountpoint, false) {
@@ -64,10 +61,7 @@ fn wait_for_daemon(pm: &Path, quiet: bool) -> Result<()> {
             return Ok(());
         }
         if !told && begun.elapsed() > LONG {
-            output::remark(
-                quiet,
-                &format!("{}: unmounted; its daemon is still writing …", pm.display()),
-            );
+            output::remark(quiet, &format!("{}: unmounted; its daemon is still writing …", pm.display()));
             told = true;
         }
         sleep(LOOK_EVERY);

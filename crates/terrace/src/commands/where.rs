@@ -19,19 +19,13 @@ pub fn run(args: &WhereArgs) -> Result<()> {
             output::print(&report::file_map(path, &serde_json::from_str(&json)?))?;
         }
     }
-    if args.json {
-        output::print_json(&maps)
-    } else {
-        Ok(())
-    }
+    if args.json { output::print_json(&maps) } else { Ok(()) }
 }
 
 /// A file's map, and which file it is.
 fn with_path(path: &Path, json: &str) -> Result<Value> {
     let mut map: Value = serde_json::from_str(json)?;
-    let object = map
-        .as_object_mut()
-        .with_context(|| format!("{}: the daemon answered no map", path.display()))?;
+    let object = map.as_object_mut().with_context(|| format!("{}: the daemon answered no map", path.display()))?;
     object.insert("path".to_owned(), path.to_string_lossy().into());
     Ok(map)
 }

@@ -22,20 +22,9 @@ pub struct Ran {
 
 impl Ran {
     pub fn of(command: &mut Command) -> Ran {
-        let Output {
-            status,
-            stdout,
-            stderr,
-        } = command
-            .stdin(Stdio::null())
-            .output()
-            .expect("the program runs");
+        let Output { status, stdout, stderr } = command.stdin(Stdio::null()).output().expect("the program runs");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it prints UTF-8");
-        Ran {
-            code: status.code(),
-            stdout: text(stdout),
-            stderr: text(stderr),
-        }
+        Ran { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
     }
 
     /// It succeeded; returns what it printed.
@@ -63,21 +52,12 @@ pub fn terrace<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Ran {
 
 /// Runs a script of the shell, with the program as `$TERRACE` and a directory as `$DIR`.
 pub fn shell(script: &str, dir: &Path) -> Ran {
-    Ran::of(
-        Command::new("sh")
-            .args(["-euc", script])
-            .env("TERRACE", TERRACE)
-            .env("DIR", dir),
-    )
+    Ran::of(Command::new("sh").args(["-euc", script]).env("TERRACE", TERRACE).env("DIR", dir))
 }
 
 /// Whether volumes can be mounted here; says so if not.
 pub fn can_mount() -> bool {
-    let can = fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/fuse")
-        .is_ok();
+    let can = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok();
     if !can {
         eprintln!("skipped: /dev/fuse cannot be opened here");
     }
@@ -86,9 +66,7 @@ pub fn can_mount() -> bool {
 
 /// Whether a program is installed; says so if not.
 pub fn has(program: &str) -> bool {
-    let found = Command::new("sh")
-        .args(["-c", "command -v \"$0\" >/dev/null", program])
-        .status();
+    let found = Command::new("sh").args(["-c", "command -v \"$0\" >/dev/null", program]).status();
     let found = found.is_ok_and(|status| status.success());
     if !found {
         eprintln!("skipped: {program} is not installed");
@@ -103,17 +81,9 @@ pub struct Place(tempfile::TempDir);
 
 impl Place {
     pub fn new() -> Place {
-        let base = if Path::new("/dev/shm").is_dir() {
-            PathBuf::from("/dev/shm")
-        } else {
-            std::env::temp_dir()
-        };
-        let dir = tempfile::Builder::new()
-            .prefix("terrace-test-")
-            .tempdir_in(base)
-            .expect("a directory");
-        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777))
-            .expect("its permissions");
+        let base = if Path::new("/dev/shm").is_dir() { PathBuf::from("/dev/shm") } else { std::env::temp_dir() };
+        let dir = tempfile::Builder::new().prefix("terrace-test-").tempdir_in(base).expect("a directory");
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).expect("its permissions");
         fs::create_dir(dir.path().join("mnt")).expect("a mountpoint");
         Place(dir)
     }
@@ -124,25 +94,14 @@ impl Place {
 
     /// A path in it, as text.
     pub fn path(&self, name: &str) -> String {
-        self.dir()
-            .join(name)
-            .to_str()
-            .expect("the path is UTF-8")
-            .to_owned()
+        self.dir().join(name).to_str().expect("the path is UTF-8").to_owned()
     }
 
     /// The names in it, sorted.
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.dir()).expect("the directory");
-        let mut names: Vec<String> = entries
-            .map(|entry| {
-                entry
-                    .expect("an entry")
-                    .file_name()
-                    .into_string()
-                    .expect("UTF-8")
-            })
-            .collect();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
         names.sort();
         names
     }
@@ -162,11 +121,7 @@ impl Place {
     pub fn mount_on(&self, pm: &str, mountpoint: &str, more: &[&str]) -> Ran {
         let (pm, mountpoint, log) = (self.path(pm), self.path(mountpoint), self.path("log"));
         let cache = format!("cache=64M,cache_dir={}", self.path("cache"));
-        terrace(
-            ["mount", &pm, &mountpoint, "--log", &log, "-o", &cache]
-                .iter()
-                .chain(more),
-        )
+        terrace(["mount", &pm, &mountpoint, "--log", &log, "-o", &cache].iter().chain(more))
     }
 
     #[track_caller]
@@ -184,9 +139,7 @@ impl Place {
     pub fn is_mounted(&self, name: &str) -> bool {
         let table = fs::read_to_string("/proc/self/mountinfo").expect("the mount table");
         let place = self.path(name);
-        table
-            .lines()
-            .any(|line| line.split(' ').nth(4) == Some(&place))
+        table.lines().any(|line| line.split(' ').nth(4) == Some(&place))
     }
 
     /// The process that serves the volume of `pm`: the one with the lock.
@@ -194,10 +147,7 @@ impl Place {
         let pm = fs::canonicalize(self.path(pm)).expect("the PM device");
         let serves = |process: &Path| {
             let files = fs::read_dir(process.join("fd")).ok()?;
-            files
-                .flatten()
-                .any(|file| fs::read_link(file.path()).is_ok_and(|path| path == pm))
-                .then_some(())
+            files.flatten().any(|file| fs::read_link(file.path()).is_ok_and(|path| path == pm)).then_some(())
         };
         let processes = fs::read_dir("/proc").expect("/proc").flatten();
         let mut found = processes.filter_map(|process| {
@@ -211,11 +161,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let below = |line: &&str| {
-            line.split(' ')
-                .nth(4)
-                .is_some_and(|place| Path::new(place).starts_with(self.dir()))
-        };
+        let below = |line: &&str| line.split(' ').nth(4).is_some_and(|place| Path::new(place).starts_with(self.dir()));
         for line in table.lines().filter(below) {
             let place = line.split(' ').nth(4).unwrap_or_default();
             let _ = Command::new("umount").args(["-l", place]).status();
