@@ -60,10 +60,10 @@ command -v cargo >/dev/null || fail "cargo is not in PATH; install Rust from htt
 need_fuse_device
 case $purpose in
 run)
-    install_packages "fusermount3:fuse3 git:git cc:gcc sqlite3:sqlite3"
+    install_packages "fusermount3:fuse3 git:git cc:build-essential sqlite3:sqlite3"
     ;;
 test)
-    install_packages "fusermount3:fuse3 git:git cc:gcc make:make tar:tar sqlite3:sqlite3 fio:fio
+    install_packages "fusermount3:fuse3 git:git cc:build-essential make:make tar:tar sqlite3:sqlite3 fio:fio
         db_bench:rocksdb-tools ldb:rocksdb-tools sst_dump:rocksdb-tools
         mariadbd:mariadb-server-core mariadb:mariadb-client-core
         setfacl:acl setfattr:attr mkfs.ext4:e2fsprogs"

@@ -16,18 +16,12 @@ pub fn tool(name: &str) -> Result<PathBuf> {
     let mut dirs: Vec<PathBuf> = Vec::new();
     dirs.extend(std::env::var_os("TERRACE_TOOLS").map(PathBuf::from));
     dirs.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/bin"));
-    dirs.extend(std::env::split_paths(
-        &std::env::var_os("PATH").unwrap_or_default(),
-    ));
+    dirs.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
     dirs.extend(["/usr/sbin", "/sbin"].map(PathBuf::from));
     dirs.into_iter()
         .map(|dir| dir.join(name))
         .find(|path| path.is_file())
-        .ok_or_else(|| {
-            skip(format!(
-                "{name} is not installed (scripts/setup.sh test installs it)"
-            ))
-        })
+        .ok_or_else(|| skip(format!("{name} is not installed (scripts/setup.sh test installs it)")))
 }
 
 /// Runs a command to its end and returns its standard output.

@@ -57,9 +57,7 @@ impl Tree {
             if !std::fs::symlink_metadata(&dir)?.is_dir() {
                 continue;
             }
-            for entry in
-                std::fs::read_dir(&dir).with_context(|| format!("reading {}", dir.display()))?
-            {
+            for entry in std::fs::read_dir(&dir).with_context(|| format!("reading {}", dir.display()))? {
                 names.push(relative.join(entry?.file_name()));
             }
         }
@@ -70,11 +68,7 @@ impl Tree {
             let path = root.join(&name);
             let node = Node::read(&path, &name, scope, &mut first_names)
                 .with_context(|| format!("looking at {}", path.display()))?;
-            ensure!(
-                nodes.insert(name, node).is_none(),
-                "a name is listed twice: {}",
-                path.display()
-            );
+            ensure!(nodes.insert(name, node).is_none(), "a name is listed twice: {}", path.display());
         }
         Ok(Tree(nodes))
     }
@@ -91,10 +85,7 @@ impl Tree {
 
     /// The names of its regular files.
     pub fn regular_files(&self) -> impl Iterator<Item = &Path> {
-        self.0
-            .iter()
-            .filter(|(_, node)| node.kind == '-')
-            .map(|(name, _)| name.as_path())
+        self.0.iter().filter(|(_, node)| node.kind == '-').map(|(name, _)| name.as_path())
     }
 
     /// Fails with a list of differences, if there are any.
@@ -116,22 +107,13 @@ impl Tree {
             })
             .collect();
         let shown = differences[..differences.len().min(20)].concat();
-        ensure!(
-            differences.is_empty(),
-            "{} differences between the trees:{shown}",
-            differences.len()
-        );
+        ensure!(differences.is_empty(), "{} differences between the trees:{shown}", differences.len());
         Ok(())
     }
 }
 
 impl Node {
-    fn read(
-        path: &Path,
-        name: &Path,
-        scope: TreeScope,
-        first_names: &mut BTreeMap<u64, PathBuf>,
-    ) -> Result<Node> {
+    fn read(path: &Path, name: &Path, scope: TreeScope, first_names: &mut BTreeMap<u64, PathBuf>) -> Result<Node> {
         let meta = std::fs::symlink_metadata(path)?;
         let kind = kind_of(&meta);
         let times = (meta.mtime(), meta.mtime_nsec());
@@ -143,25 +125,10 @@ impl Node {
             device: meta.rdev(),
             size_bytes: (kind != 'd').then_some(meta.size()),
             mtime: (scope.all_times || !is_today(times.0)).then_some(times),
-            target: if kind == 'l' {
-                Some(std::fs::read_link(path)?)
-            } else {
-                None
-            },
-            xattrs: if scope.xattrs {
-                xattrs_of(path)?
-            } else {
-                BTreeMap::new()
-            },
-            content_crc: if kind == '-' {
-                Some(crc_of(path)?)
-            } else {
-                None
-            },
-            same_inode_as: first_names
-                .entry(meta.ino())
-                .or_insert_with(|| name.to_owned())
-                .clone(),
+            target: if kind == 'l' { Some(std::fs::read_link(path)?) } else { None },
+            xattrs: if scope.xattrs { xattrs_of(path)? } else { BTreeMap::new() },
+            content_crc: if kind == '-' { Some(crc_of(path)?) } else { None },
+            same_inode_as: first_names.entry(meta.ino()).or_insert_with(|| name.to_owned()).clone(),
         })
     }
 }
@@ -176,47 +143,15 @@ impl Node {
             }
         };
         compare("kind", self.kind.to_string(), expected.kind.to_string());
-        compare(
-            "mode",
-            format!("{:o}", self.mode),
-            format!("{:o}", expected.mode),
-        );
-        compare(
-            "owner",
-            format!("{:?}", self.owner),
-            format!("{:?}", expected.owner),
-        );
+        compare("mode", format!("{:o}", self.mode), format!("{:o}", expected.mode));
+        compare("owner", format!("{:?}", self.owner), format!("{:?}", expected.owner));
         compare("links", self.links.to_string(), expected.links.to_string());
-        compare(
-            "device",
-            self.device.to_string(),
-            expected.device.to_string(),
-        );
-        compare(
-            "size",
-            format!("{:?}", self.size_bytes),
-            format!("{:?}", expected.size_bytes),
-        );
-        compare(
-            "mtime",
-            format!("{:?}", self.mtime),
-            format!("{:?}", expected.mtime),
-        );
-        compare(
-            "target",
-            format!("{:?}", self.target),
-            format!("{:?}", expected.target),
-        );
-        compare(
-            "xattrs",
-            format!("{:?}", self.xattrs),
-            format!("{:?}", expected.xattrs),
-        );
-        compare(
-            "content",
-            format!("{:?}", self.content_crc),
-            format!("{:?}", expected.content_crc),
-        );
+        compare("device", self.device.to_string(), expected.device.to_string());
+        compare("size", format!("{:?}", self.size_bytes), format!("{:?}", expected.size_bytes));
+        compare("mtime", format!("{:?}", self.mtime), format!("{:?}", expected.mtime));
+        compare("target", format!("{:?}", self.target), format!("{:?}", expected.target));
+        compare("xattrs", format!("{:?}", self.xattrs), format!("{:?}", expected.xattrs));
+        compare("content", format!("{:?}", self.content_crc), format!("{:?}", expected.content_crc));
         let link = |node: &Node| format!("{:?}", node.same_inode_as);
         compare("hard link of", link(self), link(expected));
         out.join("; ")
@@ -248,10 +183,7 @@ fn xattrs_of(path: &Path) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
         other => other.context("llistxattr")?,
     };
     let mut out = BTreeMap::new();
-    for name in names[..len]
-        .split(|b| *b == 0)
-        .filter(|name| !name.is_empty())
-    {
+    for name in names[..len].split(|b| *b == 0).filter(|name| !name.is_empty()) {
         let mut value = vec![0u8; 64 << 10];
         let len = rustix::fs::lgetxattr(path, std::ffi::OsStr::from_bytes(name), &mut value[..])
             .with_context(|| format!("lgetxattr {}", String::from_utf8_lossy(name)))?;
@@ -290,37 +222,19 @@ pub fn check_holes(path: &Path) -> Result<()> {
             Err(Errno::NXIO) => size,
             Err(error) => return Err(error).context("SEEK_DATA"),
         };
-        ensure!(
-            (at..=size).contains(&data),
-            "SEEK_DATA from {at} of {size} gave {data}"
-        );
-        if let Some(lie) = content[at as usize..data as usize]
-            .iter()
-            .position(|b| *b != 0)
-        {
+        ensure!((at..=size).contains(&data), "SEEK_DATA from {at} of {size} gave {data}");
+        if let Some(lie) = content[at as usize..data as usize].iter().position(|b| *b != 0) {
             let offset = at + lie as u64;
-            anyhow::bail!(
-                "{}: byte {offset} is data, but {at}..{data} is called a hole",
-                path.display()
-            );
+            anyhow::bail!("{}: byte {offset} is data, but {at}..{data} is called a hole", path.display());
         }
         if data == size {
             break;
         }
         let hole = seek(&file, SeekFrom::Hole(data)).context("SEEK_HOLE")?;
-        ensure!(
-            hole > data && hole <= size,
-            "SEEK_HOLE from data at {data} of {size} gave {hole}"
-        );
+        ensure!(hole > data && hole <= size, "SEEK_HOLE from data at {data} of {size} gave {hole}");
         at = hole;
     }
-    ensure!(
-        seek(&file, SeekFrom::Data(size)) == Err(Errno::NXIO),
-        "SEEK_DATA at the end must be ENXIO"
-    );
-    ensure!(
-        seek(&file, SeekFrom::Hole(size)) == Err(Errno::NXIO),
-        "SEEK_HOLE at the end must be ENXIO"
-    );
+    ensure!(seek(&file, SeekFrom::Data(size)) == Err(Errno::NXIO), "SEEK_DATA at the end must be ENXIO");
+    ensure!(seek(&file, SeekFrom::Hole(size)) == Err(Errno::NXIO), "SEEK_HOLE at the end must be ENXIO");
     Ok(())
 }

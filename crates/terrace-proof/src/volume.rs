@@ -32,12 +32,7 @@ pub struct VolumeSpec {
 impl VolumeSpec {
     /// A volume with 64 MiB of PM and a sparse 1 GiB disk image; `name` appears in its paths.
     pub fn new(name: &str) -> Self {
-        VolumeSpec {
-            name: name.to_owned(),
-            pm_bytes: 64 * MIB,
-            disk_bytes: 1024 * MIB,
-            options: Vec::new(),
-        }
+        VolumeSpec { name: name.to_owned(), pm_bytes: 64 * MIB, disk_bytes: 1024 * MIB, options: Vec::new() }
     }
 
     /// Sets the size of the PM device.
@@ -54,12 +49,7 @@ impl VolumeSpec {
 
     /// Adds mount options, as after `-o`.
     pub fn options(mut self, options: &str) -> Self {
-        self.options.extend(
-            options
-                .split(',')
-                .filter(|o| !o.is_empty())
-                .map(str::to_owned),
-        );
+        self.options.extend(options.split(',').filter(|o| !o.is_empty()).map(str::to_owned));
         self
     }
 
@@ -155,10 +145,7 @@ impl TestVolume {
     /// # Errors
     /// A skip in directory mode.
     pub fn terrace(&self, subcommand: &str) -> Result<Command> {
-        let binary = self
-            .binary
-            .as_ref()
-            .ok_or_else(|| skip("needs a mount, not a directory"))?;
+        let binary = self.binary.as_ref().ok_or_else(|| skip("needs a mount, not a directory"))?;
         let mut command = Command::new(binary);
         command.arg(subcommand);
         Ok(command)
@@ -173,10 +160,7 @@ impl TestVolume {
             return Ok(());
         };
         if let Some(status) = daemon.try_wait()? {
-            bail!(
-                "the daemon ended before it was killed: {status}\n{}",
-                self.daemon_log()
-            );
+            bail!("the daemon ended before it was killed: {status}\n{}", self.daemon_log());
         }
         daemon.kill()?;
         daemon.wait()?;
@@ -200,11 +184,7 @@ impl TestVolume {
 
     /// The files of its devices: PM and the disk. None in directory mode.
     pub fn devices(&self) -> Vec<PathBuf> {
-        if self.is_mount() {
-            vec![self.pm.clone(), self.scratch.join("disk.img")]
-        } else {
-            Vec::new()
-        }
+        if self.is_mount() { vec![self.pm.clone(), self.scratch.join("disk.img")] } else { Vec::new() }
     }
 
     /// Unmounts (if the daemon lives) and mounts again at the same place, recovering if need be.
@@ -240,10 +220,7 @@ impl TestVolume {
         let mut daemon = self.daemon.take().context("no daemon")?;
         let status = wait_or_kill(&mut daemon, DAEMON_LIMIT)?;
         if !status.success() {
-            bail!(
-                "the daemon failed at unmount: {status}\n{}",
-                self.daemon_log()
-            );
+            bail!("the daemon failed at unmount: {status}\n{}", self.daemon_log());
         }
         Ok(())
     }
@@ -269,10 +246,7 @@ impl TestVolume {
         run(self
             .terrace("format")?
             .args(["--pm", &device(&self.pm, self.spec.pm_bytes)])
-            .args([
-                "--disk",
-                &device(&self.scratch.join("disk.img"), self.spec.disk_bytes),
-            ]))?;
+            .args(["--disk", &device(&self.scratch.join("disk.img"), self.spec.disk_bytes)]))?;
         Ok(())
     }
 
@@ -281,23 +255,14 @@ impl TestVolume {
             return Ok(());
         }
         let mut command = self.terrace("mount")?;
-        command
-            .arg(&self.pm)
-            .arg(&self.mountpoint)
-            .arg("--foreground");
+        command.arg(&self.pm).arg(&self.mountpoint).arg("--foreground");
         let mut options = self.spec.options.clone();
         if let Some(memory) = &self.memory {
             options.push(format!("cache_dir={}", memory.join("cache").display()));
         }
         command.args(["-o", &options.join(",")]);
-        let log = std::fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(self.log_path())?;
-        command
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log);
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log_path())?;
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         // SAFETY: between fork and exec only prctl is called, which is async-signal-safe. It takes
         // the daemon (and with it the mount) along if the test process is killed.
         unsafe {
@@ -321,10 +286,7 @@ impl TestVolume {
             if Instant::now() > deadline {
                 daemon.kill()?;
                 daemon.wait()?;
-                bail!(
-                    "terrace mount: no mount after {DAEMON_LIMIT:?}\n{}",
-                    self.daemon_log()
-                );
+                bail!("terrace mount: no mount after {DAEMON_LIMIT:?}\n{}", self.daemon_log());
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -355,9 +317,7 @@ impl Drop for TestVolume {
         if self.unmount().is_err() || device_of(&self.mountpoint).is_err() {
             // Lazily: the test may have panicked with files open.
             if let Ok(fusermount) = tool("fusermount3") {
-                let _ = run(Command::new(fusermount)
-                    .args(["-u", "-z"])
-                    .arg(&self.mountpoint));
+                let _ = run(Command::new(fusermount).args(["-u", "-z"]).arg(&self.mountpoint));
             }
         }
         if let Some(mut daemon) = self.daemon.take() {
@@ -376,16 +336,10 @@ fn terrace_binary() -> Result<PathBuf> {
         return Ok(PathBuf::from(path));
     }
     let test_program = std::env::current_exe()?;
-    let profile_dir = test_program
-        .parent()
-        .and_then(Path::parent)
-        .context("no profile directory")?;
+    let profile_dir = test_program.parent().and_then(Path::parent).context("no profile directory")?;
     let binary = profile_dir.join("terrace");
     if binary.is_file() {
         return Ok(binary);
     }
-    Err(skip(format!(
-        "{} is not built and TERRACE_BIN is not set",
-        binary.display()
-    )))
+    Err(skip(format!("{} is not built and TERRACE_BIN is not set", binary.display())))
 }

@@ -35,24 +35,14 @@ fn fsx(spec: VolumeSpec, run: &Run) -> Result<()> {
             .env("RUST_LOG", "warn")
             .arg("-f")
             .arg(artifacts.join("fsx.toml"))
-            .args([
-                "-N",
-                &run.operations.to_string(),
-                "-S",
-                &seed.to_string(),
-                "-P",
-            ])
+            .args(["-N", &run.operations.to_string(), "-S", &seed.to_string(), "-P"])
             .arg(artifacts.path())
             .arg(volume.join(&format!("seed-{seed}")))
             .output()?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr);
             let log = String::from_utf8_lossy(&output.stdout);
-            bail!(
-                "fsx with seed {seed} and\n{}: {}\n{log}\n{text}",
-                run.config,
-                output.status
-            );
+            bail!("fsx with seed {seed} and\n{}: {}\n{log}\n{text}", run.config, output.status);
         }
     }
     volume.check()
@@ -62,14 +52,7 @@ fn fsx(spec: VolumeSpec, run: &Run) -> Result<()> {
 fn small_operations() {
     proof(|| {
         let config = configuration(256 << 10, 64 << 10, 1);
-        fsx(
-            tiered("fsx-small"),
-            &Run {
-                config,
-                seeds: 4,
-                operations: 3000,
-            },
-        )
+        fsx(tiered("fsx-small"), &Run { config, seeds: 4, operations: 3000 })
     });
 }
 
@@ -78,14 +61,7 @@ fn small_operations() {
 fn file_larger_than_pm() {
     proof(|| {
         let config = configuration(48 << 20, 8 << 20, 1);
-        fsx(
-            tiered("fsx-large"),
-            &Run {
-                config,
-                seeds: 2,
-                operations: 250,
-            },
-        )
+        fsx(tiered("fsx-large"), &Run { config, seeds: 2, operations: 250 })
     });
 }
 
@@ -93,14 +69,7 @@ fn file_larger_than_pm() {
 fn durable_small_operations() {
     proof(|| {
         let config = configuration(256 << 10, 64 << 10, 1);
-        fsx(
-            tiered("fsx-durable").options("durable"),
-            &Run {
-                config,
-                seeds: 3,
-                operations: 2000,
-            },
-        )
+        fsx(tiered("fsx-durable").options("durable"), &Run { config, seeds: 3, operations: 2000 })
     });
 }
 
@@ -108,13 +77,6 @@ fn durable_small_operations() {
 fn durable_file_larger_than_pm() {
     proof(|| {
         let config = configuration(48 << 20, 4 << 20, 4096);
-        fsx(
-            tiered("fsx-durable-large").options("durable"),
-            &Run {
-                config,
-                seeds: 1,
-                operations: 200,
-            },
-        )
+        fsx(tiered("fsx-durable-large").options("durable"), &Run { config, seeds: 1, operations: 200 })
     });
 }

@@ -8,14 +8,7 @@ use terrace_proof::{Rng, VolumeSpec, proof, run, tool};
 const COMMITS: u64 = 200;
 
 fn git(repository: &Path, arguments: &[&str]) -> Result<String> {
-    let identity = [
-        "-c",
-        "user.name=proof",
-        "-c",
-        "user.email=proof@localhost",
-        "-c",
-        "gc.auto=0",
-    ];
+    let identity = ["-c", "user.name=proof", "-c", "user.email=proof@localhost", "-c", "gc.auto=0"];
     run(Command::new(tool("git")?)
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .env("HOME", repository)
@@ -36,10 +29,7 @@ fn commit_history(repository: &Path) -> Result<()> {
             std::fs::write(dir.join(format!("f{}", rng.below(30))), rng.bytes(len))?;
         }
         git(repository, &["add", "-A"])?;
-        git(
-            repository,
-            &["commit", "-q", "-m", &format!("Change {number}")],
-        )?;
+        git(repository, &["commit", "-q", "-m", &format!("Change {number}")])?;
         if number % 50 == 25 {
             git(repository, &["branch", &format!("side-{number}"), "HEAD~5"])?;
         }
@@ -60,20 +50,11 @@ fn history_survives_repacking_and_remounts() {
         volume.check()?;
         git(&repository, &["fsck", "--full", "--strict"])?;
         let history = git(&repository, &["rev-list", "--count", "main"])?;
-        ensure!(
-            history.trim() == COMMITS.to_string(),
-            "{history} commits instead of {COMMITS}"
-        );
-        git(
-            volume.root(),
-            &["clone", "-q", "--no-local", "repository", "copy"],
-        )?;
+        ensure!(history.trim() == COMMITS.to_string(), "{history} commits instead of {COMMITS}");
+        git(volume.root(), &["clone", "-q", "--no-local", "repository", "copy"])?;
         git(&volume.join("copy"), &["fsck", "--full", "--strict"])?;
         let changes = git(&repository, &["status", "--porcelain"])?;
-        ensure!(
-            changes.is_empty(),
-            "the work tree changed by itself: {changes}"
-        );
+        ensure!(changes.is_empty(), "the work tree changed by itself: {changes}");
         Ok(())
     });
 }

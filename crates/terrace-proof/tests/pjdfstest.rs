@@ -14,9 +14,7 @@ fn exclusions() -> Result<Vec<String>> {
         .lines()
         .filter(|line| !line.trim_start().starts_with('#') && !line.trim().is_empty())
         .map(|line| {
-            let (name, reason) = line
-                .split_once('#')
-                .with_context(|| format!("no reason: {line}"))?;
+            let (name, reason) = line.split_once('#').with_context(|| format!("no reason: {line}"))?;
             ensure!(!reason.trim().is_empty(), "empty reason: {line}");
             Ok(name.trim().to_owned())
         })
@@ -25,11 +23,7 @@ fn exclusions() -> Result<Vec<String>> {
 
 /// Two users that every Linux system has, each with its own group of the same number.
 fn configuration(expected_failures: &[String]) -> String {
-    let nobodys_group = if group_exists("nogroup") {
-        "nogroup"
-    } else {
-        "nobody"
-    };
+    let nobodys_group = if group_exists("nogroup") { "nogroup" } else { "nobody" };
     format!(
         "[features]\nposix_fallocate = {{}}\nrename_ctime = {{}}\nutime_now = {{}}\nutimensat = {{}}\n\
          [settings]\nnaptime = 0.01\nallow_remount = true\nexpected_failures = {expected_failures:?}\n\
@@ -39,19 +33,14 @@ fn configuration(expected_failures: &[String]) -> String {
 
 fn group_exists(name: &str) -> bool {
     let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
-    groups
-        .lines()
-        .any(|line| line.split(':').next() == Some(name))
+    groups.lines().any(|line| line.split(':').next() == Some(name))
 }
 
 /// The suite runs `mount -o remount,ro`. mount(8) would hand a FUSE mount to a helper program that
 /// starts file systems and knows nothing of remounting; `-i` makes it ask the kernel directly.
 fn mount_without_helpers(dir: &Scratch) -> Result<()> {
     let wrapper = dir.join("mount");
-    std::fs::write(
-        &wrapper,
-        format!("#!/bin/sh\nexec {} -i \"$@\"\n", tool("mount")?.display()),
-    )?;
+    std::fs::write(&wrapper, format!("#!/bin/sh\nexec {} -i \"$@\"\n", tool("mount")?.display()))?;
     std::fs::set_permissions(&wrapper, PermissionsExt::from_mode(0o755))?;
     Ok(())
 }
@@ -63,10 +52,7 @@ fn mount_without_helpers(dir: &Scratch) -> Result<()> {
 fn posix_semantics() {
     proof(|| {
         let pjdfstest = tool("pjdfstest")?;
-        ensure!(
-            rustix::process::geteuid().is_root(),
-            terrace_proof::skip("pjdfstest needs root")
-        );
+        ensure!(rustix::process::geteuid().is_root(), terrace_proof::skip("pjdfstest needs root"));
         let mut volume = VolumeSpec::new("pjdfstest").shared().mount()?;
         let dir = Scratch::new("pjdfstest-config")?;
         mount_without_helpers(&dir)?;
@@ -86,26 +72,14 @@ fn posix_semantics() {
             .args(["-s", "/dev/shm"])
             .output()?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let failures: Vec<&str> = text
-            .lines()
-            .filter(|l| l.ends_with("FAILED") || l.ends_with("PASSED UNEXPECTEDLY"))
-            .collect();
-        let summary = text
-            .lines()
-            .find(|l| l.starts_with("Summary"))
-            .unwrap_or("no summary");
+        let failures: Vec<&str> =
+            text.lines().filter(|l| l.ends_with("FAILED") || l.ends_with("PASSED UNEXPECTEDLY")).collect();
+        let summary = text.lines().find(|l| l.starts_with("Summary")).unwrap_or("no summary");
         println!("{summary}");
         let errors = String::from_utf8_lossy(&output.stderr);
-        ensure!(
-            output.status.success(),
-            "{summary}\n{}\n{errors}\nall output:\n{text}",
-            failures.join("\n")
-        );
+        ensure!(output.status.success(), "{summary}\n{}\n{errors}\nall output:\n{text}", failures.join("\n"));
         for name in &expected_failures {
-            ensure!(
-                text.contains(name.as_str()),
-                "the suite has no test {name}; remove the exclusion"
-            );
+            ensure!(text.contains(name.as_str()), "the suite has no test {name}; remove the exclusion");
         }
         if volume.is_mount() {
             only_the_link_limit_may_be_skipped(&text)?;
@@ -118,10 +92,7 @@ fn posix_semantics() {
 /// pathconf(3) does not know for FUSE.
 fn only_the_link_limit_may_be_skipped(output: &str) -> Result<()> {
     for line in output.lines().filter(|line| line.ends_with("skipped")) {
-        ensure!(
-            line.starts_with("link::link_count_max"),
-            "unexpectedly skipped: {line}"
-        );
+        ensure!(line.starts_with("link::link_count_max"), "unexpectedly skipped: {line}");
     }
     Ok(())
 }

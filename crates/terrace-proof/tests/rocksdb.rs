@@ -9,10 +9,7 @@ use terrace_proof::{VolumeSpec, proof, run, tool};
 /// check every table file, before and after a remount.
 fn db_bench(name: &str, mount_options: &str, flags: &[&str]) -> Result<()> {
     let bench = tool("db_bench")?;
-    let mut volume = VolumeSpec::new(name)
-        .pm_mib(48)
-        .options(mount_options)
-        .mount()?;
+    let mut volume = VolumeSpec::new(name).pm_mib(48).options(mount_options).mount()?;
     let database = volume.join("db");
     let workload = |benchmarks: &str, count: u64, extra: &[&str]| {
         let mut command = Command::new(&bench);
@@ -21,22 +18,9 @@ fn db_bench(name: &str, mount_options: &str, flags: &[&str]) -> Result<()> {
             .arg(format!("--wal_dir={}", database.display()))
             .arg(format!("--benchmarks={benchmarks}"))
             .arg(format!("--num={count}"))
-            .args([
-                "--value_size=1024",
-                "--key_size=16",
-                "--threads=2",
-                "--seed=11",
-            ])
-            .args([
-                "--verify_checksum=1",
-                "--compression_type=none",
-                "--write_buffer_size=8388608",
-            ])
-            .args([
-                "--target_file_size_base=8388608",
-                "--open_files=64",
-                "--cache_size=4194304",
-            ])
+            .args(["--value_size=1024", "--key_size=16", "--threads=2", "--seed=11"])
+            .args(["--verify_checksum=1", "--compression_type=none", "--write_buffer_size=8388608"])
+            .args(["--target_file_size_base=8388608", "--open_files=64", "--cache_size=4194304"])
             .args(extra)
             .args(flags);
         run(&mut command)
@@ -54,19 +38,12 @@ fn db_bench(name: &str, mount_options: &str, flags: &[&str]) -> Result<()> {
 }
 
 fn check_tables(database: &Path) -> Result<()> {
-    let consistent = run(Command::new(tool("ldb")?)
-        .arg(format!("--db={}", database.display()))
-        .arg("checkconsistency"))?;
-    ensure!(
-        consistent.trim() == "OK",
-        "ldb checkconsistency: {consistent}"
-    );
+    let consistent =
+        run(Command::new(tool("ldb")?).arg(format!("--db={}", database.display())).arg("checkconsistency"))?;
+    ensure!(consistent.trim() == "OK", "ldb checkconsistency: {consistent}");
     let tables: Vec<_> = std::fs::read_dir(database)?
         .map(|entry| entry.map(|e| e.path()))
-        .filter(|path| {
-            path.as_ref()
-                .map_or(true, |p| p.extension().is_some_and(|e| e == "sst"))
-        })
+        .filter(|path| path.as_ref().map_or(true, |p| p.extension().is_some_and(|e| e == "sst")))
         .collect::<std::io::Result<_>>()
         .context("listing the tables")?;
     ensure!(!tables.is_empty(), "the database has no table files");
@@ -74,11 +51,7 @@ fn check_tables(database: &Path) -> Result<()> {
         let verdict = run(Command::new(tool("sst_dump")?)
             .arg(format!("--file={}", table.display()))
             .args(["--command=verify", "--verify_checksum"]))?;
-        ensure!(
-            !verdict.to_lowercase().contains("corrupt"),
-            "{}: {verdict}",
-            table.display()
-        );
+        ensure!(!verdict.to_lowercase().contains("corrupt"), "{}: {verdict}", table.display());
     }
     Ok(())
 }
@@ -96,10 +69,7 @@ fn memory_mapped() {
 #[test]
 fn direct_io() {
     proof(|| {
-        let flags = [
-            "--use_direct_reads=1",
-            "--use_direct_io_for_flush_and_compaction=1",
-        ];
+        let flags = ["--use_direct_reads=1", "--use_direct_io_for_flush_and_compaction=1"];
         db_bench("rocksdb-direct", "", &flags)
     });
 }

@@ -15,10 +15,7 @@ const WRITERS: u64 = 3;
 /// Runs SQL in a fresh process and returns what it prints.
 fn sql(database: &Path, script: &str) -> Result<String> {
     let script = format!(".bail on\n.timeout 60000\nPRAGMA synchronous = FULL;\n{script}\n");
-    run_with_input(
-        Command::new(tool("sqlite3")?).arg("-batch").arg(database),
-        &script,
-    )
+    run_with_input(Command::new(tool("sqlite3")?).arg("-batch").arg(database), &script)
 }
 
 fn create(database: &Path, journal_mode: &str) -> Result<()> {
@@ -30,10 +27,7 @@ fn create(database: &Path, journal_mode: &str) -> Result<()> {
              CREATE INDEX by_filler ON log(filler);"
         ),
     )?;
-    ensure!(
-        made.trim().eq_ignore_ascii_case(journal_mode),
-        "journal mode {made} instead of {journal_mode}"
-    );
+    ensure!(made.trim().eq_ignore_ascii_case(journal_mode), "journal mode {made} instead of {journal_mode}");
     Ok(())
 }
 
@@ -44,9 +38,7 @@ fn writer(database: &Path, journal_mode: &str, writer: u64, rows: u64) -> Result
          .output stdout\nPRAGMA synchronous = FULL;\n"
     );
     for number in 0..rows {
-        script += &format!(
-            "INSERT INTO log VALUES({writer}, {number}, randomblob(700)); SELECT {number};\n"
-        );
+        script += &format!("INSERT INTO log VALUES({writer}, {number}, randomblob(700)); SELECT {number};\n");
     }
     // Line by line: an acknowledgement that waits in a buffer would come too late.
     let mut child = Command::new("stdbuf")
@@ -72,9 +64,7 @@ fn intact_rows(database: &Path) -> Result<BTreeSet<(u64, u64)>> {
     sql(database, ".separator ' '\nSELECT writer, number FROM log;")?
         .lines()
         .map(|line| {
-            let (writer, number) = line
-                .split_once(' ')
-                .with_context(|| format!("not a row: {line}"))?;
+            let (writer, number) = line.split_once(' ').with_context(|| format!("not a row: {line}"))?;
             Ok((writer.parse()?, number.parse()?))
         })
         .collect()
@@ -84,28 +74,16 @@ fn concurrent_writers(journal_mode: &str) -> Result<()> {
     let mut volume = VolumeSpec::new("sqlite").pm_mib(48).mount()?;
     let database = volume.join("data.db");
     create(&database, journal_mode)?;
-    let writers = (0..WRITERS)
-        .map(|w| writer(&database, journal_mode, w, 120))
-        .collect::<Result<Vec<_>>>()?;
+    let writers = (0..WRITERS).map(|w| writer(&database, journal_mode, w, 120)).collect::<Result<Vec<_>>>()?;
     for child in writers {
         let output = child.wait_with_output()?;
         let errors = String::from_utf8_lossy(&output.stderr);
-        ensure!(
-            output.status.success(),
-            "sqlite3: {}\n{errors}",
-            output.status
-        );
+        ensure!(output.status.success(), "sqlite3: {}\n{errors}", output.status);
     }
-    ensure!(
-        intact_rows(&database)?.len() as u64 == WRITERS * 120,
-        "rows are missing"
-    );
+    ensure!(intact_rows(&database)?.len() as u64 == WRITERS * 120, "rows are missing");
     sql(&database, "DELETE FROM log WHERE number % 3 = 0; VACUUM;")?;
     volume.check()?;
-    ensure!(
-        intact_rows(&database)?.len() as u64 == WRITERS * 80,
-        "rows are missing after a remount"
-    );
+    ensure!(intact_rows(&database)?.len() as u64 == WRITERS * 80, "rows are missing after a remount");
     Ok(())
 }
 
@@ -119,9 +97,7 @@ fn commit_until_killed(
 ) -> Result<BTreeSet<(u64, u64)>> {
     let acknowledged = Mutex::new(BTreeSet::new());
     let count = AtomicU64::new(0);
-    let mut writers = (0..WRITERS)
-        .map(|w| writer(database, journal_mode, w, 100_000))
-        .collect::<Result<Vec<_>>>()?;
+    let mut writers = (0..WRITERS).map(|w| writer(database, journal_mode, w, 100_000)).collect::<Result<Vec<_>>>()?;
     std::thread::scope(|scope| -> Result<()> {
         let mut readers = Vec::new();
         for (number, child) in writers.iter_mut().enumerate() {
@@ -146,10 +122,7 @@ fn commit_until_killed(
         }
         killed
     })?;
-    ensure!(
-        count.load(Ordering::Relaxed) >= enough,
-        "the writers ended before the crash"
-    );
+    ensure!(count.load(Ordering::Relaxed) >= enough, "the writers ended before the crash");
     Ok(acknowledged.into_inner().unwrap_or_default())
 }
 
@@ -158,15 +131,11 @@ fn committed_rows_survive(journal_mode: &str) -> Result<()> {
     for round in 0..3 {
         let database = volume.join(&format!("round-{round}.db"));
         create(&database, journal_mode)?;
-        let acknowledged =
-            commit_until_killed(&mut volume, &database, journal_mode, 150 + 70 * round)?;
+        let acknowledged = commit_until_killed(&mut volume, &database, journal_mode, 150 + 70 * round)?;
         volume.remount()?;
         let present = intact_rows(&database)?;
         let lost: Vec<_> = acknowledged.difference(&present).collect();
-        ensure!(
-            lost.is_empty(),
-            "round {round}: committed rows lost (writer, number): {lost:?}"
-        );
+        ensure!(lost.is_empty(), "round {round}: committed rows lost (writer, number): {lost:?}");
     }
     volume.check()
 }

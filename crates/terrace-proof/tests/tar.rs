@@ -6,14 +6,9 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
-use terrace_proof::{
-    MIB, Rng, Scratch, Tree, TreeScope, VolumeSpec, check_holes, proof, run, tool,
-};
+use terrace_proof::{MIB, Rng, Scratch, Tree, TreeScope, VolumeSpec, check_holes, proof, run, tool};
 
-const EVERYTHING: TreeScope = TreeScope {
-    all_times: true,
-    xattrs: true,
-};
+const EVERYTHING: TreeScope = TreeScope { all_times: true, xattrs: true };
 
 /// A tree of the file types that tar keeps (not sockets), hard links, long names, odd modes, owners, times before 1970 and after
 /// 2038, extended attributes and sparse files, and many ordinary files.
@@ -36,14 +31,7 @@ fn build_tree(root: &Path, files: u64) -> Result<()> {
 fn odd_names(root: &Path) -> Result<()> {
     let odd = root.join("odd");
     std::fs::create_dir(&odd)?;
-    for name in [
-        "x".repeat(255),
-        "ü".repeat(127),
-        " ".into(),
-        "-rf".into(),
-        "new\nline".into(),
-        "\u{1}".into(),
-    ] {
+    for name in ["x".repeat(255), "ü".repeat(127), " ".into(), "-rf".into(), "new\nline".into(), "\u{1}".into()] {
         std::fs::write(odd.join(&name), &name)?;
     }
     let mut deep = root.join("deep");
@@ -65,15 +53,7 @@ fn links_and_special_files(root: &Path) -> Result<()> {
     symlink("original", dir.join("relative"))?;
     symlink("/nowhere/at/all", dir.join("dangling"))?;
     symlink("t".repeat(4000), dir.join("long"))?;
-    let make = |name: &str, kind, device| {
-        mknodat(
-            CWD,
-            dir.join(name),
-            kind,
-            Mode::from_raw_mode(0o640),
-            device,
-        )
-    };
+    let make = |name: &str, kind, device| mknodat(CWD, dir.join(name), kind, Mode::from_raw_mode(0o640), device);
     make("fifo", FileType::Fifo, 0)?;
     make("null", FileType::CharacterDevice, rustix::fs::makedev(1, 3))?;
     make("loop", FileType::BlockDevice, rustix::fs::makedev(7, 300))?;
@@ -100,12 +80,7 @@ fn modes_owners_xattrs(root: &Path) -> Result<()> {
         std::fs::write(&path, "")?;
         std::os::unix::fs::chown(&path, Some(mode), Some(70_000 + mode))?;
         std::fs::set_permissions(&path, PermissionsExt::from_mode(mode))?;
-        rustix::fs::setxattr(
-            &path,
-            "user.proof",
-            format!("{mode:o}").as_bytes(),
-            XattrFlags::empty(),
-        )?;
+        rustix::fs::setxattr(&path, "user.proof", format!("{mode:o}").as_bytes(), XattrFlags::empty())?;
         rustix::fs::setxattr(&path, "user.empty", b"", XattrFlags::empty())?;
         rustix::fs::setxattr(&path, "trusted.proof", &[0, 1, 255], XattrFlags::empty())?;
     }
@@ -118,14 +93,8 @@ fn times(root: &Path) -> Result<()> {
     for seconds in [-86_400, 0, 1, 1_000_000_000, 4_000_000_000, 9_000_000_000] {
         let path = dir.join(format!("at{seconds}"));
         std::fs::write(&path, "")?;
-        let time = Timespec {
-            tv_sec: seconds,
-            tv_nsec: 123_456_789,
-        };
-        let times = Timestamps {
-            last_access: time,
-            last_modification: time,
-        };
+        let time = Timespec { tv_sec: seconds, tv_nsec: 123_456_789 };
+        let times = Timestamps { last_access: time, last_modification: time };
         utimensat(CWD, &path, &times, rustix::fs::AtFlags::empty())?;
     }
     Ok(())
@@ -133,11 +102,7 @@ fn times(root: &Path) -> Result<()> {
 
 /// Runs tar in `dir`, on all of it when it creates an archive.
 fn tar(mode: &[&str], archive: &Path, dir: &Path) -> Result<String> {
-    let members = if mode[0] == "--create" {
-        &["."][..]
-    } else {
-        &[]
-    };
+    let members = if mode[0] == "--create" { &["."][..] } else { &[] };
     run(Command::new(tool("tar")?)
         .args(mode)
         .args(["--xattrs", "--xattrs-include=*", "--numeric-owner"])
@@ -151,30 +116,19 @@ fn tar(mode: &[&str], archive: &Path, dir: &Path) -> Result<String> {
 #[test]
 fn extracted_tree_is_identical() {
     proof(|| {
-        ensure!(
-            rustix::process::geteuid().is_root(),
-            terrace_proof::skip("owners and devices need root")
-        );
+        ensure!(rustix::process::geteuid().is_root(), terrace_proof::skip("owners and devices need root"));
         let host = Scratch::new("tar")?;
         let original = host.join("original");
         std::fs::create_dir(&original)?;
         build_tree(&original, 3000)?;
         let archive = host.join("tree.tar");
         // PAX keeps nanoseconds, long names and attributes.
-        tar(
-            &["--create", "--format=pax", "--sparse"],
-            &archive,
-            &original,
-        )?;
+        tar(&["--create", "--format=pax", "--sparse"], &archive, &original)?;
 
         let mut volume = VolumeSpec::new("tar").pm_mib(32).mount()?;
         let copy = volume.join("copy");
         std::fs::create_dir(&copy)?;
-        tar(
-            &["--extract", "--preserve-permissions", "--same-owner"],
-            &archive,
-            &copy,
-        )?;
+        tar(&["--extract", "--preserve-permissions", "--same-owner"], &archive, &copy)?;
         let expected = Tree::read(&original, EVERYTHING)?;
         ensure!(expected.len() > 3000, "the tree is too small");
         Tree::read(&copy, EVERYTHING)?.must_equal(&expected)?;
@@ -189,11 +143,7 @@ fn extracted_tree_is_identical() {
         tar(&["--create", "--format=pax", "--sparse"], &second, &copy)?;
         let back = host.join("back");
         std::fs::create_dir(&back)?;
-        tar(
-            &["--extract", "--preserve-permissions", "--same-owner"],
-            &second,
-            &back,
-        )?;
+        tar(&["--extract", "--preserve-permissions", "--same-owner"], &second, &back)?;
         Tree::read(&back, EVERYTHING)?.must_equal(&expected)?;
         std::fs::remove_dir_all(&copy)?;
         volume.check()

@@ -2,8 +2,7 @@
 
 use crate::ops::{Op, SLOTS};
 use rustix::fs::{
-    AtFlags, CWD, FallocateFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT,
-    Uid, XattrFlags,
+    AtFlags, CWD, FallocateFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags,
 };
 use rustix::io::Errno;
 use std::fs::File;
@@ -58,10 +57,7 @@ impl Features {
             modes.push(FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE);
         }
         if self.zero {
-            modes.extend([
-                FallocateFlags::ZERO_RANGE,
-                FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
-            ]);
+            modes.extend([FallocateFlags::ZERO_RANGE, FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE]);
         }
         modes
     }
@@ -75,10 +71,7 @@ pub struct Side {
 
 impl Side {
     pub fn new(root: &Path) -> Self {
-        Side {
-            root: root.to_owned(),
-            slots: Default::default(),
-        }
+        Side { root: root.to_owned(), slots: Default::default() }
     }
 
     pub fn root(&self) -> &Path {
@@ -93,48 +86,22 @@ impl Side {
     pub fn apply(&mut self, op: &Op) -> Outcome {
         let at = |path: &String| self.root.join(path);
         match op {
-            Op::Create { path, mode } => rustix::fs::open(
-                at(path),
-                OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY,
-                Mode::from_raw_mode(*mode),
-            )
-            .map(|_| 0),
-            Op::Mkdir { path, mode } => {
-                done(rustix::fs::mkdir(at(path), Mode::from_raw_mode(*mode)))
+            Op::Create { path, mode } => {
+                rustix::fs::open(at(path), OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY, Mode::from_raw_mode(*mode))
+                    .map(|_| 0)
             }
-            Op::Mkfifo { path, mode } => done(rustix::fs::mknodat(
-                CWD,
-                at(path),
-                FileType::Fifo,
-                Mode::from_raw_mode(*mode),
-                0,
-            )),
+            Op::Mkdir { path, mode } => done(rustix::fs::mkdir(at(path), Mode::from_raw_mode(*mode))),
+            Op::Mkfifo { path, mode } => {
+                done(rustix::fs::mknodat(CWD, at(path), FileType::Fifo, Mode::from_raw_mode(*mode), 0))
+            }
             Op::Symlink { target, path } => done(rustix::fs::symlink(target.as_str(), at(path))),
             Op::Link { from, to } => done(rustix::fs::link(at(from), at(to))),
             Op::Unlink { path } => done(rustix::fs::unlink(at(path))),
             Op::Rmdir { path } => done(rustix::fs::rmdir(at(path))),
-            Op::Rename { from, to, flags } => done(rustix::fs::renameat_with(
-                CWD,
-                at(from),
-                CWD,
-                at(to),
-                *flags,
-            )),
-            Op::Readlink { path } => Ok(checksum(
-                rustix::fs::readlink(at(path), Vec::new())?.as_bytes(),
-            )),
-            Op::Open {
-                slot,
-                path,
-                truncate,
-            } => {
-                let flags = OFlags::RDWR
-                    | OFlags::CREATE
-                    | if *truncate {
-                        OFlags::TRUNC
-                    } else {
-                        OFlags::empty()
-                    };
+            Op::Rename { from, to, flags } => done(rustix::fs::renameat_with(CWD, at(from), CWD, at(to), *flags)),
+            Op::Readlink { path } => Ok(checksum(rustix::fs::readlink(at(path), Vec::new())?.as_bytes())),
+            Op::Open { slot, path, truncate } => {
+                let flags = OFlags::RDWR | OFlags::CREATE | if *truncate { OFlags::TRUNC } else { OFlags::empty() };
                 self.slots[*slot] = None;
                 self.slots[*slot] = Some(open(&self.root.join(path), flags)?);
                 Ok(0)
@@ -156,77 +123,35 @@ impl Side {
     fn apply_data(&self, op: &Op) -> Outcome {
         let at = |path: &String| self.root.join(path);
         match op {
-            Op::Write {
-                path,
-                offset,
-                len,
-                seed,
-            } => write_all(
-                &open(&at(path), OFlags::WRONLY | OFlags::CREATE)?,
-                *offset,
-                &Rng::new(*seed).bytes(*len),
-            ),
+            Op::Write { path, offset, len, seed } => {
+                write_all(&open(&at(path), OFlags::WRONLY | OFlags::CREATE)?, *offset, &Rng::new(*seed).bytes(*len))
+            }
             Op::Append { path, len, seed } => {
                 let mut file = open(&at(path), OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)?;
-                file.write_all(&Rng::new(*seed).bytes(*len))
-                    .map_err(errno)?;
+                file.write_all(&Rng::new(*seed).bytes(*len)).map_err(errno)?;
                 Ok(file.metadata().map_err(errno)?.size())
             }
-            Op::WriteDirect {
-                path,
-                block,
-                blocks,
-                seed,
-            } => {
+            Op::WriteDirect { path, block, blocks, seed } => {
                 let file = open(&at(path), OFlags::WRONLY | OFlags::DIRECT)?;
                 let mut buffer = Aligned::new(*blocks);
-                buffer
-                    .bytes()
-                    .copy_from_slice(&Rng::new(*seed).bytes(blocks << 12));
+                buffer.bytes().copy_from_slice(&Rng::new(*seed).bytes(blocks << 12));
                 write_all(&file, block << 12, buffer.bytes())
             }
-            Op::WriteMapped {
-                path,
-                offset,
-                len,
-                seed,
-            } => write_mapped(&at(path), *offset, &Rng::new(*seed).bytes(*len)),
-            Op::Read { path, offset, len } => read(
-                &open(&at(path), OFlags::RDONLY)?,
-                *offset,
-                &mut vec![0; *len],
-            ),
-            Op::ReadDirect {
-                path,
-                block,
-                blocks,
-            } => {
+            Op::WriteMapped { path, offset, len, seed } => {
+                write_mapped(&at(path), *offset, &Rng::new(*seed).bytes(*len))
+            }
+            Op::Read { path, offset, len } => read(&open(&at(path), OFlags::RDONLY)?, *offset, &mut vec![0; *len]),
+            Op::ReadDirect { path, block, blocks } => {
                 let file = open(&at(path), OFlags::RDONLY | OFlags::DIRECT)?;
                 read(&file, block << 12, Aligned::new(*blocks).bytes())
             }
             Op::Truncate { path, size } => {
-                done(unless_of_size(std::fs::metadata(at(path)), *size, || {
-                    truncate(&at(path), *size)
-                }))
+                done(unless_of_size(std::fs::metadata(at(path)), *size, || truncate(&at(path), *size)))
             }
-            Op::Fallocate {
-                path,
-                mode,
-                offset,
-                len,
-            } => done(rustix::fs::fallocate(
-                open(&at(path), OFlags::WRONLY)?,
-                *mode,
-                *offset,
-                *len,
-            )),
-            Op::CopyRange {
-                from,
-                from_offset,
-                to,
-                to_offset,
-                len,
-            } => {
+            Op::Fallocate { path, mode, offset, len } => {
+                done(rustix::fs::fallocate(open(&at(path), OFlags::WRONLY)?, *mode, *offset, *len))
+            }
+            Op::CopyRange { from, from_offset, to, to_offset, len } => {
                 let from = open(&at(from), OFlags::RDONLY)?;
                 let to = open(&at(to), OFlags::WRONLY)?;
                 copy_range(&from, *from_offset, &to, *to_offset, *len)
@@ -239,27 +164,14 @@ impl Side {
     fn apply_attribute(&self, op: &Op) -> Outcome {
         let at = |path: &String| self.root.join(path);
         match op {
-            Op::SetXattr {
-                path,
-                name,
-                len,
-                seed,
-                flags,
-            } => done(rustix::fs::lsetxattr(
-                at(path),
-                *name,
-                &Rng::new(*seed).bytes(*len),
-                *flags,
-            )),
+            Op::SetXattr { path, name, len, seed, flags } => {
+                done(rustix::fs::lsetxattr(at(path), *name, &Rng::new(*seed).bytes(*len), *flags))
+            }
             Op::RemoveXattr { path, name } => done(rustix::fs::lremovexattr(at(path), *name)),
-            Op::SetAcl {
-                path,
-                default,
-                permissions,
-            } => done(set_acl(&at(path), *default, *permissions)),
-            Op::Chmod { path, mode } => done(
-                std::fs::set_permissions(at(path), PermissionsExt::from_mode(*mode)).map_err(errno),
-            ),
+            Op::SetAcl { path, default, permissions } => done(set_acl(&at(path), *default, *permissions)),
+            Op::Chmod { path, mode } => {
+                done(std::fs::set_permissions(at(path), PermissionsExt::from_mode(*mode)).map_err(errno))
+            }
             Op::Chown { path, owner, group } => done(rustix::fs::chownat(
                 CWD,
                 at(path),
@@ -267,31 +179,13 @@ impl Side {
                 group.map(Gid::from_raw),
                 AtFlags::SYMLINK_NOFOLLOW,
             )),
-            Op::Utimens {
-                path,
-                access,
-                modification,
-            } => {
+            Op::Utimens { path, access, modification } => {
                 let spec = |time: &Option<(i64, i64)>| match time {
-                    Some((tv_sec, tv_nsec)) => Timespec {
-                        tv_sec: *tv_sec,
-                        tv_nsec: *tv_nsec,
-                    },
-                    None => Timespec {
-                        tv_sec: 0,
-                        tv_nsec: UTIME_OMIT,
-                    },
+                    Some((tv_sec, tv_nsec)) => Timespec { tv_sec: *tv_sec, tv_nsec: *tv_nsec },
+                    None => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
                 };
-                let times = Timestamps {
-                    last_access: spec(access),
-                    last_modification: spec(modification),
-                };
-                done(rustix::fs::utimensat(
-                    CWD,
-                    at(path),
-                    &times,
-                    AtFlags::SYMLINK_NOFOLLOW,
-                ))
+                let times = Timestamps { last_access: spec(access), last_modification: spec(modification) };
+                done(rustix::fs::utimensat(CWD, at(path), &times, AtFlags::SYMLINK_NOFOLLOW))
             }
             other => unreachable!("{other:?} is not an attribute operation"),
         }
@@ -303,18 +197,15 @@ impl Side {
             return Err(Errno::BADF);
         };
         match op {
-            Op::WriteOpen {
-                offset, len, seed, ..
-            } => write_all(file, *offset, &Rng::new(*seed).bytes(*len)),
+            Op::WriteOpen { offset, len, seed, .. } => write_all(file, *offset, &Rng::new(*seed).bytes(*len)),
             Op::ReadOpen { offset, len, .. } => {
                 let meta = file.metadata().map_err(errno)?;
                 let content = read(file, *offset, &mut vec![0; *len])?;
-                Ok(content
-                    ^ checksum(&[meta.size().to_le_bytes(), meta.nlink().to_le_bytes()].concat()))
+                Ok(content ^ checksum(&[meta.size().to_le_bytes(), meta.nlink().to_le_bytes()].concat()))
             }
-            Op::TruncateOpen { size, .. } => done(unless_of_size(file.metadata(), *size, || {
-                file.set_len(*size).map_err(errno)
-            })),
+            Op::TruncateOpen { size, .. } => {
+                done(unless_of_size(file.metadata(), *size, || file.set_len(*size).map_err(errno)))
+            }
             Op::Close { .. } => {
                 self.slots[slot] = None;
                 Ok(0)
@@ -334,11 +225,7 @@ fn errno(error: std::io::Error) -> Errno {
 
 /// Never blocks, not even on a FIFO. A file that is created has mode 0640.
 fn open(path: &Path, flags: OFlags) -> Result<File, Errno> {
-    Ok(File::from(rustix::fs::open(
-        path,
-        flags | OFlags::NONBLOCK | OFlags::CLOEXEC,
-        Mode::from_raw_mode(0o640),
-    )?))
+    Ok(File::from(rustix::fs::open(path, flags | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::from_raw_mode(0o640))?))
 }
 
 /// Leaves out a truncation to the size that a file already has: whether its times change then
@@ -360,11 +247,7 @@ fn truncate(path: &Path, size: u64) -> Result<(), Errno> {
     let path = std::ffi::CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
     // SAFETY: `path` is a C string that lives until the call returns.
     let result = unsafe { libc::truncate64(path.as_ptr(), size as i64) };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(errno(std::io::Error::last_os_error()))
-    }
+    if result == 0 { Ok(()) } else { Err(errno(std::io::Error::last_os_error())) }
 }
 
 fn write_all(file: &File, offset: u64, bytes: &[u8]) -> Outcome {
@@ -376,10 +259,7 @@ fn write_all(file: &File, offset: u64, bytes: &[u8]) -> Outcome {
 fn read(file: &File, offset: u64, buffer: &mut [u8]) -> Outcome {
     let mut len = 0;
     while len < buffer.len() {
-        match file
-            .read_at(&mut buffer[len..], offset + len as u64)
-            .map_err(errno)?
-        {
+        match file.read_at(&mut buffer[len..], offset + len as u64).map_err(errno)? {
             0 => break,
             more => len += more,
         }
@@ -395,13 +275,7 @@ fn copy_range(from: &File, from_offset: u64, to: &File, to_offset: u64, len: usi
     let (mut from_at, mut to_at) = (from_offset, to_offset);
     let mut copied = 0;
     while copied < len {
-        match rustix::fs::copy_file_range(
-            from,
-            Some(&mut from_at),
-            to,
-            Some(&mut to_at),
-            len - copied,
-        )? {
+        match rustix::fs::copy_file_range(from, Some(&mut from_at), to, Some(&mut to_at), len - copied)? {
             0 => break,
             more => copied += more,
         }
@@ -425,14 +299,7 @@ fn write_mapped(path: &Path, offset: u64, bytes: &[u8]) -> Outcome {
     // inside the file, which nobody truncates meanwhile; used and unmapped here only.
     unsafe {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        let map = mmap(
-            std::ptr::null_mut(),
-            skip + len,
-            protection,
-            MapFlags::SHARED,
-            &file,
-            start,
-        )?;
+        let map = mmap(std::ptr::null_mut(), skip + len, protection, MapFlags::SHARED, &file, start)?;
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), map.cast::<u8>().add(skip), len);
         let synced = msync(map, skip + len, MsyncFlags::SYNC);
         munmap(map, skip + len)?;
@@ -464,11 +331,7 @@ impl Aligned {
 /// An ACL in the kernel's own form: owner, user 1000, group, mask and others from `permissions`.
 fn set_acl(path: &Path, default: bool, permissions: u16) -> Result<(), Errno> {
     // Tags as in <linux/posix_acl.h>, permission bits, and the id that only named users have.
-    let (owner, group, other) = (
-        6 | permissions >> 6 & 7,
-        permissions >> 3 & 7,
-        permissions & 7,
-    );
+    let (owner, group, other) = (6 | permissions >> 6 & 7, permissions >> 3 & 7, permissions & 7);
     let mut acl = 2u32.to_le_bytes().to_vec();
     for (tag, bits, id) in [
         (0x01u16, owner, u32::MAX),
@@ -481,10 +344,6 @@ fn set_acl(path: &Path, default: bool, permissions: u16) -> Result<(), Errno> {
         acl.extend_from_slice(&bits.to_le_bytes());
         acl.extend_from_slice(&id.to_le_bytes());
     }
-    let name = if default {
-        "system.posix_acl_default"
-    } else {
-        "system.posix_acl_access"
-    };
+    let name = if default { "system.posix_acl_default" } else { "system.posix_acl_access" };
     rustix::fs::lsetxattr(path, name, &acl, XattrFlags::empty())
 }

@@ -12,18 +12,13 @@ use apply::Side;
 use ops::{Generator, Op};
 use terrace_proof::{Rng, Scratch, TestVolume, Tree, TreeScope, VolumeSpec, proof};
 
-const SCOPE: TreeScope = TreeScope {
-    all_times: false,
-    xattrs: true,
-};
+const SCOPE: TreeScope = TreeScope { all_times: false, xattrs: true };
 /// Reruns spent on shortening a failing list.
 const SHRINK_RUNS: usize = 120;
 
 fn environment(name: &str, default: u64) -> Result<u64> {
     match std::env::var(name) {
-        Ok(text) => text
-            .parse()
-            .with_context(|| format!("{name}={text} is not a number")),
+        Ok(text) => text.parse().with_context(|| format!("{name}={text} is not a number")),
         Err(_) => Ok(default),
     }
 }
@@ -35,12 +30,7 @@ fn execute(volume: &mut TestVolume, host: &Scratch, run: &str, ops: &[Op]) -> Re
     let reference = host.join(run);
     std::fs::create_dir(&subject)?;
     std::fs::create_dir(&reference)?;
-    let result = compare(
-        volume,
-        &mut Side::new(&subject),
-        &mut Side::new(&reference),
-        ops,
-    );
+    let result = compare(volume, &mut Side::new(&subject), &mut Side::new(&reference), ops);
     std::fs::remove_dir_all(&reference)?;
     if result.is_ok() {
         std::fs::remove_dir_all(&subject).context("removing the tree afterwards")?;
@@ -48,12 +38,7 @@ fn execute(volume: &mut TestVolume, host: &Scratch, run: &str, ops: &[Op]) -> Re
     result
 }
 
-fn compare(
-    volume: &mut TestVolume,
-    subject: &mut Side,
-    reference: &mut Side,
-    ops: &[Op],
-) -> Result<usize> {
+fn compare(volume: &mut TestVolume, subject: &mut Side, reference: &mut Side, ops: &[Op]) -> Result<usize> {
     let mut successes = 0;
     for (number, op) in ops.iter().enumerate() {
         match op {
@@ -61,12 +46,10 @@ fn compare(
                 subject.close_all();
                 reference.close_all();
                 volume.remount()?;
-                same_trees(subject, reference)
-                    .with_context(|| format!("after remount {number}"))?;
+                same_trees(subject, reference).with_context(|| format!("after remount {number}"))?;
             }
             Op::CompareTrees => {
-                same_trees(subject, reference)
-                    .with_context(|| format!("trees at operation {number}"))?;
+                same_trees(subject, reference).with_context(|| format!("trees at operation {number}"))?;
             }
             op => {
                 let (got, expected) = (subject.apply(op), reference.apply(op));
@@ -94,12 +77,7 @@ fn same_trees(subject: &Side, reference: &Side) -> Result<()> {
 }
 
 /// Removes operations as long as what is left still fails, and returns the shortest list found.
-fn shrink(
-    volume: &mut TestVolume,
-    host: &Scratch,
-    seed: u64,
-    mut ops: Vec<Op>,
-) -> (Vec<Op>, String) {
+fn shrink(volume: &mut TestVolume, host: &Scratch, seed: u64, mut ops: Vec<Op>) -> (Vec<Op>, String) {
     let mut runs = 0;
     let mut failure = String::from("not reproduced by a second run");
     let mut chunk = ops.len();
@@ -133,44 +111,28 @@ fn shrink(
 }
 
 fn differential(name: &str, mount_options: &str, first_seed: u64) -> Result<()> {
-    ensure!(
-        rustix::process::geteuid().is_root(),
-        terrace_proof::skip("owners and trusted attributes need root")
-    );
+    ensure!(rustix::process::geteuid().is_root(), terrace_proof::skip("owners and trusted attributes need root"));
     let first_seed = environment("TERRACE_DIFF_SEED", first_seed)?;
     let seeds = environment("TERRACE_DIFF_SEEDS", 3)?;
     let count = environment("TERRACE_DIFF_OPS", 3000)?;
     let host = reference_directory()?;
     let features = apply::Features::of(&host)?;
-    let mut volume = VolumeSpec::new(name)
-        .pm_mib(32)
-        .options(mount_options)
-        .mount()?;
+    let mut volume = VolumeSpec::new(name).pm_mib(32).options(mount_options).mount()?;
     for seed in first_seed..first_seed + seeds {
         let ops = Generator::new(Rng::new(seed), features).list(count as usize);
         match execute(&mut volume, &host, &format!("seed-{seed}"), &ops) {
             // Mostly failing calls would prove little.
-            Ok(successes) => ensure!(
-                successes > ops.len() / 4,
-                "only {successes} calls succeeded"
-            ),
+            Ok(successes) => ensure!(successes > ops.len() / 4, "only {successes} calls succeeded"),
             Err(error) => {
                 // If the daemon died there is nothing to shrink on; the first report has to do.
-                volume
-                    .remount()
-                    .with_context(|| format!("seed {seed}: {error:#}"))?;
+                volume.remount().with_context(|| format!("seed {seed}: {error:#}"))?;
                 let (ops, last) = shrink(&mut volume, &host, seed, ops);
                 let list: Vec<String> = ops.iter().map(|op| format!("{op:?}")).collect();
                 let list = list.join("\n");
-                bail!(
-                    "TERRACE_DIFF_SEED={seed}: {error:#}\nshortened to {} operations:\n{list}\n{last}",
-                    ops.len()
-                );
+                bail!("TERRACE_DIFF_SEED={seed}: {error:#}\nshortened to {} operations:\n{list}\n{last}", ops.len());
             }
         }
-        volume
-            .check()
-            .with_context(|| format!("terrace check after seed {seed}"))?;
+        volume.check().with_context(|| format!("terrace check after seed {seed}"))?;
     }
     Ok(())
 }
@@ -198,11 +160,5 @@ fn same_as_the_host_when_durable() {
 
 #[test]
 fn same_as_the_host_when_shared() {
-    proof(|| {
-        differential(
-            "differential-shared",
-            "allow_other,default_permissions",
-            201,
-        )
-    });
+    proof(|| differential("differential-shared", "allow_other,default_permissions", 201));
 }

@@ -41,9 +41,7 @@ impl Load {
 
 fn environment(name: &str, default: u64) -> Result<u64> {
     match std::env::var(name) {
-        Ok(text) => text
-            .parse()
-            .with_context(|| format!("{name}={text} is not a number")),
+        Ok(text) => text.parse().with_context(|| format!("{name}={text} is not a number")),
         Err(_) => Ok(default),
     }
 }
@@ -56,10 +54,7 @@ fn run_until_killed(
     crash: Crash,
     enough: u64,
 ) -> Result<()> {
-    let load = Load {
-        acknowledged: AtomicU64::new(0),
-        stop: AtomicBool::new(false),
-    };
+    let load = Load { acknowledged: AtomicU64::new(0), stop: AtomicBool::new(false) };
     std::thread::scope(|scope| {
         let threads: Vec<_> = writers
             .iter_mut()
@@ -68,9 +63,7 @@ fn run_until_killed(
                 scope.spawn(move || writer.work(dir, load))
             })
             .collect();
-        while load.acknowledged.load(Ordering::Relaxed) < enough
-            && !threads.iter().all(|t| t.is_finished())
-        {
+        while load.acknowledged.load(Ordering::Relaxed) < enough && !threads.iter().all(|t| t.is_finished()) {
             std::thread::sleep(std::time::Duration::from_micros(200));
         }
         // The writers end by themselves, at the errors of a dead mount. `stop` is for directories.
@@ -105,8 +98,7 @@ impl Scenario {
         let spec = VolumeSpec::new(self.name).pm_mib(48).disk_mib(2048);
         let mut volume = spec.options(self.mount_options).mount()?;
         for seed in first_seed..first_seed + rounds {
-            self.round(&mut volume, seed)
-                .with_context(|| format!("TERRACE_KILL_SEED={seed}"))?;
+            self.round(&mut volume, seed).with_context(|| format!("TERRACE_KILL_SEED={seed}"))?;
         }
         Ok(())
     }
@@ -123,11 +115,9 @@ impl Scenario {
         let enough = 1 + rng.below(self.operations_max);
         run_until_killed(volume, &dir, &mut writers, self.crash, enough)?;
         volume.remount().context("mounting after the crash")?;
-        self.verify(&writers, &dir)
-            .with_context(|| format!("after a crash at {enough} operations"))?;
+        self.verify(&writers, &dir).with_context(|| format!("after a crash at {enough} operations"))?;
         volume.check()?;
-        self.verify(&writers, &dir)
-            .context("after a second remount")?;
+        self.verify(&writers, &dir).context("after a second remount")?;
         Ok(std::fs::remove_dir_all(&dir)?)
     }
 
@@ -162,28 +152,16 @@ const UNSYNCHRONIZED: fn(&mut Rng) -> Vec<Box<dyn Writer>> = |rng| {
 #[test]
 fn daemon_crash_under_synchronous_load() {
     proof(|| {
-        Scenario {
-            name: "kill-sync",
-            mount_options: "",
-            crash: Crash::Daemon,
-            operations_max: 900,
-            fleet: SYNCHRONOUS,
-        }
-        .prove()
+        Scenario { name: "kill-sync", mount_options: "", crash: Crash::Daemon, operations_max: 900, fleet: SYNCHRONOUS }
+            .prove()
     });
 }
 
 #[test]
 fn power_cut_under_synchronous_load() {
     proof(|| {
-        Scenario {
-            name: "power-sync",
-            mount_options: "",
-            crash: Crash::Power,
-            operations_max: 900,
-            fleet: SYNCHRONOUS,
-        }
-        .prove()
+        Scenario { name: "power-sync", mount_options: "", crash: Crash::Power, operations_max: 900, fleet: SYNCHRONOUS }
+            .prove()
     });
 }
 
@@ -229,14 +207,7 @@ fn large_writes_are_atomic() {
             mount_options: "",
             crash: Crash::Power,
             operations_max: 60,
-            fleet: |rng| {
-                vec![Box::new(writers::Overwriter::with_slots(
-                    rng,
-                    true,
-                    6,
-                    1020 << 10,
-                ))]
-            },
+            fleet: |rng| vec![Box::new(writers::Overwriter::with_slots(rng, true, 6, 1020 << 10))],
         }
         .prove()
     });

@@ -37,28 +37,15 @@ pub fn decode(bytes: &[u8]) -> Option<Found> {
         Some(u64::from_le_bytes(word))
     };
     let len_bytes = number(8, 4)? as usize;
-    let whole = bytes
-        .get(..len_bytes)
-        .filter(|b| b.len() >= HEADER_BYTES && b.starts_with(MAGIC))?;
+    let whole = bytes.get(..len_bytes).filter(|b| b.len() >= HEADER_BYTES && b.starts_with(MAGIC))?;
     let sound = u64::from(crc32c::crc32c(&whole[16..])) == number(12, 4)?;
-    sound.then_some(Found {
-        slot: number(16, 8)?,
-        version: number(24, 8)?,
-        len_bytes,
-    })
+    sound.then_some(Found { slot: number(16, 8)?, version: number(24, 8)?, len_bytes })
 }
 
 #[test]
 fn damage_is_noticed() {
     let record = encode(3, 9, 500);
-    assert_eq!(
-        decode(&record),
-        Some(Found {
-            slot: 3,
-            version: 9,
-            len_bytes: 500
-        })
-    );
+    assert_eq!(decode(&record), Some(Found { slot: 3, version: 9, len_bytes: 500 }));
     for at in [0, 9, 13, 20, 30, 499] {
         let mut damaged = record.clone();
         damaged[at] ^= 1;

@@ -42,12 +42,7 @@ pub struct Appender {
 
 impl Appender {
     pub fn new(rng: &mut Rng, sync: bool) -> Self {
-        Appender {
-            rng: Rng::new(rng.next_u64()),
-            sync,
-            returned: 0,
-            durable: 0,
-        }
+        Appender { rng: Rng::new(rng.next_u64()), sync, returned: 0, durable: 0 }
     }
 }
 
@@ -57,11 +52,7 @@ impl Writer for Appender {
     }
 
     fn work(&mut self, dir: &Path, load: &Load) {
-        let Ok(mut file) = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(dir.join("appended"))
-        else {
+        let Ok(mut file) = OpenOptions::new().create(true).append(true).open(dir.join("appended")) else {
             return;
         };
         until_the_end(load, || {
@@ -79,20 +70,11 @@ impl Writer for Appender {
 
     fn verify(&self, dir: &Path, crash: Crash) -> Result<()> {
         let path = dir.join("appended");
-        let bytes = if path.exists() {
-            std::fs::read(path)?
-        } else {
-            Vec::new()
-        };
+        let bytes = if path.exists() { std::fs::read(path)? } else { Vec::new() };
         let (mut at, mut count) = (0, 0);
         while at < bytes.len() {
-            let found = decode(&bytes[at..])
-                .with_context(|| format!("no whole record {count} at byte {at}"))?;
-            ensure!(
-                found.version == count,
-                "record {} at byte {at} instead of {count}",
-                found.version
-            );
+            let found = decode(&bytes[at..]).with_context(|| format!("no whole record {count} at byte {at}"))?;
+            ensure!(found.version == count, "record {} at byte {at} instead of {count}", found.version);
             at += found.len_bytes;
             count += 1;
         }
@@ -112,11 +94,7 @@ impl Writer for Appender {
 
 /// A write(2) to a regular file is short only if the file system has no more room.
 fn ensure_whole(written: usize, asked: usize) -> std::io::Result<()> {
-    if written == asked {
-        Ok(())
-    } else {
-        Err(std::io::Error::from_raw_os_error(libc::ENOSPC))
-    }
+    if written == asked { Ok(()) } else { Err(std::io::Error::from_raw_os_error(libc::ENOSPC)) }
 }
 
 /// Overwrites fixed slots of one file with ever newer versions, each in one pwrite, with or without
@@ -192,21 +170,12 @@ impl Writer for Overwriter {
     fn verify(&self, dir: &Path, crash: Crash) -> Result<()> {
         let bytes = std::fs::read(dir.join("slots"))?;
         let expected = self.returned.len() * self.slot_bytes;
-        ensure!(
-            bytes.len() == expected,
-            "the file has {} bytes",
-            bytes.len()
-        );
+        ensure!(bytes.len() == expected, "the file has {} bytes", bytes.len());
         for (slot, content) in bytes.chunks(self.slot_bytes).enumerate() {
             let (returned, durable) = (self.returned[slot], self.durable[slot]);
-            let found = decode(content).with_context(|| {
-                format!("slot {slot} holds no whole record, version {returned} had returned")
-            })?;
-            ensure!(
-                found.slot == slot as u64,
-                "slot {slot} holds slot {}",
-                found.slot
-            );
+            let found = decode(content)
+                .with_context(|| format!("slot {slot} holds no whole record, version {returned} had returned"))?;
+            ensure!(found.slot == slot as u64, "slot {slot} holds slot {}", found.slot);
             let legal = match crash {
                 Crash::Daemon => found.version == returned,
                 Crash::Power => (durable..=returned).contains(&found.version),
@@ -234,12 +203,7 @@ pub struct Replacer {
 
 impl Replacer {
     pub fn new(rng: &mut Rng, sync: bool) -> Self {
-        Replacer {
-            rng: Rng::new(rng.next_u64()),
-            sync,
-            returned: BTreeMap::new(),
-            in_flight: None,
-        }
+        Replacer { rng: Rng::new(rng.next_u64()), sync, returned: BTreeMap::new(), in_flight: None }
     }
 }
 
@@ -254,11 +218,7 @@ impl Writer for Replacer {
             let version = self.returned.get(&file_number).map_or(0, |v| v + 1);
             let temporary = dir.join(format!("config-{file_number}.new"));
             let mut file = File::create(&temporary)?;
-            file.write_all(&encode(
-                file_number,
-                version,
-                64 + self.rng.below(30_000) as usize,
-            ))?;
+            file.write_all(&encode(file_number, version, 64 + self.rng.below(30_000) as usize))?;
             if self.sync {
                 file.sync_all()?;
             }
@@ -274,20 +234,11 @@ impl Writer for Replacer {
     fn verify(&self, dir: &Path, _crash: Crash) -> Result<()> {
         for (file_number, returned) in &self.returned {
             let name = format!("config-{file_number}");
-            let bytes =
-                std::fs::read(dir.join(&name)).with_context(|| format!("{name} is gone"))?;
+            let bytes = std::fs::read(dir.join(&name)).with_context(|| format!("{name} is gone"))?;
             let found = decode(&bytes).with_context(|| format!("{name} is not a whole version"))?;
-            ensure!(
-                found.len_bytes == bytes.len(),
-                "{name} has {} bytes too many",
-                bytes.len() - found.len_bytes
-            );
+            ensure!(found.len_bytes == bytes.len(), "{name} has {} bytes too many", bytes.len() - found.len_bytes);
             let arrived = self.in_flight == Some((*file_number, found.version));
-            ensure!(
-                found.version == *returned || arrived,
-                "{name} is at version {}, not {returned}",
-                found.version
-            );
+            ensure!(found.version == *returned || arrived, "{name} is at version {}, not {returned}", found.version);
         }
         Ok(())
     }
@@ -312,11 +263,7 @@ pub struct Namespace {
 
 impl Namespace {
     pub fn new(rng: &mut Rng) -> Self {
-        Namespace {
-            rng: Rng::new(rng.next_u64()),
-            before: BTreeMap::new(),
-            after: Vec::new(),
-        }
+        Namespace { rng: Rng::new(rng.next_u64()), before: BTreeMap::new(), after: Vec::new() }
     }
 
     /// Plans one operation: the states it may leave behind, the last being its full effect.
@@ -409,23 +356,14 @@ impl Writer for Namespace {
             let what = if kind.is_dir() {
                 Entry::Directory
             } else if kind.is_symlink() {
-                Entry::Symlink(
-                    std::fs::read_link(entry.path())?
-                        .to_string_lossy()
-                        .into_owned(),
-                )
+                Entry::Symlink(std::fs::read_link(entry.path())?.to_string_lossy().into_owned())
             } else {
                 Entry::File(std::fs::read(entry.path())?)
             };
             found.insert(entry.file_name().to_string_lossy().into_owned(), what);
         }
         let legal = found == self.before || self.after.contains(&found);
-        ensure!(
-            legal,
-            "names {found:?}\nare neither {:?}\nnor one of {:?}",
-            self.before,
-            self.after
-        );
+        ensure!(legal, "names {found:?}\nare neither {:?}\nnor one of {:?}", self.before, self.after);
         Ok(())
     }
 }
@@ -474,14 +412,8 @@ impl Writer for Streamer {
             let last = (self.returned - 1 - piece) / PIECES;
             let at = piece as usize * PIECE_BYTES;
             let found = bytes.get(at..at + PIECE_BYTES).and_then(decode);
-            let right = found
-                .as_ref()
-                .is_some_and(|f| f.slot == piece && f.version == last);
-            ensure!(
-                right || maybe_torn,
-                "piece {piece} of {} is {found:?}, not version {last}",
-                self.returned
-            );
+            let right = found.as_ref().is_some_and(|f| f.slot == piece && f.version == last);
+            ensure!(right || maybe_torn, "piece {piece} of {} is {found:?}, not version {last}", self.returned);
         }
         Ok(())
     }
@@ -499,11 +431,7 @@ const PAGES: usize = 64;
 
 impl Mapper {
     pub fn new(rng: &mut Rng) -> Self {
-        Mapper {
-            rng: Rng::new(rng.next_u64()),
-            returned: vec![0; PAGES],
-            in_flight: None,
-        }
+        Mapper { rng: Rng::new(rng.next_u64()), returned: vec![0; PAGES], in_flight: None }
     }
 
     /// Writes one page and syncs it. The page is resident and dirty while we write to it, so a
@@ -519,19 +447,8 @@ impl Mapper {
         // SAFETY: a fresh mapping, chosen by the kernel, of one page inside the file; it is used
         // and unmapped below and nowhere else. `record` is not longer than a page.
         unsafe {
-            let map = mmap(
-                std::ptr::null_mut(),
-                PAGE_BYTES,
-                protection,
-                MapFlags::SHARED,
-                file,
-                offset,
-            )?;
-            std::ptr::copy_nonoverlapping(
-                record.as_ptr(),
-                map.cast(),
-                record.len().min(PAGE_BYTES),
-            );
+            let map = mmap(std::ptr::null_mut(), PAGE_BYTES, protection, MapFlags::SHARED, file, offset)?;
+            std::ptr::copy_nonoverlapping(record.as_ptr(), map.cast(), record.len().min(PAGE_BYTES));
             let synced = msync(map, PAGE_BYTES, MsyncFlags::SYNC);
             munmap(map, PAGE_BYTES)?;
             Ok(synced?)
@@ -547,20 +464,13 @@ impl Writer for Mapper {
     fn prepare(&mut self, dir: &Path) -> Result<()> {
         let file = File::create(dir.join("mapped"))?;
         for page in 0..PAGES {
-            file.write_all_at(
-                &encode(page as u64, 0, PAGE_BYTES),
-                (page * PAGE_BYTES) as u64,
-            )?;
+            file.write_all_at(&encode(page as u64, 0, PAGE_BYTES), (page * PAGE_BYTES) as u64)?;
         }
         Ok(file.sync_all()?)
     }
 
     fn work(&mut self, dir: &Path, load: &Load) {
-        let Ok(file) = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(dir.join("mapped"))
-        else {
+        let Ok(file) = OpenOptions::new().read(true).write(true).open(dir.join("mapped")) else {
             return;
         };
         until_the_end(load, || {
@@ -576,19 +486,12 @@ impl Writer for Mapper {
 
     fn verify(&self, dir: &Path, _crash: Crash) -> Result<()> {
         let bytes = std::fs::read(dir.join("mapped"))?;
-        ensure!(
-            bytes.len() == PAGES * PAGE_BYTES,
-            "the file has {} bytes",
-            bytes.len()
-        );
+        ensure!(bytes.len() == PAGES * PAGE_BYTES, "the file has {} bytes", bytes.len());
         for (page, returned) in self.returned.iter().enumerate() {
             let found = decode(&bytes[page * PAGE_BYTES..(page + 1) * PAGE_BYTES]);
             let right = found.as_ref().is_some_and(|f| f.version == *returned);
             let in_flight = self.in_flight == Some(page);
-            ensure!(
-                right || in_flight,
-                "page {page} is {found:?}, but msync of version {returned} had returned"
-            );
+            ensure!(right || in_flight, "page {page} is {found:?}, but msync of version {returned} had returned");
         }
         Ok(())
     }

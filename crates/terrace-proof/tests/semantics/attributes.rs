@@ -2,9 +2,7 @@
 
 use super::{as_nobody, must_fail, needs_root, open};
 use anyhow::{Result, ensure};
-use rustix::fs::{
-    AtFlags, CWD, OFlags, Timespec, Timestamps, XattrFlags, getxattr, setxattr, utimensat,
-};
+use rustix::fs::{AtFlags, CWD, OFlags, Timespec, Timestamps, XattrFlags, getxattr, setxattr, utimensat};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
@@ -12,10 +10,7 @@ use terrace_proof::{MIB, VolumeSpec, proof, run, tool};
 
 fn set_times(path: &Path, access: (i64, i64), modification: (i64, i64)) -> Result<()> {
     let spec = |(tv_sec, tv_nsec)| Timespec { tv_sec, tv_nsec };
-    let times = Timestamps {
-        last_access: spec(access),
-        last_modification: spec(modification),
-    };
+    let times = Timestamps { last_access: spec(access), last_modification: spec(modification) };
     Ok(utimensat(CWD, path, &times, AtFlags::empty())?)
 }
 
@@ -25,13 +20,7 @@ fn set_times(path: &Path, access: (i64, i64), modification: (i64, i64)) -> Resul
 fn times_have_nanoseconds_and_a_wide_range() {
     proof(|| {
         let mut volume = VolumeSpec::new("times").mount()?;
-        let kept = [
-            (-9_000_000_000, 1),
-            (-1, 999_999_999),
-            (0, 0),
-            (1_700_000_000, 123_456_789),
-            (9_000_000_000, 7),
-        ];
+        let kept = [(-9_000_000_000, 1), (-1, 999_999_999), (0, 0), (1_700_000_000, 123_456_789), (9_000_000_000, 7)];
         for (number, time) in kept.iter().enumerate() {
             let path = volume.join(&format!("f{number}"));
             std::fs::write(&path, "")?;
@@ -42,33 +31,18 @@ fn times_have_nanoseconds_and_a_wide_range() {
         }
         if volume.is_mount() {
             std::fs::write(volume.join("far"), "")?;
-            set_times(
-                &volume.join("far"),
-                (-10_000_000_000, 0),
-                (10_000_000_000, 0),
-            )?;
+            set_times(&volume.join("far"), (-10_000_000_000, 0), (10_000_000_000, 0))?;
         }
         volume.check()?;
         for (number, time) in kept.iter().enumerate() {
             let meta = std::fs::metadata(volume.join(&format!("f{number}")))?;
-            let found = [
-                (meta.atime(), meta.atime_nsec()),
-                (meta.mtime(), meta.mtime_nsec()),
-            ];
-            ensure!(
-                found == [*time; 2] || (!volume.is_mount() && time.0 < -1),
-                "{found:?} instead of {time:?}"
-            );
+            let found = [(meta.atime(), meta.atime_nsec()), (meta.mtime(), meta.mtime_nsec())];
+            ensure!(found == [*time; 2] || (!volume.is_mount() && time.0 < -1), "{found:?} instead of {time:?}");
         }
         if volume.is_mount() {
             let meta = std::fs::metadata(volume.join("far"))?;
             let seconds = i64::MAX / 1_000_000_000;
-            ensure!(
-                (meta.atime(), meta.mtime()) == (-seconds - 1, seconds),
-                "{} {}",
-                meta.atime(),
-                meta.mtime()
-            );
+            ensure!((meta.atime(), meta.mtime()) == (-seconds - 1, seconds), "{} {}", meta.atime(), meta.mtime());
         }
         Ok(())
     });
@@ -92,10 +66,7 @@ fn access_times() {
         };
         set_times(&path, (1000, 0), (2000, 0))?;
         volume.remount_with("noatime")?;
-        ensure!(
-            atime_after_read()? == 1000,
-            "noatime changed the access time"
-        );
+        ensure!(atime_after_read()? == 1000, "noatime changed the access time");
         volume.remount()?;
         let first = atime_after_read()?;
         ensure!(first > 1_700_000_000, "the access time is still {first}");
@@ -105,10 +76,7 @@ fn access_times() {
         let before = (meta.atime(), meta.atime_nsec());
         std::fs::read(&path)?;
         let meta = std::fs::metadata(&path)?;
-        ensure!(
-            (meta.atime(), meta.atime_nsec()) == before,
-            "relatime changed a fresh access time"
-        );
+        ensure!((meta.atime(), meta.atime_nsec()) == before, "relatime changed a fresh access time");
         Ok(())
     });
 }
@@ -131,29 +99,12 @@ fn extended_attributes() {
             must_fail(setxattr(&path, name, b"", XattrFlags::CREATE), libc::EEXIST)?;
         }
         setxattr(&path, "user.large", &large, XattrFlags::empty())?;
-        must_fail(
-            setxattr(
-                &path,
-                "user.too_large",
-                &vec![0; 65537],
-                XattrFlags::empty(),
-            ),
-            libc::E2BIG,
-        )?;
-        must_fail(
-            setxattr(&path, "other.name", b"", XattrFlags::empty()),
-            libc::EOPNOTSUPP,
-        )?;
-        must_fail(
-            setxattr(&path, "user.absent", b"", XattrFlags::REPLACE),
-            libc::ENODATA,
-        )?;
+        must_fail(setxattr(&path, "user.too_large", &vec![0; 65537], XattrFlags::empty()), libc::E2BIG)?;
+        must_fail(setxattr(&path, "other.name", b"", XattrFlags::empty()), libc::EOPNOTSUPP)?;
+        must_fail(setxattr(&path, "user.absent", b"", XattrFlags::REPLACE), libc::ENODATA)?;
         must_fail(rustix::fs::removexattr(&path, "user.absent"), libc::ENODATA)?;
         let mut small = [0u8; 4];
-        must_fail(
-            getxattr(&path, "user.absent", &mut small[..]),
-            libc::ENODATA,
-        )?;
+        must_fail(getxattr(&path, "user.absent", &mut small[..]), libc::ENODATA)?;
         must_fail(getxattr(&path, "trusted.t", &mut small[..]), libc::ERANGE)?;
         must_fail(rustix::fs::listxattr(&path, &mut small[..]), libc::ERANGE)?;
         volume.check()?;
@@ -163,10 +114,7 @@ fn extended_attributes() {
         let len = getxattr(&path, long_name.as_str(), &mut value[..])?;
         ensure!(&value[..len] == b"value");
         let len = rustix::fs::listxattr(&path, &mut value[..])?;
-        ensure!(
-            value[..len].iter().filter(|b| **b == 0).count() == 4,
-            "four names should be listed"
-        );
+        ensure!(value[..len].iter().filter(|b| **b == 0).count() == 4, "four names should be listed");
         Ok(())
     });
 }
@@ -178,9 +126,7 @@ fn access_control_lists() {
     proof(|| {
         needs_root()?;
         let mut volume = VolumeSpec::new("acl").shared().mount()?;
-        let setfacl = |rule: &str, path: &Path| {
-            run(Command::new(tool("setfacl")?).args(["-m", rule]).arg(path))
-        };
+        let setfacl = |rule: &str, path: &Path| run(Command::new(tool("setfacl")?).args(["-m", rule]).arg(path));
         let file = volume.join("secret");
         std::fs::write(&file, "content")?;
         std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600))?;
@@ -201,13 +147,8 @@ fn access_control_lists() {
         std::fs::create_dir(dir.join("sub"))?;
         volume.check()?;
         ensure!(as_nobody(&format!("cat '{}'", dir.join("inherits").display()))? == "inherited");
-        let listing = run(Command::new(tool("getfacl")?)
-            .args(["-cpn"])
-            .arg(dir.join("sub")))?;
-        ensure!(
-            listing.contains("default:user:65534:rwx") && listing.contains("\nuser:65534:rwx"),
-            "{listing}"
-        );
+        let listing = run(Command::new(tool("getfacl")?).args(["-cpn"]).arg(dir.join("sub")))?;
+        ensure!(listing.contains("default:user:65534:rwx") && listing.contains("\nuser:65534:rwx"), "{listing}");
         Ok(())
     });
 }
@@ -223,15 +164,9 @@ fn private_mount() {
             return Ok(());
         }
         for command in ["ls", "cat"] {
-            let refused = as_nobody(&format!(
-                "LC_ALL=C {command} '{}'",
-                volume.join("file").display()
-            ));
+            let refused = as_nobody(&format!("LC_ALL=C {command} '{}'", volume.join("file").display()));
             let text = refused.err().map(|e| format!("{e:#}")).unwrap_or_default();
-            ensure!(
-                text.contains("Permission denied"),
-                "{command} by another user: {text}"
-            );
+            ensure!(text.contains("Permission denied"), "{command} by another user: {text}");
         }
         Ok(())
     });
@@ -247,11 +182,7 @@ fn read_only_mount() {
         }
         std::fs::write(volume.join("file"), vec![1; 48 << 20])?;
         let fingerprints = |volume: &terrace_proof::TestVolume| -> Result<Vec<String>> {
-            volume
-                .devices()
-                .iter()
-                .map(|device| run(Command::new("sha256sum").arg(device)))
-                .collect()
+            volume.devices().iter().map(|device| run(Command::new("sha256sum").arg(device))).collect()
         };
         volume.unmount()?;
         let before = fingerprints(&volume)?;
@@ -261,16 +192,10 @@ fn read_only_mount() {
         must_fail(std::fs::write(volume.join("new"), ""), libc::EROFS)?;
         must_fail(std::fs::remove_file(volume.join("file")), libc::EROFS)?;
         must_fail(std::fs::create_dir(volume.join("dir")), libc::EROFS)?;
-        must_fail(
-            setxattr(volume.join("file"), "user.x", b"", XattrFlags::empty()),
-            libc::EROFS,
-        )?;
+        must_fail(setxattr(volume.join("file"), "user.x", b"", XattrFlags::empty()), libc::EROFS)?;
         ensure!(set_times(&volume.join("file"), (1, 0), (1, 0)).is_err());
         volume.unmount()?;
-        ensure!(
-            fingerprints(&volume)? == before,
-            "a read-only mount changed a device"
-        );
+        ensure!(fingerprints(&volume)? == before, "a read-only mount changed a device");
         Ok(())
     });
 }
@@ -292,10 +217,7 @@ fn statfs_counts_all_tiers() {
             return Ok(());
         }
         let total = before.f_blocks * before.f_frsize / MIB;
-        ensure!(
-            (480..=544).contains(&total),
-            "{total} MiB in all instead of about 544"
-        );
+        ensure!((480..=544).contains(&total), "{total} MiB in all instead of about 544");
         ensure!(
             before.f_bfree > before.f_blocks * 9 / 10 && before.f_bavail <= before.f_bfree,
             "{} free blocks of {}",

@@ -11,12 +11,7 @@ use terrace_proof::{MIB, Rng, VolumeSpec, proof};
 
 fn holds(path: &Path, content: &[u8]) -> Result<()> {
     let found = std::fs::read(path)?;
-    ensure!(
-        found == content,
-        "{} holds {} other bytes",
-        path.display(),
-        found.len()
-    );
+    ensure!(found == content, "{} holds {} other bytes", path.display(), found.len());
     Ok(())
 }
 
@@ -57,14 +52,7 @@ fn store_mapped(file: &File, byte: u8) -> Result<()> {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a fresh mapping of the whole file, which nobody truncates; used and unmapped only here.
     unsafe {
-        let map = mmap(
-            std::ptr::null_mut(),
-            len,
-            protection,
-            MapFlags::SHARED,
-            file,
-            0,
-        )?;
+        let map = mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, file, 0)?;
         map.cast::<u8>().write(byte);
         let synced = msync(map, len, MsyncFlags::SYNC);
         munmap(map, len)?;
@@ -115,12 +103,7 @@ fn names_and_attributes_survive_a_power_cut() {
         std::fs::rename(volume.join("old"), volume.join("new"))?;
         std::fs::remove_file(volume.join("gone"))?;
         std::fs::set_permissions(volume.join("new"), PermissionsExt::from_mode(0o421))?;
-        rustix::fs::setxattr(
-            volume.join("new"),
-            "user.x",
-            b"y",
-            rustix::fs::XattrFlags::empty(),
-        )?;
+        rustix::fs::setxattr(volume.join("new"), "user.x", b"y", rustix::fs::XattrFlags::empty())?;
         File::open(volume.root())?.sync_all()?;
         volume.power_cut()?;
         volume.remount()?;
@@ -134,10 +117,7 @@ fn names_and_attributes_survive_a_power_cut() {
         ensure!(names == ["dir", "new", "symlink"], "{names:?}");
         let meta = std::fs::metadata(volume.join("dir/link"))?;
         let links = std::os::unix::fs::MetadataExt::nlink(&meta);
-        ensure!(
-            meta.permissions().mode() & 0o7777 == 0o421 && links == 2,
-            "{meta:?}"
-        );
+        ensure!(meta.permissions().mode() & 0o7777 == 0o421 && links == 2, "{meta:?}");
         let mut value = [0; 8];
         let len = rustix::fs::getxattr(volume.join("new"), "user.x", &mut value[..])?;
         ensure!(&value[..len] == b"y");
@@ -181,8 +161,7 @@ fn rename_replaces_atomically() {
                 let mut seen = 0;
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
                     let content = std::fs::read(&target)?;
-                    let number =
-                        u32::from_le_bytes([content[0], content[1], content[2], content[3]]);
+                    let number = u32::from_le_bytes([content[0], content[1], content[2], content[3]]);
                     ensure!(content == version(number), "a mixture of versions");
                     ensure!(number >= seen, "version {number} after {seen}");
                     seen = number;
@@ -194,9 +173,7 @@ fn rename_replaces_atomically() {
                 std::fs::rename(volume.join("next"), &target)?;
             }
             done.store(true, std::sync::atomic::Ordering::Relaxed);
-            reader
-                .join()
-                .map_err(|_| anyhow::anyhow!("the reader panicked"))??;
+            reader.join().map_err(|_| anyhow::anyhow!("the reader panicked"))??;
             Ok(())
         })?;
         volume.kill()?;
@@ -242,10 +219,7 @@ fn full_volume() {
             }
             ensure!(pieces < 200, "{pieces} MiB fit into 128 MiB");
         };
-        ensure!(
-            error.raw_os_error() == Some(libc::ENOSPC),
-            "a full volume says {error}"
-        );
+        ensure!(error.raw_os_error() == Some(libc::ENOSPC), "a full volume says {error}");
         ensure!(pieces >= 96, "ENOSPC with only {pieces} of 128 MiB written");
         let mut part = vec![0; MIB as usize];
         let reader = File::open(volume.join("filler"))?;

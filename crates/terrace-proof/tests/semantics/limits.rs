@@ -20,11 +20,7 @@ fn mount_with_file(name: &str) -> Result<(terrace_proof::TestVolume, File)> {
 fn ioctl<T>(file: &File, request: libc::c_ulong, argument: &mut T) -> std::io::Result<()> {
     // SAFETY: each caller passes the structure (or integer) that its request reads and writes.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), request, std::ptr::from_mut(argument)) };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(std::io::Error::last_os_error())
-    }
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
 /// **P-34** O_TMPFILE fails with EOPNOTSUPP. Programs then create a file and remove its name.
@@ -32,10 +28,7 @@ fn ioctl<T>(file: &File, request: libc::c_ulong, argument: &mut T) -> std::io::R
 fn no_tmpfile() {
     proof(|| {
         let (volume, _file) = mount_with_file("tmpfile")?;
-        must_fail(
-            open(volume.root(), OFlags::TMPFILE | OFlags::RDWR),
-            libc::EOPNOTSUPP,
-        )
+        must_fail(open(volume.root(), OFlags::TMPFILE | OFlags::RDWR), libc::EOPNOTSUPP)
     });
 }
 
@@ -45,11 +38,7 @@ fn no_tmpfile() {
 fn no_range_shifting() {
     proof(|| {
         let (_volume, file) = mount_with_file("ranges")?;
-        for mode in [
-            FallocateFlags::COLLAPSE_RANGE,
-            FallocateFlags::INSERT_RANGE,
-            FallocateFlags::UNSHARE_RANGE,
-        ] {
+        for mode in [FallocateFlags::COLLAPSE_RANGE, FallocateFlags::INSERT_RANGE, FallocateFlags::UNSHARE_RANGE] {
             must_fail(fallocate(&file, mode, 4096, 4096), libc::EOPNOTSUPP)?;
         }
         ensure!(file.metadata()?.len() == 65536);
@@ -67,10 +56,7 @@ fn where_instead_of_fiemap() {
         let mut fiemap: [u32; 8] = [0, 0, u32::MAX, u32::MAX, 0, 0, 0, 0];
         must_fail(ioctl(&file, FS_IOC_FIEMAP, &mut fiemap), libc::EOPNOTSUPP)?;
         std::os::unix::fs::FileExt::write_all_at(&file, b"data", 0)?;
-        let map = run(volume
-            .terrace("where")?
-            .arg("--json")
-            .arg(volume.join("file")))?;
+        let map = run(volume.terrace("where")?.arg("--json").arg(volume.join("file")))?;
         ensure!(map.contains("\"extents\""), "{map}");
         Ok(())
     });
@@ -87,14 +73,9 @@ fn no_reflinks() {
         // SAFETY: FICLONE takes a descriptor by value.
         let result = unsafe { libc::ioctl(copy.as_raw_fd(), FICLONE, file.as_raw_fd()) };
         ensure!(result == -1);
-        must_fail(
-            Err::<(), _>(std::io::Error::last_os_error()),
-            libc::EOPNOTSUPP,
-        )?;
+        must_fail(Err::<(), _>(std::io::Error::last_os_error()), libc::EOPNOTSUPP)?;
         let cp = ["cp", "--reflink=auto"];
-        run(std::process::Command::new(cp[0])
-            .arg(cp[1])
-            .args([volume.join("file"), volume.join("copy")]))?;
+        run(std::process::Command::new(cp[0]).arg(cp[1]).args([volume.join("file"), volume.join("copy")]))?;
         ensure!(std::fs::metadata(volume.join("copy"))?.len() == 65536);
         Ok(())
     });
@@ -113,10 +94,7 @@ fn terrace_sync_instead_of_syncfs() {
         run(volume.terrace("sync")?.arg(volume.root()))?;
         volume.power_cut()?;
         volume.remount()?;
-        ensure!(
-            std::fs::read(volume.join("large"))? == content,
-            "terrace sync left something behind"
-        );
+        ensure!(std::fs::read(volume.join("large"))? == content, "terrace sync left something behind");
         Ok(())
     });
 }
@@ -129,15 +107,8 @@ fn no_quotas() {
         const Q_GETINFO_OF_USERS: libc::c_uint = 0x80_0005 << 8;
         let mut info = [0u64; 16];
         // SAFETY: Q_GETINFO fills a structure much smaller than `info`, which outlives the call.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_quotactl_fd,
-                file.as_raw_fd(),
-                Q_GETINFO_OF_USERS,
-                0,
-                info.as_mut_ptr(),
-            )
-        };
+        let result =
+            unsafe { libc::syscall(libc::SYS_quotactl_fd, file.as_raw_fd(), Q_GETINFO_OF_USERS, 0, info.as_mut_ptr()) };
         ensure!(result == -1);
         must_fail(Err::<(), _>(std::io::Error::last_os_error()), libc::ENOSYS)
     });

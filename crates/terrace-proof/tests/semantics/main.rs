@@ -21,10 +21,7 @@ fn must_fail<T, E: Into<std::io::Error>>(result: Result<T, E>, errno: i32) -> Re
     match result.map_err(Into::into) {
         Ok(_) => bail!("succeeded instead of failing with {expected}"),
         Err(error) => {
-            ensure!(
-                error.raw_os_error() == Some(errno),
-                "failed with {error} instead of {expected}"
-            );
+            ensure!(error.raw_os_error() == Some(errno), "failed with {error} instead of {expected}");
             Ok(())
         }
     }
@@ -40,20 +37,12 @@ fn open(path: &Path, flags: OFlags) -> std::io::Result<File> {
 fn as_nobody(script: &str) -> Result<String> {
     needs_root()?;
     run(Command::new(tool("setpriv")?)
-        .args([
-            "--reuid=65534",
-            "--regid=65534",
-            "--clear-groups",
-            "--no-new-privs",
-        ])
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"])
         .args(["sh", "-c", script]))
 }
 
 fn needs_root() -> Result<()> {
-    ensure!(
-        rustix::process::geteuid().is_root(),
-        skip("needs root, to become another user")
-    );
+    ensure!(rustix::process::geteuid().is_root(), skip("needs root, to become another user"));
     Ok(())
 }
 
@@ -62,10 +51,7 @@ fn needs_root() -> Result<()> {
 fn wait_until(what: &str, mut condition: impl FnMut() -> Result<bool>) -> Result<()> {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while !condition()? {
-        ensure!(
-            std::time::Instant::now() < deadline,
-            "waited in vain: {what}"
-        );
+        ensure!(std::time::Instant::now() < deadline, "waited in vain: {what}");
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
     Ok(())
@@ -84,9 +70,6 @@ fn rivals<T: Send>(threads: usize, work: impl Fn(usize) -> T + Sync) -> Result<V
                 })
             })
             .collect();
-        handles
-            .into_iter()
-            .map(|h| h.join().ok().context("a rival panicked"))
-            .collect()
+        handles.into_iter().map(|h| h.join().ok().context("a rival panicked")).collect()
     })
 }

@@ -16,13 +16,7 @@ use terrace_proof::{VolumeSpec, proof};
 fn any_bytes_are_names() {
     proof(|| {
         let mut volume = VolumeSpec::new("names").mount()?;
-        let mut names: Vec<Vec<u8>> = vec![
-            b"a".into(),
-            b"A".into(),
-            "é".into(),
-            "e\u{301}".into(),
-            vec![b'n'; 255],
-        ];
+        let mut names: Vec<Vec<u8>> = vec![b"a".into(), b"A".into(), "é".into(), "e\u{301}".into(), vec![b'n'; 255]];
         names.extend((1..=255).filter(|b| !b"./aA".contains(b)).map(|b| vec![b]));
         names.push((1..=255).filter(|b| *b != b'/').collect());
         for name in &names {
@@ -32,10 +26,7 @@ fn any_bytes_are_names() {
         let mut listed = 0;
         for entry in std::fs::read_dir(volume.root())? {
             let entry = entry?;
-            ensure!(
-                std::fs::read(entry.path())? == entry.file_name().as_bytes(),
-                "{entry:?}"
-            );
+            ensure!(std::fs::read(entry.path())? == entry.file_name().as_bytes(), "{entry:?}");
             listed += 1;
         }
         ensure!(listed == names.len(), "{listed} names of {}", names.len());
@@ -55,18 +46,10 @@ fn long_symlinks() {
         for len in [1, 100, 3000, 4095] {
             symlink("t".repeat(len), volume.join(&len.to_string()))?;
         }
-        must_fail(
-            symlink("t".repeat(4096), volume.join("4096")),
-            libc::ENAMETOOLONG,
-        )?;
+        must_fail(symlink("t".repeat(4096), volume.join("4096")), libc::ENAMETOOLONG)?;
         volume.check()?;
         for len in [1, 100, 3000, 4095] {
-            ensure!(
-                std::fs::read_link(volume.join(&len.to_string()))?
-                    .as_os_str()
-                    .len()
-                    == len
-            );
+            ensure!(std::fs::read_link(volume.join(&len.to_string()))?.as_os_str().len() == len);
             ensure!(std::fs::symlink_metadata(volume.join(&len.to_string()))?.len() == len as u64);
         }
         Ok(())
@@ -98,9 +81,7 @@ fn listing_while_names_change() {
             });
             let listings = (0..5).try_for_each(|_| each_exactly_once(volume.root(), LASTING));
             done.store(true, Ordering::Relaxed);
-            changer
-                .join()
-                .map_err(|_| anyhow::anyhow!("the changer panicked"))??;
+            changer.join().map_err(|_| anyhow::anyhow!("the changer panicked"))??;
             listings
         })?;
         volume.check()?;
@@ -116,11 +97,7 @@ fn each_exactly_once(dir: &std::path::Path, lasting: usize) -> Result<()> {
             *counts.entry(name.as_bytes().to_vec()).or_default() += 1;
         }
     }
-    ensure!(
-        counts.len() == lasting,
-        "{} of {lasting} names were listed",
-        counts.len()
-    );
+    ensure!(counts.len() == lasting, "{} of {lasting} names were listed", counts.len());
     ensure!(counts.values().all(|n| *n == 1), "a name was listed twice");
     Ok(())
 }
@@ -156,15 +133,8 @@ fn inode_numbers_last() {
         std::fs::rename(volume.join("f7"), volume.join("renamed"))?;
         volume.check()?;
         for (number, ino) in numbers.iter().enumerate() {
-            let name = if number == 7 {
-                "renamed".to_owned()
-            } else {
-                format!("f{number}")
-            };
-            ensure!(
-                std::fs::metadata(volume.join(&name))?.ino() == *ino,
-                "{name} has another inode number"
-            );
+            let name = if number == 7 { "renamed".to_owned() } else { format!("f{number}") };
+            ensure!(std::fs::metadata(volume.join(&name))?.ino() == *ino, "{name} has another inode number");
         }
         numbers.sort_unstable();
         numbers.dedup();
@@ -189,27 +159,16 @@ fn one_rival_wins() {
             let attempts: [&(dyn Fn(usize) -> std::io::Result<()> + Sync); 4] = [
                 &|_| File::create_new(join(format!("created-{round}"))).map(drop),
                 &|_| std::fs::create_dir(join(format!("dir-{round}"))),
+                &|rival| std::fs::hard_link(join(format!("source-{rival}-{round}")), join(format!("link-{round}"))),
                 &|rival| {
-                    std::fs::hard_link(
-                        join(format!("source-{rival}-{round}")),
-                        join(format!("link-{round}")),
-                    )
-                },
-                &|rival| {
-                    let (from, to) = (
-                        join(format!("source-{rival}-{round}")),
-                        join(format!("renamed-{round}")),
-                    );
+                    let (from, to) = (join(format!("source-{rival}-{round}")), join(format!("renamed-{round}")));
                     Ok(renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
                 },
             ];
             for (kind, attempt) in attempts.iter().enumerate() {
                 let results = rivals(4, attempt)?;
                 let winners = results.iter().filter(|r| r.is_ok()).count();
-                ensure!(
-                    winners == 1,
-                    "round {round}, kind {kind}: {winners} winners"
-                );
+                ensure!(winners == 1, "round {round}, kind {kind}: {winners} winners");
                 for result in results.into_iter().filter(|r| r.is_err()) {
                     must_fail(result, libc::EEXIST)?;
                 }
@@ -227,22 +186,12 @@ fn rename_flags() {
         std::fs::write(volume.join("file"), "file")?;
         std::fs::create_dir(volume.join("dir"))?;
         std::fs::write(volume.join("dir/inside"), "inside")?;
-        let rename = |from: &str, to: &str, flags| {
-            renameat_with(CWD, volume.join(from), CWD, volume.join(to), flags)
-        };
+        let rename = |from: &str, to: &str, flags| renameat_with(CWD, volume.join(from), CWD, volume.join(to), flags);
         must_fail(rename("file", "dir", RenameFlags::NOREPLACE), libc::EEXIST)?;
-        must_fail(
-            rename("file", "absent", RenameFlags::EXCHANGE),
-            libc::ENOENT,
-        )?;
-        must_fail(
-            rename("dir", "dir/inside", RenameFlags::EXCHANGE),
-            libc::EINVAL,
-        )?;
+        must_fail(rename("file", "absent", RenameFlags::EXCHANGE), libc::ENOENT)?;
+        must_fail(rename("dir", "dir/inside", RenameFlags::EXCHANGE), libc::EINVAL)?;
         rename("file", "dir", RenameFlags::EXCHANGE)?;
-        ensure!(
-            std::fs::read(volume.join("dir"))? == b"file" && volume.join("file/inside").exists()
-        );
+        ensure!(std::fs::read(volume.join("dir"))? == b"file" && volume.join("file/inside").exists());
         if rustix::process::geteuid().is_root() {
             rename("dir", "moved", RenameFlags::WHITEOUT)?;
         } else {
@@ -252,10 +201,7 @@ fn rename_flags() {
         ensure!(std::fs::read(volume.join("moved"))? == b"file");
         if rustix::process::geteuid().is_root() {
             let whiteout = std::fs::symlink_metadata(volume.join("dir"))?;
-            ensure!(
-                whiteout.file_type().is_char_device() && whiteout.rdev() == 0,
-                "{whiteout:?}"
-            );
+            ensure!(whiteout.file_type().is_char_device() && whiteout.rdev() == 0, "{whiteout:?}");
         }
         Ok(())
     });

@@ -8,10 +8,7 @@ fn promises(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for paragraph in text.split("\n\n") {
         let words = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
-        if let Some((id, _)) = words
-            .strip_prefix("**P-")
-            .and_then(|rest| rest.split_once("**"))
-        {
+        if let Some((id, _)) = words.strip_prefix("**P-").and_then(|rest| rest.split_once("**")) {
             found.push((format!("P-{id}"), words));
         }
     }
@@ -54,19 +51,11 @@ fn every_promise_is_proved_once() {
     sources(&root.join("tests"), &mut comments);
 
     let promised: BTreeMap<_, _> = promises(&document).into_iter().collect();
-    assert_eq!(
-        promised.len(),
-        promises(&document).len(),
-        "an id is used twice in the document"
-    );
+    assert_eq!(promised.len(), promises(&document).len(), "an id is used twice in the document");
     assert!(promised.len() >= 30, "the document lost its promises");
     let quoted = promises(&comments);
     for (id, text) in &quoted {
-        assert_eq!(
-            Some(text),
-            promised.get(id),
-            "the quotation of {id} differs from the document"
-        );
+        assert_eq!(Some(text), promised.get(id), "the quotation of {id} differs from the document");
     }
     for id in promised.keys() {
         let tests = quoted.iter().filter(|(quoted, _)| quoted == id).count();
@@ -77,8 +66,5 @@ fn every_promise_is_proved_once() {
 #[test]
 fn quotations_are_found() {
     let source = "/// **P-99** One\n/// two.\n///\n/// More.\n#[test]\nfn a() {}\n/// **P-98** no test\nfn b() {}\n";
-    assert_eq!(
-        promises(&test_comments(source)),
-        [("P-99".into(), "**P-99** One two.".into())]
-    );
+    assert_eq!(promises(&test_comments(source)), [("P-99".into(), "**P-99** One two.".into())]);
 }
