@@ -20,6 +20,7 @@ mod checkpoint;
 mod crc;
 mod entry;
 mod field;
+mod image;
 mod inode;
 mod log;
 mod shard;
@@ -30,6 +31,7 @@ pub use checkpoint::*;
 pub use crc::{CRCS_PER_BLOCK, crc_blocks_for, data_crc, seal_crc_block, verify_crc_block};
 pub use entry::*;
 pub use field::{Field, MediaStruct};
+pub use image::*;
 pub use inode::*;
 pub use log::*;
 pub use shard::*;
@@ -71,5 +73,8 @@ pub fn all_structures() -> Vec<(&'static str, usize, &'static [Field])> {
         row::<DentryRemoveEntry>(),
         row::<TargetEntry>(),
         row::<PadEntry>(),
+        row::<ImageHeader>(),
+        row::<ImageRun>(),
+        row::<ImageTrailer>(),
     ]
 }

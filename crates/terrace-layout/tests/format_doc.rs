@@ -141,6 +141,10 @@ fn the_constants_are_the_codes() {
         CRC_SLOTS,
         CRC_BLOCKS,
         INCOMPAT_PM_DATA_CRC,
+        IMAGE_RUN_BLOCKS_MAX,
+        IMAGE_DATA,
+        IMAGE_ZEROS,
+        IMAGE_END,
     ]);
     let [(_, rows)] = &tables(DOC, &["constant", "value", "meaning"])[..] else {
         panic!("there is one table of constants");
@@ -152,6 +156,7 @@ fn the_constants_are_the_codes() {
         layout::CHUNK_MAGIC,
         layout::JOURNAL_COMMITTED,
         layout::CHECKPOINT_VALID,
+        layout::IMAGE_MAGIC,
         u64::from(layout::LOG_PAGE_MAGIC),
     ] {
         let bytes = magic.to_le_bytes();
