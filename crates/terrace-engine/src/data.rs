@@ -328,7 +328,7 @@ impl Core {
     ///
     /// # Errors
     /// As [`Self::write`].
-    pub fn truncate(&self, inode: &Arc<Inode>, size: u64, kill_priv: bool) -> FsResult<()> {
+    pub fn truncate(&self, inode: &Arc<Inode>, size: u64) -> FsResult<()> {
         if size > FILE_BYTES_MAX {
             return fail(libc::EFBIG);
         }
@@ -342,9 +342,6 @@ impl Core {
                     continue;
                 }
                 self.uncover_tail(inode, &inner, tail, &mut blanks)?;
-            }
-            if kill_priv {
-                self.kill_priv(inode, &mut inner)?;
             }
             self.truncate_locked(inode, &mut inner, size)?;
             return self.tidy(inode.shard, &mut inner);
@@ -441,7 +438,7 @@ impl Core {
     /// Extends a file to `size` as a truncate does, unless it is that long already.
     fn extend(&self, inode: &Arc<Inode>, size: u64) -> FsResult<()> {
         let present = inode.inner.read().file()?.size;
-        if present < size { self.truncate(inode, size, false) } else { Ok(()) }
+        if present < size { self.truncate(inode, size) } else { Ok(()) }
     }
 
     /// Blocks for all `holes` (file block, blocks): PM as long as it has room, then disk.
@@ -567,6 +564,9 @@ impl Core {
         if overlap {
             return fail(libc::EINVAL);
         }
+        // A copy behind the end of the same file must not find what it has just written.
+        let source_size = self.get(from)?.inner.read().file()?.size;
+        let len = len.min(source_size.saturating_sub(from_offset));
         let mut buf = vec![0u8; COPY_BYTES.min(len as usize)];
         let mut done = 0;
         while done < len {

@@ -147,25 +147,22 @@ impl DirData {
         self.mtime = mtime;
     }
 
-    /// A committed entry at `position` removed the entry with this cookie; false if there is none.
-    pub fn removed(&mut self, refs: &mut Refs, position: u64, cookie: u64, mtime: Time) -> bool {
-        let Some(dentry) = self.entries.remove(&cookie) else {
-            return false;
-        };
-        self.by_name.remove(&dentry.name);
+    /// A committed entry at `position` removed the entry with this cookie. When a log is read the entry that added
+    /// it may be gone already, with a dead page at the log's front.
+    pub fn removed(&mut self, refs: &mut Refs, position: u64, cookie: u64, mtime: Time) {
+        if let Some(dentry) = self.entries.remove(&cookie) {
+            self.by_name.remove(&dentry.name);
+            self.subdirs -= u32::from(dentry.kind == FileKind::Directory);
+            refs.release(dentry.position, add_slots(&dentry.name));
+        }
         self.next_cookie = self.next_cookie.max(cookie + 1);
-        self.subdirs -= u32::from(dentry.kind == FileKind::Directory);
-        refs.release(dentry.position, add_slots(&dentry.name));
-        refs.move_to(&mut self.mtime_ref, position);
-        self.mtime = mtime;
-        true
+        self.touched(refs, position, mtime);
     }
 
     /// As [`Self::removed`], by name, for the running system.
     pub fn removed_name(&mut self, refs: &mut Refs, position: u64, name: &[u8], mtime: Time) {
         let cookie = self.by_name[name];
-        let existed = self.removed(refs, position, cookie, mtime);
-        debug_assert!(existed);
+        self.removed(refs, position, cookie, mtime);
     }
 
     /// Another entry set the times.

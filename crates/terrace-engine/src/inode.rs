@@ -188,9 +188,7 @@ impl Inner {
                 self.meta.ctime = self.meta.ctime.max(mtime);
             }
             (Body::Dir(dir), LogEntry::DentryRemove(e)) => {
-                if !dir.removed(refs, position, e.cookie, Time(e.mtime_ns)) {
-                    return wrong();
-                }
+                dir.removed(refs, position, e.cookie, Time(e.mtime_ns));
                 self.meta.ctime = self.meta.ctime.max(Time(e.mtime_ns));
             }
             (Body::Symlink { target, .. }, LogEntry::Target(e, piece)) => {

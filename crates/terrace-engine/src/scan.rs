@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use terrace_layout::{BlockAddr, Superblock};
+use terrace_layout::{BlockAddr, HEAD_OFFSET, InodeRecord, Superblock, TAIL_OFFSET};
 use terrace_media::Pm;
 
 use crate::error::{FsError, FsResult, fence};
@@ -24,8 +24,49 @@ const BATCH: usize = 256;
 /// Something wrong, and where.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
+    pub kind: ProblemKind,
     pub place: String,
     pub what: String,
+    /// The inode concerned, if it is one.
+    pub ino: Option<Ino>,
+}
+
+/// What is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProblemKind {
+    /// It cannot be read.
+    Damaged,
+    /// A name leads to it, but it does not exist.
+    Dangling,
+    /// It claims blocks that another has.
+    Contested(BlockAddr, u64),
+    /// It claims blocks outside their device.
+    Outside,
+}
+
+/// What becomes of changes that a crash left half made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Unfinished<'a> {
+    /// The journals were replayed; patches are stored again.
+    Finish,
+    /// Nothing is stored. These words of committed journal records count as if they were.
+    Imagine(&'a HashMap<u64, u64>),
+}
+
+impl Unfinished<'_> {
+    fn stores(self) -> bool {
+        matches!(self, Unfinished::Finish)
+    }
+
+    /// The state of a record as it will be once the changes are finished.
+    pub fn record_state(self, pm: &Pm, at: u64, ino: Ino) -> RecordState {
+        let mut state = record_state(pm, at, ino);
+        if let (Unfinished::Imagine(words), RecordState::Used(record)) = (self, &mut state) {
+            record.head = words.get(&(at + HEAD_OFFSET)).copied().unwrap_or(record.head);
+            record.tail = words.get(&(at + TAIL_OFFSET)).copied().unwrap_or(record.tail);
+        }
+        state
+    }
 }
 
 /// How often an inode is named.
@@ -44,12 +85,12 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    fn new(blocks: u64) -> Self {
+    pub fn new(blocks: u64) -> Self {
         Self { words: (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(), blocks }
     }
 
     /// Marks a run; false if part of it was marked already or lies outside the device.
-    fn mark(&self, start: u64, len: u64) -> bool {
+    pub fn mark(&self, start: u64, len: u64) -> bool {
         if start.checked_add(len).is_none_or(|end| end > self.blocks) {
             return false;
         }
@@ -61,6 +102,11 @@ impl Usage {
             at += bits;
         }
         fresh
+    }
+
+    /// Bit `n % 64` of word `n / 64`: whether block `n` is in use.
+    pub fn word(&self, index: usize) -> u64 {
+        self.words[index].load(Ordering::Relaxed)
     }
 
     pub fn into_words(self) -> Vec<u64> {
@@ -85,10 +131,11 @@ pub(crate) struct Scan {
 }
 
 /// Sees every named inode that could be read.
-pub(crate) type VisitInode<'a> = &'a (dyn Fn(Ino, &Inner, &Mutex<Vec<Problem>>) + Sync);
+pub(crate) type VisitInode<'a> = &'a (dyn Fn(&InodeRecord, &Inner) + Sync);
 
 struct Scanner<'a> {
     pm: &'a Arc<Pm>,
+    unfinished: Unfinished<'a>,
     records: Vec<(Ino, u64)>,
     usage: Vec<Usage>,
     problems: Mutex<Vec<Problem>>,
@@ -108,12 +155,14 @@ pub(crate) fn scan(
     pm: &Arc<Pm>,
     sb: &Superblock,
     tables: &[InodeTable],
+    unfinished: Unfinished<'_>,
     threads: usize,
     progress: Progress<'_>,
     visit: VisitInode<'_>,
 ) -> FsResult<Scan> {
     let mut scanner = Scanner {
         pm,
+        unfinished,
         records: tables.iter().flat_map(InodeTable::records).collect(),
         usage: sb.devices().iter().map(|d| Usage::new(d.blocks)).collect(),
         problems: Mutex::default(),
@@ -127,7 +176,7 @@ pub(crate) fn scan(
         usage.mark(0, device.data_start);
     }
     for run in tables.iter().flat_map(InodeTable::runs) {
-        scanner.own("an inode table", BlockAddr::pm(run.start), run.len);
+        scanner.own(None, || "an inode table".into(), BlockAddr::pm(run.start), run.len);
     }
     scanner.found.lock().insert(Ino::ROOT.0, Reference { generation: 1, count: 1, is_dir: true });
     scanner.pass("reading directories", threads, progress, &|scanner, batch| scanner.read_directories(batch));
@@ -161,21 +210,22 @@ impl Scanner<'_> {
                     }
                     // Patches were applied: a fence counts for the stores of its own thread.
                     if let Err(error) = self.pm.fence() {
-                        self.problem(self.pm.path().display().to_string(), error.to_string());
+                        let place = self.pm.path().display().to_string();
+                        self.problem(ProblemKind::Damaged, None, place, error.to_string());
                     }
                 });
             }
         });
     }
 
-    fn problem(&self, place: String, what: String) {
-        self.problems.lock().push(Problem { place, what });
+    fn problem(&self, kind: ProblemKind, ino: Option<Ino>, place: String, what: String) {
+        self.problems.lock().push(Problem { kind, place, what, ino });
     }
 
     fn read_directories(&self, batch: &[(Ino, u64)]) {
         let mut found: Vec<(u64, Reference)> = Vec::new();
         for &(ino, at) in batch {
-            let RecordState::Used(record) = record_state(self.pm, at, ino) else {
+            let RecordState::Used(record) = self.unfinished.record_state(self.pm, at, ino) else {
                 continue;
             };
             if kind_of(&record).ok() != Some(FileKind::Directory) {
@@ -203,7 +253,7 @@ impl Scanner<'_> {
         for &(ino, at) in batch {
             let named = self.references.get(&ino.0).copied();
             let place = || format!("inode {} (record at byte {at} of PM)", ino.0);
-            let record = match (record_state(self.pm, at, ino), named) {
+            let record = match (self.unfinished.record_state(self.pm, at, ino), named) {
                 (RecordState::Free, None) => continue,
                 (RecordState::Used(record), Some(named)) if record.generation == named.generation => record,
                 (RecordState::Used(_) | RecordState::Damaged, None) => {
@@ -211,35 +261,39 @@ impl Scanner<'_> {
                     continue;
                 }
                 (RecordState::Damaged, Some(_)) => {
-                    self.problem(place(), "the record is damaged".into());
+                    self.problem(ProblemKind::Damaged, Some(ino), place(), "the record is damaged".into());
                     continue;
                 }
                 (RecordState::Free | RecordState::Used(_), Some(_)) => {
-                    self.problem(place(), "a name leads to an inode that does not exist".into());
+                    let what = "a name leads to an inode that does not exist";
+                    self.problem(ProblemKind::Dangling, Some(ino), place(), what.into());
                     continue;
                 }
             };
-            match Inner::load(self.pm, at, &record, true) {
+            match Inner::load(self.pm, at, &record, self.unfinished.stores()) {
                 Ok(inner) => {
                     self.inodes.fetch_add(1, Ordering::Relaxed);
                     self.directories.fetch_add(u64::from(inner.dir().is_ok()), Ordering::Relaxed);
                     for (addr, blocks) in inner.owned() {
-                        self.own(&place(), addr, blocks);
+                        self.own(Some(ino), place, addr, blocks);
                     }
-                    visit(ino, &inner, &self.problems);
+                    visit(&record, &inner);
                 }
-                Err(error) => self.problem(place(), error.to_string()),
+                Err(error) => self.problem(ProblemKind::Damaged, Some(ino), place(), error.to_string()),
             }
         }
     }
 
-    fn own(&self, who: &str, addr: BlockAddr, blocks: u64) {
-        let known = self.usage.get(usize::from(addr.device()));
-        if !known.is_some_and(|usage| usage.mark(addr.block(), blocks)) {
-            self.problem(
-                who.to_string(),
-                format!("claims {blocks} blocks at {addr:?}, which lie outside the device or belong to another"),
-            );
+    fn own(&self, ino: Option<Ino>, place: impl Fn() -> String, addr: BlockAddr, blocks: u64) {
+        let device = self.usage.get(usize::from(addr.device()));
+        let inside =
+            device.is_some_and(|usage| addr.block().checked_add(blocks).is_some_and(|end| end <= usage.blocks));
+        if !inside {
+            let what = format!("claims {blocks} blocks at {addr:?}, which lie outside the device");
+            self.problem(ProblemKind::Outside, ino, place(), what);
+        } else if !device.is_some_and(|usage| usage.mark(addr.block(), blocks)) {
+            let what = format!("claims {blocks} blocks at {addr:?}, of which another has some");
+            self.problem(ProblemKind::Contested(addr, blocks), ino, place(), what);
         }
     }
 }

@@ -141,8 +141,8 @@ pub struct SetAttr {
     pub atime: Option<SetTime>,
     /// Modification time.
     pub mtime: Option<SetTime>,
-    /// Clear set-user-id, and set-group-id where the group may execute (a truncate by a caller without the
-    /// privilege to keep them). Changes of owner always do.
+    /// Clear set-user-id, and set-group-id where the group may execute: the contents change, or are about to, by a
+    /// caller without the privilege to keep them. Changes of owner always do.
     pub kill_priv: bool,
 }
 

@@ -17,7 +17,7 @@ use crate::error::{FsError, FsResult, fence};
 use crate::format::{areas, read_disk_superblock, read_pm_superblock, uuid_text, write_pm_superblock};
 use crate::itable::InodeTable;
 use crate::journal::Journal;
-use crate::scan::{first_problem, scan};
+use crate::scan::{Unfinished, first_problem, scan};
 use crate::space::Space;
 use crate::types::{
     AtimePolicy, Attr, DirEntry, Fallocate, Ino, NewInode, RenameFlags, SetAttr, StatFs, Time, WriteOptions, XattrFlags,
@@ -207,8 +207,22 @@ impl Volume {
     /// # Errors
     /// If something could not be written: the next mount recovers.
     pub fn close(&self) -> FsResult<()> {
-        if self.core.stopping.swap(true, Ordering::AcqRel) {
+        if !self.stop_workers() || self.core.options.read_only {
             return Ok(());
+        }
+        self.core.mutate(|| self.core.close())
+    }
+
+    /// Ends without writing anything more: leaves devices and page cache as the daemon's death would. For tests of
+    /// recovery.
+    pub fn abandon(&self) {
+        self.stop_workers();
+    }
+
+    /// Stops the workers; false if that has been done before.
+    fn stop_workers(&self) -> bool {
+        if self.core.stopping.swap(true, Ordering::AcqRel) {
+            return false;
         }
         for shard in &self.core.shards {
             *shard.work.lock() = true;
@@ -217,10 +231,7 @@ impl Volume {
         for worker in self.workers.lock().drain(..) {
             let _ = worker.join();
         }
-        if self.core.options.read_only {
-            return Ok(());
-        }
-        self.core.mutate(|| self.core.close())
+        true
     }
 
     /// Finds a name and counts a lookup of its inode.
@@ -495,7 +506,7 @@ impl FreeSpace {
     }
 
     fn recover(pm: &Arc<Pm>, sb: &Superblock, tables: &mut [InodeTable], progress: Progress<'_>) -> FsResult<Self> {
-        let found = scan(pm, sb, tables, scan_threads(), progress, &|_, _, _| {})?;
+        let found = scan(pm, sb, tables, Unfinished::Finish, scan_threads(), progress, &|_, _| {})?;
         let damage = first_problem(&found.problems).map(|e| format!("{e}: run `terrace check`"));
         if damage.is_none() {
             for &(ino, at) in &found.unnamed {

@@ -107,9 +107,12 @@ impl Core {
         let inode = self.get(ino)?;
         self.mutate(|| {
             if let Some(size) = set.size {
-                self.truncate(&inode, size, set.kill_priv)?;
+                self.truncate(&inode, size)?;
             }
             let mut inner = inode.inner.write();
+            if set.kill_priv {
+                self.kill_priv(&inode, &mut inner)?;
+            }
             let others = SetAttr { size: None, kill_priv: false, ..*set };
             if others != SetAttr::default() {
                 self.set_meta(&inode, &mut inner, &others)?;

@@ -35,6 +35,7 @@ impl Rig {
 
     /// Leaves the volume as a killed daemon would and opens it again.
     fn crash(&self, volume: Arc<Volume>) -> Arc<Volume> {
+        volume.abandon();
         std::mem::forget(volume);
         self.open()
     }
@@ -146,7 +147,8 @@ fn data_goes_to_disk_when_pm_is_full() {
     put(&v, f, 5000, b"small");
     put(&v, f, (30 << 20) + 5000, b"small");
     v.fsync(f, false).unwrap();
-    let tiers: std::collections::BTreeSet<String> = v.file_map(f).unwrap().extents.into_iter().map(|e| e.tier).collect();
+    let tiers: std::collections::BTreeSet<String> =
+        v.file_map(f).unwrap().extents.into_iter().map(|e| e.tier).collect();
     assert_eq!(tiers.into_iter().collect::<Vec<_>>(), ["disk1", "pm"]);
     let check = |v: &Volume| {
         let mut buf = vec![0; 1 << 20];
