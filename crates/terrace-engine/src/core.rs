@@ -342,6 +342,9 @@ impl Core {
         if doomed.is_empty() {
             return Ok(());
         }
+        // The table is locked from the first record on: a chunk that is read meanwhile must not show as free what is
+        // not given back yet.
+        let mut table = self.shards[shard].table.write();
         for d in &doomed {
             free_record(&self.pm, d.record_at, d.ino);
         }
@@ -351,7 +354,6 @@ impl Core {
                 self.space.free(addr, blocks);
             }
         }
-        let mut table = self.shards[shard].table.write();
         for d in doomed {
             table.free(&self.pm, d.ino);
         }

@@ -121,16 +121,12 @@ fn run(prefix: &[Op], last: &Op, seed: u64, pm_full_percent: u8, checksums: bool
     Ok(count)
 }
 
-fn config() -> ProptestConfig {
-    ProptestConfig { cases: 60, max_shrink_iters: 300, failure_persistence: None, ..Default::default() }
-}
-
 fn last() -> impl Strategy<Value = Op> {
     op(20_000).prop_filter("one commit", atomic)
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(common::config(60))]
 
     #[test]
     fn an_operation_in_pm_is_atomic_and_durable(

@@ -88,12 +88,7 @@ fn run(steps: &[Step], pm_full_percent: u8, checksums: bool) -> Result<(), TestC
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 100,
-        max_shrink_iters: 2000,
-        failure_persistence: None,
-        ..Default::default()
-    })]
+    #![proptest_config(common::config(100))]
 
     #[test]
     fn with_room_in_pm(steps in proptest::collection::vec(step(40_000), 1..120)) {

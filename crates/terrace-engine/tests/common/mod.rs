@@ -9,6 +9,12 @@ use terrace_engine::{
     Fallocate, FileKind, FsResult, Ino, NewInode, RenameFlags, SetAttr, Volume, WriteOptions, XattrFlags,
 };
 
+/// How to run property tests: `PROPTEST_CASES` overrides the number of cases; failures are printed, not filed.
+pub fn config(cases: u32) -> ProptestConfig {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(cases);
+    ProptestConfig { cases, max_shrink_iters: 2000, failure_persistence: None, ..Default::default() }
+}
+
 /// Names that operations use: few, so that they meet.
 pub const NAMES: [&str; 4] = ["a", "b", "c", "a-rather-long-name-that-takes-more-than-one-slot-of-the-log-page-xyz"];
 
@@ -17,7 +23,7 @@ pub const NAMES: [&str; 4] = ["a", "b", "c", "a-rather-long-name-that-takes-more
 pub enum Node {
     File { id: usize },
     Dir(BTreeMap<String, Node>),
-    Link(Vec<u8>),
+    Link { id: usize, target: Vec<u8> },
 }
 
 /// What hard links share.
@@ -59,6 +65,16 @@ pub enum Op {
     RemoveXattr(Path, usize),
     Copy(Path, Path, u32),
     Fsync(Path),
+}
+
+impl Node {
+    /// What makes two names the same inode; a directory has one name only.
+    fn id(&self) -> Option<usize> {
+        match self {
+            Node::File { id } | Node::Link { id, .. } => Some(*id),
+            Node::Dir(_) => None,
+        }
+    }
 }
 
 fn path() -> impl Strategy<Value = Path> {
@@ -123,7 +139,7 @@ impl Model {
         match self.find(path) {
             Some(Node::File { id }) => Ok(&mut self.files[id]),
             Some(Node::Dir(_)) => Err(libc::EISDIR),
-            Some(Node::Link(_)) => Err(libc::EINVAL),
+            Some(Node::Link { .. }) => Err(libc::EINVAL),
             None => Err(libc::ENOENT),
         }
     }
@@ -148,7 +164,11 @@ impl Model {
                 self.add(p, Node::File { id })
             }
             Op::Mkdir(p) => self.add(p, Node::Dir(BTreeMap::new())),
-            Op::Symlink(p, n) => self.add(p, Node::Link(pattern(n, 3))),
+            Op::Symlink(p, n) => {
+                self.files.push(Contents::default());
+                let id = self.files.len() - 1;
+                self.add(p, Node::Link { id, target: pattern(n, 3) })
+            }
             Op::Link(from, to) => {
                 let node = self.find(from).ok_or(libc::ENOENT)?;
                 if matches!(node, Node::Dir(_)) {
@@ -234,8 +254,7 @@ impl Model {
         let source = self.find(from).ok_or(libc::ENOENT)?;
         let victim = self.find(to);
         let same = from == to;
-        let same_inode =
-            same || matches!((&source, &victim), (Node::File { id: a }, Some(Node::File { id: b })) if a == b);
+        let same_inode = same || (source.id().is_some() && source.id() == victim.as_ref().and_then(Node::id));
         match flag {
             1 if victim.is_some() => return Err(libc::EEXIST),
             2 => {
@@ -250,8 +269,8 @@ impl Model {
         }
         match (&source, &victim) {
             (Node::Dir(_), Some(Node::Dir(d))) if !same && !d.is_empty() => return Err(libc::ENOTEMPTY),
-            (Node::Dir(_), Some(Node::File { .. } | Node::Link(_))) => return Err(libc::ENOTDIR),
-            (Node::File { .. } | Node::Link(_), Some(Node::Dir(_))) => return Err(libc::EISDIR),
+            (Node::Dir(_), Some(Node::File { .. } | Node::Link { .. })) => return Err(libc::ENOTDIR),
+            (Node::File { .. } | Node::Link { .. }, Some(Node::Dir(_))) => return Err(libc::EISDIR),
             _ => {}
         }
         if !same_inode {
@@ -276,7 +295,7 @@ impl Model {
                     self.describe(&path, d, tree);
                     "dir".into()
                 }
-                Node::Link(target) => format!("link {:08x}", crc32c::crc32c(target)),
+                Node::Link { target, .. } => format!("link {:08x}", crc32c::crc32c(target)),
                 Node::File { id } => {
                     let f = &self.files[*id];
                     let links = self.links(*id, &self.root);
@@ -292,7 +311,7 @@ impl Model {
             .map(|n| match n {
                 Node::File { id: i } => u32::from(*i == id),
                 Node::Dir(d) => self.links(id, d),
-                Node::Link(_) => 0,
+                Node::Link { .. } => 0,
             })
             .sum()
     }
