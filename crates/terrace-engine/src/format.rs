@@ -255,7 +255,7 @@ fn write_disk_superblock(disk: &dyn Disk, volume: &Superblock, entry: &DeviceEnt
 }
 
 /// Of two copies the valid one with the higher sequence; `None` if neither is ours.
-fn choose(device: &str, copies: [&[u8]; 2]) -> FsResult<Option<Superblock>> {
+pub(crate) fn choose(device: &str, copies: [&[u8]; 2]) -> FsResult<Option<Superblock>> {
     let mut best: Option<Superblock> = None;
     let mut problem = None;
     for (i, bytes) in copies.into_iter().enumerate() {

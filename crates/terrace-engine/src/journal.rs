@@ -38,11 +38,11 @@ impl Journal {
         self.clear(pm)
     }
 
-    /// Repeats a committed record that a crash left behind; returns whether there was one.
+    /// What a crash left in the journal: whether anything, and the words of a committed record.
     ///
     /// # Errors
-    /// A record that points outside PM (damage), or PM errors.
-    pub fn replay(&self, pm: &Pm) -> FsResult<bool> {
+    /// A record that points outside PM: damage.
+    pub fn pending(&self, pm: &Pm) -> FsResult<(bool, Vec<JournalWord>)> {
         let mut bytes = [0u8; size_of::<JournalRecord>()];
         pm.read(self.at, &mut bytes);
         let record = JournalRecord::from_bytes(&bytes);
@@ -55,9 +55,18 @@ impl Journal {
                 word.at
             )));
         }
-        apply(pm, words);
+        Ok((record.state != 0, words.to_vec()))
+    }
+
+    /// Repeats a committed record that a crash left behind; returns whether there was one.
+    ///
+    /// # Errors
+    /// A record that points outside PM (damage), or PM errors.
+    pub fn replay(&self, pm: &Pm) -> FsResult<bool> {
+        let (anything, words) = self.pending(pm)?;
+        apply(pm, &words);
         fence(pm)?;
-        if record.state != 0 {
+        if anything {
             self.clear(pm)?;
         }
         Ok(!words.is_empty())

@@ -109,6 +109,10 @@ impl Usage {
         self.words[index].load(Ordering::Relaxed)
     }
 
+    pub fn words(&self) -> usize {
+        self.words.len()
+    }
+
     pub fn into_words(self) -> Vec<u64> {
         self.words.into_iter().map(AtomicU64::into_inner).collect()
     }

@@ -1,0 +1,247 @@
+//! Checking an unmounted volume, and repairing what can be repaired without a guess.
+//!
+//! Invariants:
+//! * Without `repair` nothing is stored to any device: committed journal records are imagined, patches left alone.
+//! * What a crash leaves is no damage: unless the volume claims to be clean, unnamed inodes, pending journals and a
+//!   superblock copy that was being written are passed over (with `repair` recovery's work is done).
+//! * A repair changes nothing that another reading of the damage could need. Names, links and unnamed inodes are
+//!   touched only if every inode could be read: what cannot be seen might need them.
+
+mod blocks;
+mod data;
+mod places;
+mod repair;
+mod superblocks;
+mod tree;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use terrace_layout::{CHECKPOINT_VALID, Superblock};
+use terrace_media::{Disk, Pm};
+
+use crate::checkpoint;
+use crate::error::{FsError, FsResult};
+use crate::offline::{Offline, journal};
+use crate::types::Ino;
+use crate::volume::{Devices, Progress, match_devices};
+
+/// How to check.
+#[derive(Clone, Debug)]
+pub struct CheckOptions {
+    /// Repair what can be repaired without a guess. Otherwise nothing is stored.
+    pub repair: bool,
+    /// Read file data and verify its checksums.
+    pub data: bool,
+}
+
+/// Something that is not as it must be.
+#[derive(Clone, Debug, Serialize)]
+pub struct CheckProblem {
+    /// The device, and the inode with a path name where there is one.
+    pub place: String,
+    /// What is wrong.
+    pub what: String,
+    /// It was repaired.
+    pub repaired: bool,
+    /// Contents of files, or names, are lost.
+    pub data_lost: bool,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Serialize)]
+pub struct CheckReport {
+    /// Inodes in use that names lead to and that could be read.
+    pub inodes: u64,
+    /// Directories among them.
+    pub directories: u64,
+    /// Entries in their logs.
+    pub log_entries: u64,
+    /// Blocks of file data, per device.
+    pub data_blocks: Vec<u64>,
+    /// Blocks whose checksums were compared.
+    pub blocks_verified: u64,
+    /// What is wrong, in order of place.
+    pub problems: Vec<CheckProblem>,
+}
+
+/// What can be done about a finding.
+#[derive(Debug, Clone)]
+enum Remedy {
+    Nothing,
+    /// Write this copy of a device's superblock anew.
+    Superblock {
+        device: usize,
+        copy: u64,
+        good: Box<Superblock>,
+    },
+    /// Replay or clear the journal of a shard.
+    Journal,
+    /// Log the true number of links.
+    Links {
+        ino: Ino,
+        count: u32,
+    },
+    /// Free the record.
+    FreeRecord,
+    /// Forbid the use of the checkpoint: free space then comes from the logs.
+    DropCheckpoint,
+}
+
+/// A problem on its way into the report.
+#[derive(Debug, Clone)]
+struct Finding {
+    device: usize,
+    ino: Option<Ino>,
+    what: String,
+    data_lost: bool,
+    remedy: Remedy,
+    repaired: bool,
+}
+
+impl Finding {
+    /// Something that nobody can put right: contents or names are gone.
+    fn loss(device: usize, ino: Option<Ino>, what: impl Into<String>) -> Self {
+        Finding { data_lost: true, ..Self::flaw(device, ino, what, Remedy::Nothing) }
+    }
+
+    /// Something wrong that costs no contents.
+    fn flaw(device: usize, ino: Option<Ino>, what: impl Into<String>, remedy: Remedy) -> Self {
+        Finding { device, ino, what: plain(what.into()), data_lost: false, remedy, repaired: false }
+    }
+}
+
+/// The text of an error without the advice to run a check.
+fn plain(what: String) -> String {
+    what.split(": run `terrace check").next().unwrap_or_default().to_owned()
+}
+
+/// A check under way.
+struct Check<'a> {
+    pm: &'a Arc<Pm>,
+    disks: Vec<Arc<dyn Disk>>,
+    sb: Superblock,
+    repair: bool,
+    progress: Progress<'a>,
+    /// The volume claims that it was unmounted cleanly.
+    clean: bool,
+    findings: Mutex<Vec<Finding>>,
+    blocks_verified: AtomicU64,
+}
+
+/// Checks an unmounted volume on opened devices; the disks in any order.
+///
+/// # Errors
+/// A device is missing, foreign or truncated, or no copy of its superblock can be read; with `repair`, the volume has
+/// features that this version must not write beside; a repair could not be stored. Damage is no error: it is in the
+/// report.
+pub fn check(
+    pm: &Arc<Pm>,
+    disks: &[Arc<dyn Disk>],
+    opts: &CheckOptions,
+    progress: Progress<'_>,
+) -> FsResult<CheckReport> {
+    let Devices { sb, disks } = match_devices(pm, disks.to_vec())?;
+    if opts.repair && sb.unknown_ro_compat() != 0 {
+        return Err(FsError::with_message(
+            libc::EROFS,
+            format!(
+                "{}: features {:#x} are unknown to this version: repair it with a newer terrace",
+                pm.path().display(),
+                sb.unknown_ro_compat()
+            ),
+        ));
+    }
+    let clean = checkpoint::usable_header(pm, &sb).is_some();
+    let check = Check {
+        pm,
+        disks,
+        sb,
+        repair: opts.repair,
+        progress,
+        clean,
+        findings: Mutex::default(),
+        blocks_verified: AtomicU64::new(0),
+    };
+    check.run(opts.data)
+}
+
+impl Check<'_> {
+    fn run(self, data: bool) -> FsResult<CheckReport> {
+        self.superblocks()?;
+        self.journals()?;
+        let mut offline = Offline::load(self.pm, &self.sb);
+        self.tables(&offline);
+        let tree = self.tree(&offline)?;
+        self.contested(&offline, &tree);
+        self.checkpoint(&mut offline, &tree);
+        if data {
+            self.data(&tree.extents);
+        }
+        if self.repair {
+            self.repair(&offline, &tree)?;
+        }
+        let findings = std::mem::take(&mut *self.findings.lock());
+        Ok(CheckReport {
+            inodes: tree.scan.inodes,
+            directories: tree.scan.directories,
+            log_entries: tree.log_entries,
+            data_blocks: tree.data_blocks,
+            blocks_verified: self.blocks_verified.load(Ordering::Relaxed),
+            problems: self.report(&offline, &tree.names, findings),
+        })
+    }
+
+    fn found(&self, finding: Finding) {
+        self.findings.lock().push(finding);
+    }
+
+    fn device_path(&self, device: usize) -> String {
+        let path = if device == 0 { self.pm.path() } else { self.disks[device - 1].path() };
+        path.display().to_string()
+    }
+
+    /// Journals: those of a clean volume are empty, those of another may hold a record, which repair replays.
+    fn journals(&self) -> FsResult<()> {
+        for shard in 0..self.sb.shards {
+            let journal = journal(&self.sb, shard);
+            match journal.pending(self.pm) {
+                Ok((false, _)) => {}
+                Ok((true, words)) => {
+                    if self.clean {
+                        let what = format!("the journal of shard {shard} is not empty, as a clean unmount leaves it");
+                        self.found(Finding::flaw(0, None, what, Remedy::Journal));
+                    }
+                    if self.repair {
+                        if self.clean && !words.is_empty() {
+                            checkpoint::invalidate(self.pm, &self.sb)?;
+                        }
+                        journal.replay(self.pm)?;
+                    }
+                }
+                Err(error) => self.found(Finding::loss(0, None, error.to_string())),
+            }
+        }
+        Ok(())
+    }
+
+    fn tables(&self, offline: &Offline) {
+        for (&shard, error) in &offline.damage {
+            if !offline.has_table(shard) {
+                let what = format!("every inode of shard {shard} is out of reach: {error}");
+                self.found(Finding::loss(0, None, what));
+            }
+        }
+        if let Some(at) = offline.strange_word(self.pm) {
+            let what = format!("a journal holds a store to byte {at}, which is no head or tail of a log");
+            self.found(Finding::flaw(0, None, what, Remedy::Nothing));
+        }
+    }
+
+    /// Whether the checkpoint's word says that it is valid, true or not.
+    fn checkpoint_claims(&self) -> bool {
+        self.pm.load_u64(self.sb.checkpoint_header * terrace_layout::BLOCK_BYTES) == CHECKPOINT_VALID
+    }
+}

@@ -1,0 +1,156 @@
+//! File data against its checksums.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use terrace_layout::{
+    BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRC_NONE, CRCS_PER_BLOCK, INCOMPAT_PM_DATA_CRC, WriteEntry, crc_blocks_for,
+    data_crc, verify_crc_block,
+};
+use terrace_media::AlignedBuf;
+
+use super::{Check, Finding};
+use crate::file::{BLOCK, covered_bytes, extent_crcs_in_log, read_write_entry};
+use crate::index::Extent;
+use crate::types::Ino;
+use crate::volume::scan_threads;
+
+/// Blocks read at a time: 1 MiB.
+const PIECE_BLOCKS: u64 = 256;
+
+/// An extent of a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DataRun {
+    pub ino: Ino,
+    pub file_block: u64,
+    pub extent: Extent,
+}
+
+impl Check<'_> {
+    pub(super) fn verified(&self, blocks: u64) {
+        self.blocks_verified.fetch_add(blocks, Ordering::Relaxed);
+    }
+
+    /// Verifies all extents that have checksums, in order of address, so that disks are read in sequence.
+    pub(super) fn data(&self, extents: &[DataRun]) {
+        let pm_too = self.sb.incompat & INCOMPAT_PM_DATA_CRC != 0;
+        let mut runs: Vec<&DataRun> = extents.iter().filter(|run| pm_too || !run.extent.addr.is_pm()).collect();
+        runs.retain(|run| self.is_inside(run.extent.addr, u64::from(run.extent.blocks)));
+        runs.sort_by_key(|run| run.extent.addr);
+        let total = runs.iter().map(|run| u64::from(run.extent.blocks)).sum();
+        let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..scan_threads() {
+                scope.spawn(|| {
+                    while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        self.run_of_data(run, &|blocks| {
+                            let done = done.fetch_add(blocks, Ordering::Relaxed) + blocks;
+                            (self.progress)("verifying data", done, total);
+                        });
+                    }
+                });
+            }
+        });
+    }
+
+    fn is_inside(&self, addr: BlockAddr, blocks: u64) -> bool {
+        let device = self.sb.devices().get(usize::from(addr.device()));
+        device.is_some_and(|d| addr.block().checked_add(blocks).is_some_and(|end| end <= d.blocks))
+    }
+
+    fn run_of_data(&self, run: &DataRun, done: &dyn Fn(u64)) {
+        let entry = read_write_entry(self.pm, run.extent.entry());
+        let device = usize::from(run.extent.addr.device());
+        let blocks = u64::from(run.extent.blocks);
+        let crcs = match self.checksums(&entry, run) {
+            Ok(crcs) => crcs,
+            Err(what) => {
+                self.found(Finding::loss(device, Some(run.ino), what));
+                return done(blocks);
+            }
+        };
+        if crcs.is_empty() {
+            return done(blocks);
+        }
+        let mut bad = Vec::new();
+        for from in (0..blocks).step_by(PIECE_BLOCKS as usize) {
+            let len = PIECE_BLOCKS.min(blocks - from);
+            self.piece(run, &entry, from, &crcs[from as usize..(from + len) as usize], &mut bad);
+            done(len);
+        }
+        for same in bad.chunk_by(|a: &(u64, String), b| a.0 + 1 == b.0 && a.1 == b.1) {
+            let (first, last) = (run.file_block + same[0].0, run.file_block + same[same.len() - 1].0);
+            let what = format!(
+                "bytes {} to {} of the file, at byte {} of the device: {}",
+                first * BLOCK_BYTES,
+                (last + 1) * BLOCK_BYTES - 1,
+                run.extent.addr.offset(same[0].0).byte(),
+                same[0].1
+            );
+            self.found(Finding::loss(device, Some(run.ino), what));
+        }
+    }
+
+    /// Reads and compares some blocks of a run; block by block, if they cannot be read together.
+    fn piece(&self, run: &DataRun, entry: &WriteEntry, from: u64, crcs: &[u32], bad: &mut Vec<(u64, String)>) {
+        let mut buf = AlignedBuf::new(crcs.len() * BLOCK);
+        let addr = run.extent.addr.offset(from);
+        if let Err(error) = self.read(addr, &mut buf) {
+            if crcs.len() == 1 {
+                bad.push((from, error));
+                return;
+            }
+            for i in 0..crcs.len() {
+                self.piece(run, entry, from + i as u64, &crcs[i..=i], bad);
+            }
+            return;
+        }
+        for (i, (block, &crc)) in buf.chunks(BLOCK).zip(crcs).enumerate() {
+            let index = from + i as u64;
+            let covered = if addr.is_pm() { covered_bytes(run.file_block + index, entry.size) } else { BLOCK };
+            if data_crc(&block[..covered]) != crc {
+                bad.push((index, "its checksum does not match".into()));
+            }
+        }
+        self.verified(crcs.len() as u64);
+    }
+
+    fn read(&self, addr: BlockAddr, buf: &mut AlignedBuf) -> Result<(), String> {
+        if addr.is_pm() {
+            self.pm.read(addr.byte(), buf);
+            return Ok(());
+        }
+        self.disks[usize::from(addr.device()) - 1].read_at(addr.byte(), buf).map_err(|e| e.to_string())
+    }
+
+    /// Checksums of all blocks of a run; none if it has none.
+    fn checksums(&self, entry: &WriteEntry, run: &DataRun) -> Result<Vec<u32>, String> {
+        let extent = &run.extent;
+        match entry.crc_form {
+            CRC_NONE => Ok(Vec::new()),
+            CRC_BLOCKS => self.checksums_from_blocks(entry, extent),
+            _ => Ok(extent_crcs_in_log(self.pm, entry, extent)),
+        }
+    }
+
+    fn checksums_from_blocks(&self, entry: &WriteEntry, extent: &Extent) -> Result<Vec<u32>, String> {
+        let first = u64::from(entry.crcs[0]) + u64::from(extent.skip);
+        let last = first + u64::from(extent.blocks);
+        let (from, to) = (first / CRCS_PER_BLOCK, crc_blocks_for(last));
+        let addr = BlockAddr(entry.crc_address).offset(from);
+        if to > u64::from(entry.crcs[1]) || addr.device() != extent.addr.device() || !self.is_inside(addr, to - from) {
+            // Reported with the extent.
+            return Ok(Vec::new());
+        }
+        let mut buf = AlignedBuf::new((to - from) as usize * BLOCK);
+        self.read(addr, &mut buf)?;
+        self.verified(to - from);
+        for (i, block) in buf.chunks(BLOCK).enumerate() {
+            if !verify_crc_block(block) {
+                let at = addr.offset(i as u64).byte();
+                return Err(format!("the checksum block at byte {at} is damaged: its data cannot be verified"));
+            }
+        }
+        let at = |i: u64| ((i / CRCS_PER_BLOCK - from) * BLOCK_BYTES + i % CRCS_PER_BLOCK * 4) as usize;
+        Ok((first..last).map(|i| u32::from_le_bytes(buf[at(i)..at(i) + 4].try_into().expect("four bytes"))).collect())
+    }
+}

@@ -1,0 +1,99 @@
+//! The repairs, each of which is stored only if no reading of the damage can need what it changes.
+
+use terrace_layout::{BLOCK_BYTES, Superblock};
+use terrace_media::AlignedBuf;
+use zerocopy::IntoBytes;
+
+use super::tree::Tree;
+use super::{Check, Remedy};
+use crate::alloc::DeviceAlloc;
+use crate::checkpoint;
+use crate::core::free_record;
+use crate::error::{FsResult, fence};
+use crate::file::BLOCK;
+use crate::inode::{Inner, Meta};
+use crate::offline::Offline;
+use crate::scan::ProblemKind;
+use crate::space::Space;
+use crate::types::{Ino, Time};
+
+impl Check<'_> {
+    pub(super) fn repair(&self, offline: &Offline, tree: &Tree) -> FsResult<()> {
+        let mut findings = std::mem::take(&mut *self.findings.lock());
+        let result = self.apply(&mut findings, offline, tree);
+        *self.findings.lock() = findings;
+        result
+    }
+
+    fn apply(&self, findings: &mut [super::Finding], offline: &Offline, tree: &Tree) -> FsResult<()> {
+        // With any of this left, recovery refuses the volume; without the checkpoint it could not be mounted writable.
+        let sound = tree.complete && tree.scan.problems.iter().all(|p| p.kind == ProblemKind::Dangling);
+        let wanted = |remedy: &Remedy| match remedy {
+            Remedy::Nothing => false,
+            Remedy::Superblock { .. } | Remedy::Journal | Remedy::DropCheckpoint => true,
+            Remedy::Links { .. } | Remedy::FreeRecord => sound,
+        };
+        let changes_inodes = |remedy: &Remedy| !matches!(remedy, Remedy::Superblock { .. } | Remedy::Journal);
+        if self.checkpoint_claims() && findings.iter().any(|f| wanted(&f.remedy) && changes_inodes(&f.remedy)) {
+            checkpoint::invalidate(self.pm, &self.sb)?;
+        }
+        if sound {
+            self.free_unnamed(offline, tree, findings)?;
+        }
+        let space = self.space(tree);
+        for finding in findings.iter_mut().filter(|f| wanted(&f.remedy)) {
+            match &finding.remedy {
+                Remedy::Superblock { device, copy, good } => self.write_superblock(*device, *copy, good)?,
+                Remedy::Links { ino, count } => self.set_links(offline, &space, *ino, *count)?,
+                Remedy::Nothing | Remedy::Journal | Remedy::DropCheckpoint | Remedy::FreeRecord => {}
+            }
+            finding.repaired = true;
+        }
+        Ok(())
+    }
+
+    /// Frees the records that no name leads to, as recovery would, but for those that have been reported as a loss.
+    fn free_unnamed(&self, offline: &Offline, tree: &Tree, findings: &[super::Finding]) -> FsResult<()> {
+        let lost: Vec<Ino> = findings.iter().filter(|f| f.data_lost).filter_map(|f| f.ino).collect();
+        for &(ino, at) in tree.scan.unnamed.iter().filter(|(ino, _)| !lost.contains(ino)) {
+            debug_assert_eq!(offline.locate(ino), Some(at));
+            free_record(self.pm, at, ino);
+        }
+        fence(self.pm)
+    }
+
+    /// Free space of PM as the scan has it.
+    fn space(&self, tree: &Tree) -> Space {
+        let device = &self.sb.devices()[0];
+        let usage = &tree.scan.usage[0];
+        let words = (0..usage.words()).map(|i| usage.word(i)).collect();
+        let alloc = DeviceAlloc::from_bitmap(device.blocks, u64::from(device.group_blocks), 1, words);
+        Space::new(vec![alloc], vec![0], 100)
+    }
+
+    fn write_superblock(&self, device: usize, copy: u64, good: &Superblock) -> FsResult<()> {
+        if device == 0 {
+            self.pm.write_nt(copy * BLOCK_BYTES, good.as_bytes());
+            return fence(self.pm);
+        }
+        let mut buf = AlignedBuf::new(BLOCK);
+        buf.copy_from_slice(good.as_bytes());
+        let disk = &self.disks[device - 1];
+        disk.write_at(copy * BLOCK_BYTES, &buf)?;
+        Ok(disk.flush()?)
+    }
+
+    /// Logs an inode's attributes with another number of links.
+    fn set_links(&self, offline: &Offline, space: &Space, ino: Ino, count: u32) -> FsResult<()> {
+        let Some((at, record)) = offline.record(self.pm, ino) else {
+            return Ok(());
+        };
+        let mut inner = Inner::load(self.pm, at, &record, false)?;
+        let (meta, mtime) = (Meta { nlink: count, ctime: Time::now(), ..inner.meta }, inner.mtime());
+        inner.log.begin();
+        inner.push_attr(&meta, mtime);
+        inner.log.stage(self.pm, &space.source(0, true))?;
+        fence(self.pm)?;
+        inner.log.publish(self.pm)
+    }
+}

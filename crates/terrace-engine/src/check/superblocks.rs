@@ -1,0 +1,66 @@
+//! Both copies of every device's superblock.
+
+use terrace_layout::{BLOCK_BYTES, DeviceEntry, MediaStruct, SUPERBLOCK_BLOCKS, Superblock};
+use terrace_media::AlignedBuf;
+
+use super::{Check, Finding, Remedy};
+use crate::error::FsResult;
+use crate::file::BLOCK;
+use crate::format::read_disk_superblock;
+
+impl Check<'_> {
+    pub(super) fn superblocks(&self) -> FsResult<()> {
+        self.copies(0, &self.sb)?;
+        for (i, disk) in self.disks.iter().enumerate() {
+            let Some(good) = read_disk_superblock(disk.as_ref())? else {
+                continue;
+            };
+            let known = self.sb.devices()[i + 1].blocks;
+            if good.blocks != known {
+                let what = format!("its superblock says {} blocks, the volume's device table {known}", good.blocks);
+                self.found(Finding::flaw(i + 1, None, what, Remedy::Nothing));
+            }
+            self.copies(i + 1, &good)?;
+        }
+        Ok(())
+    }
+
+    /// Compares both copies of a device with the one that counts.
+    fn copies(&self, device: usize, good: &Superblock) -> FsResult<()> {
+        for copy in 0..SUPERBLOCK_BLOCKS {
+            let mut bytes = AlignedBuf::new(BLOCK);
+            if device == 0 {
+                self.pm.read(copy * BLOCK_BYTES, &mut bytes);
+            } else {
+                self.disks[device - 1].read_at(copy * BLOCK_BYTES, &mut bytes)?;
+            }
+            let found = Superblock::from_bytes(&bytes);
+            // Only PM's superblock is written after format; a copy that was being written then is no damage.
+            let interrupted = device == 0 && !self.clean && differs_by_a_write(found, good);
+            if found == *good || interrupted {
+                continue;
+            }
+            let what = match Superblock::decode(&bytes) {
+                Ok(Some(found)) if found.sequence < good.sequence => "is older than the other one".into(),
+                Ok(Some(_)) => "is not the same as the other one".into(),
+                Ok(None) => "is no superblock".into(),
+                Err(error) => format!("is damaged: {error}"),
+            };
+            let remedy = Remedy::Superblock { device, copy, good: Box::new(*good) };
+            let what = format!("copy {copy} of the superblock, at byte {}, {what}", copy * BLOCK_BYTES);
+            self.found(Finding::flaw(device, None, what, remedy));
+        }
+        Ok(())
+    }
+}
+
+/// Whether `found` differs from `good` only in what a mount writes, wholly or in part.
+fn differs_by_a_write(mut found: Superblock, good: &Superblock) -> bool {
+    found.crc = good.crc;
+    found.sequence = good.sequence;
+    found.mount_epoch = good.mount_epoch;
+    for (row, good) in found.devices.iter_mut().zip(&good.devices) {
+        *row = DeviceEntry { path_bytes: good.path_bytes, path: good.path, ..*row };
+    }
+    found == *good
+}

@@ -1,0 +1,125 @@
+//! An unmounted volume, read without changing it: what the offline tools start from.
+//!
+//! Invariant: nothing here stores to PM. A committed journal record counts as if it had been replayed.
+
+use std::collections::{BTreeMap, HashMap};
+
+use terrace_layout::{BLOCK_BYTES, HEAD_OFFSET, InodeRecord, MediaStruct, Superblock, TAIL_OFFSET};
+use terrace_media::Pm;
+
+use crate::error::{FsError, FsResult};
+use crate::format::read_pm_superblock;
+use crate::itable::{InodeTable, RecordState, shard_of};
+use crate::journal::Journal;
+use crate::scan::Unfinished;
+use crate::types::Ino;
+
+/// The inode tables and journals of a volume, as far as they can be read.
+pub(crate) struct Offline {
+    /// Tables of the shards that could be read.
+    pub tables: Vec<InodeTable>,
+    /// Index in `tables`, by shard.
+    by_shard: Vec<Option<usize>>,
+    /// Words of committed journal records: what stands in PM in their place does not count.
+    pub pending: HashMap<u64, u64>,
+    /// What could not be read, by shard.
+    pub damage: BTreeMap<u16, FsError>,
+}
+
+/// PM's superblock.
+///
+/// # Errors
+/// If PM holds no volume, or a newer one, or it is too short for its volume.
+pub(crate) fn volume_on(pm: &Pm) -> FsResult<Superblock> {
+    let path = pm.path().display();
+    let wrong = |message: String| Err(FsError::with_message(libc::EINVAL, message));
+    match read_pm_superblock(pm)? {
+        None => wrong(format!("{path}: no Terrace volume")),
+        Some(sb) if sb.device_index != 0 => {
+            wrong(format!("{path}: this is disk {} of a volume, not its PM device", sb.device_index))
+        }
+        Some(sb) if pm.len() < sb.blocks * BLOCK_BYTES => wrong(format!(
+            "{path}: truncated: {} bytes, the volume needs {}: restore the device's full size",
+            pm.len(),
+            sb.blocks * BLOCK_BYTES
+        )),
+        Some(sb) => Ok(sb),
+    }
+}
+
+/// The journal of shard `shard`.
+pub(crate) fn journal(sb: &Superblock, shard: u16) -> Journal {
+    Journal::new(sb.shards_start + u64::from(shard))
+}
+
+impl Offline {
+    /// Reads tables and journals.
+    pub fn load(pm: &Pm, sb: &Superblock) -> Self {
+        let mut this =
+            Offline { tables: Vec::new(), by_shard: Vec::new(), pending: HashMap::new(), damage: BTreeMap::new() };
+        for shard in 0..sb.shards {
+            match journal(sb, shard).pending(pm) {
+                Ok((_, words)) => this.pending.extend(words.iter().map(|w| (w.at, w.value))),
+                Err(error) => drop(this.damage.insert(shard, error)),
+            }
+            match InodeTable::load(pm, sb.shards_start + u64::from(shard), shard, sb.shards) {
+                Ok(table) => {
+                    this.by_shard.push(Some(this.tables.len()));
+                    this.tables.push(table);
+                }
+                Err(error) => {
+                    this.by_shard.push(None);
+                    this.damage.insert(shard, error);
+                }
+            }
+        }
+        this
+    }
+
+    /// How to read records.
+    pub fn unfinished(&self) -> Unfinished<'_> {
+        Unfinished::Imagine(&self.pending)
+    }
+
+    /// Whether the table of a shard could be read.
+    pub fn has_table(&self, shard: u16) -> bool {
+        self.by_shard[usize::from(shard)].is_some()
+    }
+
+    /// Why the table that has inode `ino` cannot be read.
+    pub fn damage_to(&self, ino: Ino) -> Option<&FsError> {
+        let shard = shard_of(Ino(ino.0.max(1)), self.by_shard.len() as u64);
+        self.damage.get(&(shard as u16)).filter(|_| self.by_shard[shard].is_none())
+    }
+
+    /// Byte of an inode's record in PM, if a table that could be read reaches that far.
+    pub fn locate(&self, ino: Ino) -> Option<u64> {
+        if ino.0 == 0 {
+            return None;
+        }
+        let table = self.by_shard[shard_of(ino, self.by_shard.len() as u64)]?;
+        self.tables[table].locate(ino)
+    }
+
+    /// The record of inode `ino`, if it is in use and can be read.
+    pub fn record(&self, pm: &Pm, ino: Ino) -> Option<(u64, InodeRecord)> {
+        let at = self.locate(ino)?;
+        match self.unfinished().record_state(pm, at, ino) {
+            RecordState::Used(record) => Some((at, record)),
+            RecordState::Free | RecordState::Damaged => None,
+        }
+    }
+
+    /// A word of a journal that is no head or tail of an inode's log: nothing here understands what it will change.
+    pub fn strange_word(&self, pm: &Pm) -> Option<u64> {
+        let is_of_record = |at: u64, offset: u64| {
+            let Some(record_at) = at.checked_sub(offset).filter(|r| r + terrace_layout::INODE_BYTES <= pm.len()) else {
+                return false;
+            };
+            let mut bytes = [0u8; size_of::<InodeRecord>()];
+            pm.read(record_at, &mut bytes);
+            self.locate(Ino(InodeRecord::from_bytes(&bytes).ino)) == Some(record_at)
+        };
+        self.pending.keys().copied().find(|&at| !is_of_record(at, HEAD_OFFSET) && !is_of_record(at, TAIL_OFFSET))
+    }
+}
