@@ -29,6 +29,10 @@ pub struct VolumeSpec {
     options: Vec<String>,
 }
 
+/// A process that another test starts has our descriptors between its fork and its exec, and with
+/// them keeps our mount busy.
+const BUSY_LIMIT: Duration = Duration::from_secs(20);
+
 impl VolumeSpec {
     /// A volume with 64 MiB of PM and a sparse 1 GiB disk image; `name` appears in its paths.
     pub fn new(name: &str) -> Self {
@@ -216,7 +220,13 @@ impl TestVolume {
         if self.daemon.is_none() {
             return Ok(());
         }
-        run(self.terrace("umount")?.arg(&self.mountpoint))?;
+        let deadline = Instant::now() + BUSY_LIMIT;
+        while let Err(error) = run(self.terrace("umount")?.arg(&self.mountpoint)) {
+            if !format!("{error:#}").contains("is in use") || Instant::now() > deadline {
+                return Err(error);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
         let mut daemon = self.daemon.take().context("no daemon")?;
         let status = wait_or_kill(&mut daemon, DAEMON_LIMIT)?;
         if !status.success() {
@@ -275,10 +285,12 @@ impl TestVolume {
         let mut daemon = command.spawn().context("starting terrace mount")?;
         let deadline = Instant::now() + DAEMON_LIMIT;
         loop {
-            // A dead mount of a killed daemon fails to stat until the new daemon has replaced it.
-            if device_of(&self.mountpoint).is_ok_and(|dev| dev != before) {
+            // The dead mount of a killed daemon still answers stat, from the kernel's cache, but not
+            // statfs, which only a daemon can answer.
+            if rustix::fs::statvfs(&self.mountpoint).is_ok() && device_of(&self.mountpoint).ok() != Some(before) {
                 self.daemon = Some(daemon);
-                return Ok(());
+                let served = std::fs::read_dir(&self.mountpoint).map(drop);
+                return served.with_context(|| format!("the mount does not serve\n{}", self.daemon_log()));
             }
             if let Some(status) = daemon.try_wait()? {
                 bail!("terrace mount: {status}\n{}", self.daemon_log());
@@ -314,7 +326,7 @@ impl Drop for TestVolume {
         } else {
             note(log);
         }
-        if self.unmount().is_err() || device_of(&self.mountpoint).is_err() {
+        if self.unmount().is_err() || rustix::fs::statvfs(&self.mountpoint).is_err() {
             // Lazily: the test may have panicked with files open.
             if let Ok(fusermount) = tool("fusermount3") {
                 let _ = run(Command::new(fusermount).args(["-u", "-z"]).arg(&self.mountpoint));
