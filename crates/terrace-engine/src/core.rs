@@ -5,7 +5,7 @@
 //! 1. `Core::rename` (renames of directories)
 //! 2. `Inode::flush`
 //! 3. `Inode::inner`: parents before children; several directories or several files in order of inode number
-//! 4. `Shard::table`, `Shard::inodes`, `Shard::dirty`, `Shard::doomed` (none while holding another of them)
+//! 4. `Shard::table`, then one of `Shard::inodes`, `Shard::dirty`, `Shard::doomed`
 //! 5. a file's page map and the cache's pool
 //! 6. `Journal`, then allocator groups
 
@@ -201,7 +201,7 @@ impl Core {
         }
         let shard = self.shard(ino);
         if let Some(inode) = shard.inodes.read().get(&ino.0) {
-            return Ok(inode.clone());
+            return if inode.doomed.load(Ordering::Acquire) { fail(libc::ESTALE) } else { Ok(inode.clone()) };
         }
         let Some(at) = shard.table.read().locate(ino) else {
             return fail(libc::ESTALE);
@@ -301,7 +301,6 @@ impl Core {
         self.drop_pages(inode, 0, u64::MAX);
         let shard = self.shard(inode.ino);
         shard.dirty.lock().remove(&inode.ino.0);
-        shard.inodes.write().remove(&inode.ino.0);
         let waiting = {
             let mut doomed = shard.doomed.lock();
             doomed.push(Doomed { ino: inode.ino, record_at: inner.log.record_at(), owned: inner.owned() });
@@ -355,6 +354,8 @@ impl Core {
             }
         }
         for d in doomed {
+            // Until now the doomed inode stood in the map, lest somebody load it anew.
+            self.shards[shard].inodes.write().remove(&d.ino.0);
             table.free(&self.pm, d.ino);
         }
         Ok(())
@@ -406,7 +407,11 @@ impl Core {
     fn evict(&self, inode: Arc<Inode>) {
         {
             let mut inner = inode.inner.write();
-            if inner.meta.lazy && self.mutate(|| self.commit_lazy(&inode, &mut inner)).is_err() {
+            let settled = self.mutate(|| {
+                self.commit_lazy(&inode, &mut inner)?;
+                inner.log.settle(&self.pm, &self.space.source(inode.shard, true))
+            });
+            if settled.is_err() {
                 return;
             }
         }

@@ -41,7 +41,7 @@ impl Core {
         let inode = self.get(ino)?;
         let sequential = Self::note_read(&inode, offset, buf.len());
         let (len, stale_atime) = {
-            let inner = inode.inner.read();
+            let inner = inode.shared()?;
             let size = inner.file()?.size;
             let len = size.saturating_sub(offset).min(buf.len() as u64) as usize;
             if len > 0 {
@@ -50,7 +50,7 @@ impl Core {
             (len, self.wants_atime(&inner))
         };
         if stale_atime {
-            let mut inner = inode.inner.write();
+            let mut inner = inode.exclusive()?;
             inner.meta.atime = Time::now();
             inner.meta.lazy = true;
         }
@@ -100,7 +100,7 @@ impl Core {
         let mut blanks = Vec::new();
         loop {
             let attempt = {
-                let mut inner = inode.inner.write();
+                let mut inner = inode.exclusive()?;
                 let offset = if options.append { inner.file()?.size } else { offset };
                 if offset.checked_add(data.len() as u64).is_none_or(|end| end > FILE_BYTES_MAX) {
                     return fail(libc::EFBIG);
@@ -334,7 +334,7 @@ impl Core {
         }
         let mut blanks = Vec::new();
         loop {
-            let mut inner = inode.inner.write();
+            let mut inner = inode.exclusive()?;
             if let Some(tail) = self.tail_to_uncover(inode, &inner, size, None)? {
                 if blanks.is_empty() {
                     drop(inner);
@@ -403,10 +403,10 @@ impl Core {
     }
 
     fn allocate(&self, inode: &Arc<Inode>, offset: u64, end: u64, grow: bool) -> FsResult<()> {
-        if grow && inode.inner.read().file()?.size < end {
+        if grow && inode.shared()?.file()?.size < end {
             self.extend(inode, end)?;
         }
-        let mut inner = inode.inner.write();
+        let mut inner = inode.exclusive()?;
         let mut at = offset / BLOCK_BYTES;
         let to = end.div_ceil(BLOCK_BYTES);
         let mut holes = Vec::new();
@@ -437,7 +437,7 @@ impl Core {
 
     /// Extends a file to `size` as a truncate does, unless it is that long already.
     fn extend(&self, inode: &Arc<Inode>, size: u64) -> FsResult<()> {
-        let present = inode.inner.read().file()?.size;
+        let present = inode.shared()?.file()?.size;
         if present < size { self.truncate(inode, size) } else { Ok(()) }
     }
 
@@ -476,11 +476,11 @@ impl Core {
 
     /// Zeroes a range: whole blocks become a hole (or reserved, if `reserve`), the edges are written.
     fn zero(&self, inode: &Arc<Inode>, offset: u64, end: u64, grow: bool, reserve: bool) -> FsResult<()> {
-        let size = inode.inner.read().file()?.size;
+        let size = inode.shared()?.file()?.size;
         if grow && end > size {
             self.extend(inode, end)?;
         }
-        let visible_end = end.min(inode.inner.read().file()?.size);
+        let visible_end = end.min(inode.shared()?.file()?.size);
         let (from, to) = (offset.div_ceil(BLOCK_BYTES), end / BLOCK_BYTES);
         let zeros = [0u8; BLOCK];
         let write_zeros = |a: u64, b: u64| -> FsResult<()> {
@@ -501,7 +501,7 @@ impl Core {
             return Ok(());
         }
         let runs = if reserve { self.take_runs(inode.shard, &[(from, to - from)])? } else { Vec::new() };
-        let mut inner = inode.inner.write();
+        let mut inner = inode.exclusive()?;
         let now = Time::now();
         self.drop_pages(inode, from, to);
         let source = self.space.source(inode.shard, !reserve);
@@ -521,7 +521,7 @@ impl Core {
     /// `ENXIO` if there is none.
     pub fn seek(&self, ino: Ino, offset: u64, data: bool) -> FsResult<u64> {
         let inode = self.get(ino)?;
-        let inner = inode.inner.read();
+        let inner = inode.shared()?;
         let file = inner.file()?;
         if offset >= file.size {
             return fail(libc::ENXIO);
@@ -565,7 +565,7 @@ impl Core {
             return fail(libc::EINVAL);
         }
         // A copy behind the end of the same file must not find what it has just written.
-        let source_size = self.get(from)?.inner.read().file()?.size;
+        let source_size = self.get(from)?.shared()?.file()?.size;
         let len = len.min(source_size.saturating_sub(from_offset));
         let mut buf = vec![0u8; COPY_BYTES.min(len as usize)];
         let mut done = 0;
@@ -599,8 +599,9 @@ impl Core {
             if inode.pages.has_dirty() {
                 self.flush_file(&inode)?;
             }
-            if !data_only && inode.inner.read().meta.lazy {
-                self.commit_lazy(&inode, &mut inode.inner.write())?;
+            if !data_only && inode.shared()?.meta.lazy {
+                let mut inner = inode.exclusive()?;
+                self.commit_lazy(&inode, &mut inner)?;
             }
             Ok(())
         })
@@ -617,7 +618,7 @@ impl Core {
         let mut blank = self.take_pages(inode.shard, 1)?;
         let mut blank = blank.pop().expect("one was asked for");
         blank.as_mut_slice().copy_from_slice(page.data());
-        let mut inner = inode.inner.write();
+        let mut inner = inode.exclusive()?;
         let (_, file) = inner.file_mut()?;
         let (size, mtime) = (file.size.max(page.size), file.mtime.max(Time(page.mtime_ns)));
         self.publish_dirty(inode, vec![(page.block, blank)], size, mtime)?;

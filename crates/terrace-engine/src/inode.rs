@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use terrace_layout::{
     AttrEntry, BlockAddr, CRC_BLOCKS, EntryType, InodeRecord, LogEntry, TARGET_PIECE_BYTES_MAX, TargetEntry,
     WRITE_UNWRITTEN, XattrEntry, slots_for,
@@ -18,7 +18,7 @@ use terrace_media::Pm;
 
 use crate::cache::PageMap;
 use crate::dir::DirData;
-use crate::error::{FsError, FsResult};
+use crate::error::{FsError, FsResult, fail};
 use crate::file::{FileData, PmIo, apply_patch, move_ref};
 use crate::index::{Extent, Freed, Segment};
 use crate::journal::Journal;
@@ -408,6 +408,24 @@ impl Inode {
             ctime: inner.meta.ctime,
             crtime: self.crtime,
         }
+    }
+
+    /// What the log says, to read it.
+    ///
+    /// # Errors
+    /// `ESTALE` if the inode is gone.
+    pub fn shared(&self) -> FsResult<RwLockReadGuard<'_, Inner>> {
+        let inner = self.inner.read();
+        if self.doomed.load(Ordering::Acquire) { fail(libc::ESTALE) } else { Ok(inner) }
+    }
+
+    /// What the log says, to change it.
+    ///
+    /// # Errors
+    /// `ESTALE` if the inode is gone.
+    pub fn exclusive(&self) -> FsResult<RwLockWriteGuard<'_, Inner>> {
+        let inner = self.inner.write();
+        if self.doomed.load(Ordering::Acquire) { fail(libc::ESTALE) } else { Ok(inner) }
     }
 
     /// The parent of a directory.

@@ -107,8 +107,10 @@ pub(crate) struct Log {
     /// Slots of all pages and of the inline region still in the log.
     slots: u64,
     slots_after_compaction: u64,
-    /// Pages that the head no longer reaches, waiting for a fence.
+    /// Pages that the head no longer reaches, waiting for a fence: those of which the next fence will make that
+    /// durable, and those of which it has.
     limbo: Vec<u64>,
+    free: Vec<u64>,
     /// Bytes of PM that a patch changed and nobody has fenced since. A fence counts only for what its own thread
     /// flushed, so the next commit, whoever makes it, flushes them again.
     unfenced: Option<(u64, u64)>,
@@ -132,6 +134,7 @@ impl Log {
             slots: INLINE_SLOTS,
             slots_after_compaction: 0,
             limbo: Vec::new(),
+            free: Vec::new(),
             unfenced: None,
             batch: Batch::default(),
         }
@@ -224,7 +227,7 @@ impl Log {
 
     /// PM blocks of the log's pages.
     pub fn pages(&self) -> impl Iterator<Item = u64> {
-        self.pages.iter().chain(&self.limbo).copied()
+        self.pages.iter().chain(&self.limbo).chain(&self.free).copied()
     }
 
     /// Starts a new batch of entries.
@@ -353,18 +356,38 @@ impl Log {
 
     /// The staged batch was committed (by [`Self::publish`] or through the journal).
     pub fn published(&mut self) {
+        // A fence has passed since the batch was staged, which flushed the head.
+        self.free.append(&mut self.limbo);
         self.tail = self.batch.new_tail;
         self.slots += self.batch.new_pages.len() as u64 * PAGE_SLOTS;
         self.next_sequence += self.batch.new_pages.len() as u64;
         self.pages.extend(self.batch.new_pages.drain(..));
     }
 
-    /// Drops dead pages from the front. Pages dropped earlier, whose skipping a fence has made durable since, go
-    /// back to `source`: call it after a commit.
-    pub fn drop_dead_front(&mut self, pm: &Pm, source: &dyn BlockSource) {
-        for block in self.limbo.drain(..) {
+    /// Makes durable what was left to the next commit, and gives back what waited for that: before the inode leaves
+    /// DRAM.
+    ///
+    /// # Errors
+    /// If PM refuses to become durable.
+    pub fn settle(&mut self, pm: &Pm, source: &dyn BlockSource) -> FsResult<()> {
+        if self.unfenced.is_some() || !self.limbo.is_empty() {
+            self.flush_unfenced(pm);
+            fence(pm)?;
+            self.free.append(&mut self.limbo);
+        }
+        self.drain_free(source);
+        Ok(())
+    }
+
+    fn drain_free(&mut self, source: &dyn BlockSource) {
+        for block in self.free.drain(..) {
             source.free(BlockAddr::pm(block), 1);
         }
+    }
+
+    /// Drops dead pages from the front; they go back to `source` after the next commit.
+    pub fn drop_dead_front(&mut self, pm: &Pm, source: &dyn BlockSource) {
+        self.drain_free(source);
         if self.pages.is_empty() || (!self.inline_dropped && self.refs.inline > 0) {
             return;
         }
@@ -405,7 +428,7 @@ impl Log {
         fence(pm)?;
         let head = CheckedPtr::new(BlockAddr::pm(self.batch.new_pages[0]), true);
         journal.commit(pm, &[JournalWord { at: self.record_at + HEAD_OFFSET, value: head.0 }, self.tail_word()])?;
-        for block in self.pages.drain(..).chain(self.limbo.drain(..)) {
+        for block in self.pages.drain(..).chain(self.limbo.drain(..)).chain(self.free.drain(..)) {
             source.free(BlockAddr::pm(block), 1);
         }
         self.refs = Refs { record_at: self.record_at, pages: HashMap::new(), inline: 0, slots: 0 };

@@ -55,21 +55,22 @@ impl Core {
         let dir = self.get(parent)?;
         if name == b"." || name == b".." {
             let target = if name == b"." { dir.clone() } else { self.get(dir.parent())? };
-            target.inner.read().dir()?;
-            return Ok(self.looked_up(&target));
+            target.shared()?.dir()?;
+            return self.looked_up(&target);
         }
         check_name(name)?;
-        let inner = dir.inner.read();
+        let inner = dir.shared()?;
         let Some(dentry) = inner.dir()?.find(name) else {
             return fail(libc::ENOENT);
         };
         let child = self.child(&dir, dentry)?;
-        Ok(self.looked_up(&child))
+        self.looked_up(&child)
     }
 
-    fn looked_up(&self, inode: &Arc<Inode>) -> Attr {
+    fn looked_up(&self, inode: &Arc<Inode>) -> FsResult<Attr> {
+        let inner = inode.shared()?;
         inode.lookups.fetch_add(1, Ordering::AcqRel);
-        inode.attr(&inode.inner.read())
+        Ok(inode.attr(&inner))
     }
 
     /// The inode that an entry of `dir`, whose lock the caller holds, names.
@@ -111,7 +112,7 @@ impl Core {
         check_name(name)?;
         let dir = self.get(parent)?;
         self.mutate(|| {
-            let mut inner = dir.inner.write();
+            let mut inner = dir.exclusive()?;
             self.check_can_add(&inner, name)?;
             let now = Time::now();
             let born = self.bear(&dir, &inner, new, target, now)?;
@@ -122,7 +123,7 @@ impl Core {
             let child = &born.inode;
             child.parent.store(dir.ino.0, Ordering::Relaxed);
             self.shard(child.ino).inodes.write().insert(child.ino.0, child.clone());
-            let attr = self.looked_up(child);
+            let attr = self.looked_up(child)?;
             self.tidy(dir.shard, &mut inner)?;
             Ok(attr)
         })
@@ -262,9 +263,9 @@ impl Core {
             return fail(libc::EPERM);
         }
         self.mutate(|| {
-            let mut inner = dir.inner.write();
+            let mut inner = dir.exclusive()?;
             self.check_can_add(&inner, name)?;
-            let mut child_inner = child.inner.write();
+            let mut child_inner = child.exclusive()?;
             if child_inner.meta.nlink == 0 {
                 return fail(libc::ENOENT);
             }
@@ -318,7 +319,7 @@ impl Core {
         check_name(name)?;
         let dir = self.get(parent)?;
         self.mutate(|| {
-            let mut inner = dir.inner.write();
+            let mut inner = dir.exclusive()?;
             let Some(dentry) = inner.dir()?.find(name) else {
                 return fail(libc::ENOENT);
             };
@@ -326,7 +327,7 @@ impl Core {
                 return fail(if directory { libc::ENOTDIR } else { libc::EISDIR });
             }
             let child = self.child(&dir, dentry)?;
-            let mut child_inner = child.inner.write();
+            let mut child_inner = child.exclusive()?;
             if let Body::Dir(entries) = &child_inner.body
                 && entries.len() > 0
             {
@@ -376,10 +377,10 @@ impl Core {
 
     /// New data reaches its device before its name replaces an old file's: what programs rely on.
     fn flush_before_replacing(&self, from: &Inode, from_name: &[u8], to: &Inode, to_name: &[u8]) -> FsResult<()> {
-        if to.inner.read().dir()?.find(to_name).is_none() {
+        if to.shared()?.dir()?.find(to_name).is_none() {
             return Ok(());
         }
-        let source = match from.inner.read().dir()?.find(from_name) {
+        let source = match from.shared()?.dir()?.find(from_name) {
             Some(dentry) => self.child(from, dentry)?,
             None => return Ok(()),
         };
@@ -393,7 +394,7 @@ impl Core {
     pub fn readdir(&self, ino: Ino, from: u64, visit: &mut dyn FnMut(DirEntry<'_>) -> bool) -> FsResult<()> {
         let dir = self.get(ino)?;
         {
-            let inner = dir.inner.read();
+            let inner = dir.shared()?;
             let entries = inner.dir()?;
             let own = |name, ino, next| DirEntry { ino, kind: FileKind::Directory, name, next };
             if from < 1 && !visit(own(b".", dir.ino, 1)) {
@@ -424,7 +425,7 @@ impl Core {
     ) -> FsResult<()> {
         let dir = self.get(ino)?;
         {
-            let inner = dir.inner.read();
+            let inner = dir.shared()?;
             let entries = inner.dir()?;
             let attr = dir.attr(&inner);
             let own = |name, ino, next| DirEntry { ino, kind: FileKind::Directory, name, next };
@@ -436,7 +437,9 @@ impl Core {
             }
             for (cookie, d) in entries.from(from.max(FIRST_COOKIE)) {
                 let child = self.child(&dir, d)?;
-                let attr = child.attr(&child.inner.read());
+                let child_inner = child.shared()?;
+                let attr = child.attr(&child_inner);
+                drop(child_inner);
                 if !visit(DirEntry { ino: d.ino, kind: d.kind, name: &d.name, next: cookie + 1 }, &attr) {
                     break;
                 }
@@ -507,15 +510,15 @@ impl Rename<'_> {
         let (mut first, mut second);
         let (from, mut to): (&mut RwLockWriteGuard<'_, Inner>, Option<&mut RwLockWriteGuard<'_, Inner>>);
         if self.same_dir() {
-            first = self.from_dir.inner.write();
+            first = self.from_dir.exclusive()?;
             (from, to) = (&mut first, None);
         } else if self.core.is_inside(self.to_dir, self.from_dir.ino)? {
-            first = self.from_dir.inner.write();
-            second = self.to_dir.inner.write();
+            first = self.from_dir.exclusive()?;
+            second = self.to_dir.exclusive()?;
             (from, to) = (&mut first, Some(&mut second));
         } else {
-            first = self.to_dir.inner.write();
-            second = self.from_dir.inner.write();
+            first = self.to_dir.exclusive()?;
+            second = self.from_dir.exclusive()?;
             (from, to) = (&mut second, Some(&mut first));
         }
         let core = self.core;
@@ -631,7 +634,7 @@ impl Rename<'_> {
         let core = self.core;
         let now = Time::now();
         let whiteout = if self.flags.whiteout { Some(self.make_whiteout(from, now)?) } else { None };
-        let mut victim_inner = victim.map(|v| v.inner.write());
+        let mut victim_inner = victim.map(|v| v.exclusive()).transpose()?;
         if let Some(inner) = &victim_inner
             && let Body::Dir(entries) = &inner.body
             && entries.len() > 0

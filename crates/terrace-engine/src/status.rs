@@ -137,7 +137,7 @@ impl Core {
     /// `EINVAL` for anything else.
     pub fn readlink(&self, ino: Ino) -> FsResult<Vec<u8>> {
         let inode = self.get(ino)?;
-        let inner = inode.inner.read();
+        let inner = inode.shared()?;
         match &inner.body {
             Body::Symlink { target, .. } => Ok(target.clone()),
             _ => fail(libc::EINVAL),
@@ -146,7 +146,7 @@ impl Core {
 
     fn file_map(&self, ino: Ino) -> FsResult<FileMap> {
         let inode = self.get(ino)?;
-        let inner = inode.inner.read();
+        let inner = inode.shared()?;
         let file = inner.file()?;
         let sb = self.sb.lock();
         let extents = file.index.iter().map(|(block, e)| {

@@ -571,7 +571,7 @@ impl Core {
     fn close(&self) -> FsResult<()> {
         self.flush_all()?;
         self.commit_all_lazy()?;
-        self.doom_orphans();
+        self.settle_inodes()?;
         self.reclaim_all()?;
         let mut inodes = 0;
         for shard in &self.shards {
@@ -586,8 +586,8 @@ impl Core {
         self.cache.remove_backing()
     }
 
-    /// Nobody can have a removed file open any more.
-    fn doom_orphans(&self) {
+    /// Nobody can have a removed file open any more; what logs left to the next commit is done now.
+    fn settle_inodes(&self) -> FsResult<()> {
         for shard in &self.shards {
             let inodes: Vec<_> = shard.inodes.read().values().cloned().collect();
             for inode in inodes {
@@ -595,8 +595,11 @@ impl Core {
                 if inner.meta.nlink == 0 {
                     inode.lookups.store(0, Ordering::Release);
                     self.doom_if_unused(&inode, &mut inner);
+                } else {
+                    inner.log.settle(&self.pm, &self.space.source(inode.shard, true))?;
                 }
             }
         }
+        Ok(())
     }
 }

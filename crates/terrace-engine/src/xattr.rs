@@ -95,7 +95,7 @@ impl Core {
     /// `ESTALE`; damage.
     pub fn getattr(&self, ino: Ino) -> FsResult<Attr> {
         let inode = self.get(ino)?;
-        let inner = inode.inner.read();
+        let inner = inode.shared()?;
         Ok(inode.attr(&inner))
     }
 
@@ -109,7 +109,7 @@ impl Core {
             if let Some(size) = set.size {
                 self.truncate(&inode, size)?;
             }
-            let mut inner = inode.inner.write();
+            let mut inner = inode.exclusive()?;
             if set.kill_priv {
                 self.kill_priv(&inode, &mut inner)?;
             }
@@ -192,7 +192,7 @@ impl Core {
     /// `ENODATA` if there is none.
     pub fn getxattr(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
         let inode = self.get(ino)?;
-        let inner = inode.inner.read();
+        let inner = inode.shared()?;
         check_xattr_name(name)?;
         match self.xattr_value(&inner, name)? {
             Some(value) => Ok(value),
@@ -206,7 +206,7 @@ impl Core {
     /// As [`Self::getattr`].
     pub fn listxattr(&self, ino: Ino) -> FsResult<Vec<u8>> {
         let inode = self.get(ino)?;
-        let inner = inode.inner.read();
+        let inner = inode.shared()?;
         Ok(inner.xattrs.keys().flat_map(|name| name.iter().copied().chain([0])).collect())
     }
 
@@ -228,7 +228,7 @@ impl Core {
         }
         let inode = self.get(ino)?;
         self.mutate(|| {
-            let mut inner = inode.inner.write();
+            let mut inner = inode.exclusive()?;
             match inner.xattrs.contains_key(name) {
                 true if flags.create => return fail(libc::EEXIST),
                 false if flags.replace => return fail(libc::ENODATA),
@@ -343,7 +343,7 @@ impl Core {
         check_xattr_name(name)?;
         let inode = self.get(ino)?;
         self.mutate(|| {
-            let mut inner = inode.inner.write();
+            let mut inner = inode.exclusive()?;
             if !inner.xattrs.contains_key(name) {
                 return fail(libc::ENODATA);
             }
