@@ -500,8 +500,8 @@ impl Core {
         if from == to {
             return Ok(());
         }
-        let runs = if reserve { self.take_runs(inode.shard, &[(from, to - from)])? } else { Vec::new() };
         let mut inner = inode.exclusive()?;
+        let runs = if reserve { self.take_runs(inode.shard, &[(from, to - from)])? } else { Vec::new() };
         let now = Time::now();
         self.drop_pages(inode, from, to);
         let source = self.space.source(inode.shard, !reserve);
