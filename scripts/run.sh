@@ -21,6 +21,7 @@ clean_up() {
     cd /
     [ $mounted = no ] || terrace umount "$mnt" || fusermount3 -u -z "$mnt"
     rm -rf "$work" "$pm"
+    rmdir "/dev/shm/terrace-$(id -u)" 2>/dev/null || true # the page cache's, empty unless others use it
     [ $status = 0 ] || echo "The demonstration failed (exit status $status)." >&2
     exit $status
 }

@@ -26,7 +26,6 @@ fn db_bench(name: &str, mount_options: &str, flags: &[&str]) -> Result<()> {
         run(&mut command)
     };
     workload("fillsync", 4000, &[])?;
-    check_tables(&database)?;
     let mixed = "fillrandom,overwrite,readrandom,readseq,seekrandom,readwhilewriting,compact";
     workload(mixed, 30_000, &["--reads=8000"])?;
     check_tables(&database)?;

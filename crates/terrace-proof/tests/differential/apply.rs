@@ -7,7 +7,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use terrace_proof::{Rng, Scratch};
 
@@ -223,9 +223,12 @@ fn errno(error: std::io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
-/// Never blocks, not even on a FIFO. A file that is created has mode 0640.
+/// A file that is created has mode 0640. A FIFO is refused: what is written into it never reaches
+/// its file system, and whether its times change depends on the kernel alone.
 fn open(path: &Path, flags: OFlags) -> Result<File, Errno> {
-    Ok(File::from(rustix::fs::open(path, flags | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::from_raw_mode(0o640))?))
+    let flags = flags | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::from_raw_mode(0o640))?);
+    if file.metadata().map_err(errno)?.file_type().is_fifo() { Err(Errno::NXIO) } else { Ok(file) }
 }
 
 /// Leaves out a truncation to the size that a file already has: whether its times change then

@@ -236,6 +236,7 @@ fn full_volume() {
             after.write_all_at(&piece, number * MIB)?;
         }
         after.sync_all()?;
+        drop(after);
         volume.check()
     });
 }
