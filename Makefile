@@ -7,7 +7,7 @@ CARGO ?= cargo
 help:
 	@echo "make run    mount a volume, use it with real programs, and clean up (under a minute)"
 	@echo "make test   lints, unit and integration tests, then real programs on real mounts"
-	@echo "make bench  benchmarks"
+	@echo "make bench  benchmarks, each beside its baseline; ARGS='--filter read' measures some of them"
 	@echo "make lint   formatting, clippy and documentation, with warnings as errors"
 	@echo "make fmt    format the code"
 	@echo "make clean  remove what was built, test tools included"
@@ -19,7 +19,7 @@ test:
 	@scripts/test.sh
 
 bench:
-	$(CARGO) run --release --package terrace-bench
+	$(CARGO) run --release --locked --package terrace-bench -- $(ARGS)
 
 lint:
 	$(CARGO) fmt --all --check

@@ -1,0 +1,78 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+/// Below this, a batch of cold reads would not fit into the file of a benchmark on a mount.
+const SIZE_BYTES_MIN: u64 = 16 << 20;
+const SIZE_BYTES_MAX: u64 = 1 << 40;
+
+/// Benchmarks of Terrace FS: each operation beside its baseline, in rounds that take turns.
+#[derive(Debug, Parser)]
+#[command(name = "terrace-bench", version)]
+pub struct Options {
+    /// Measure only rows whose name contains this (upper or lower case).
+    #[arg(long, value_name = "SUBSTRING", default_value = "", hide_default_value = true)]
+    pub filter: String,
+    /// Rounds per row; medians are taken over them.
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Length of a round of one side, in seconds.
+    #[arg(long, value_name = "S", default_value = "0.4", value_parser = parse_seconds)]
+    pub seconds: f64,
+    /// Size of the file that is read and overwritten in process; on mounts it is a quarter of that.
+    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_size)]
+    pub size: u64,
+    /// Where the rows go as JSON.
+    #[arg(long, value_name = "FILE", default_value = "target/bench/results.json")]
+    pub output: PathBuf,
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 60.0 => Ok(seconds),
+        _ => Err("give seconds above 0 and up to 60, such as 0.4".to_owned()),
+    }
+}
+
+/// Bytes, of a number of MiB (`512M`) or GiB (`2G`).
+fn parse_size(text: &str) -> Result<u64, String> {
+    let wrong = || "give 16M to 1024G, such as 512M or 2G".to_owned();
+    let (digits, unit_bytes) = match (text.strip_suffix(['M', 'm']), text.strip_suffix(['G', 'g'])) {
+        (Some(digits), _) => (digits, 1_u64 << 20),
+        (_, Some(digits)) => (digits, 1 << 30),
+        _ => return Err(wrong()),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(unit_bytes)).ok_or_else(wrong)?;
+    if (SIZE_BYTES_MIN..=SIZE_BYTES_MAX).contains(&bytes) { Ok(bytes) } else { Err(wrong()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_whole_mebibytes_within_bounds() {
+        assert_eq!(parse_size("16M"), Ok(16 << 20));
+        assert_eq!(parse_size("2g"), Ok(2 << 30));
+        assert_eq!(parse_size("1024G"), Ok(1 << 40));
+        for wrong in ["", "M", "512", "15M", "1025G", "99999999999999999999M", "-1M", "1.5G"] {
+            assert!(parse_size(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn rounds_take_time_but_not_for_ever() {
+        assert_eq!(parse_seconds("0.02"), Ok(0.02));
+        for wrong in ["0", "-1", "nan", "inf", "61", "fast"] {
+            assert!(parse_seconds(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        use clap::CommandFactory;
+        Options::command().debug_assert();
+    }
+}

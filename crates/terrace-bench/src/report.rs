@@ -1,0 +1,218 @@
+//! Results for programs (rows as JSON) and for people (a table, and the machine it was measured on).
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use terrace_media::Pm;
+
+/// What the numbers of a row count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Unit {
+    /// Operations per second.
+    #[serde(rename = "op/s")]
+    OpsPerSecond,
+    /// Bytes per operation.
+    #[serde(rename = "B/op")]
+    BytesPerOp,
+}
+
+/// One comparison. In ratios, more is better.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// What was done, where, and what it is compared with.
+    pub name: String,
+    /// Median of the baseline.
+    pub baseline: f64,
+    /// Median of ours.
+    pub ours: f64,
+    /// Of rates: the median over rounds of ours / baseline. Of bytes: baseline / ours.
+    pub ratio: f64,
+    /// The ratio to reach, where one is set.
+    pub reach: Option<f64>,
+    /// Whether it was.
+    pub met: Option<bool>,
+    /// What `baseline` and `ours` count.
+    pub unit: Unit,
+    /// The worst round.
+    pub ratio_min: f64,
+    /// The best round.
+    pub ratio_max: f64,
+    /// What else was found: messages per operation, for instance.
+    pub note: Option<String>,
+}
+
+/// All rows as one aligned table. Targets have a column if there are any.
+pub fn table(rows: &[Row]) -> String {
+    let with_targets = rows.iter().any(|row| row.reach.is_some());
+    let mut head = vec!["", "unit", "baseline", "Terrace", "ratio", "min", "max"];
+    head.extend(with_targets.then_some("target"));
+    head.push("note");
+    let mut lines: Vec<Vec<String>> = vec![head.into_iter().map(str::to_owned).collect()];
+    lines.extend(rows.iter().map(|row| cells(row, with_targets)));
+    let columns = lines[0].len();
+    let widths: Vec<usize> =
+        (0..columns).map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)).collect();
+    let mut text = String::new();
+    for line in lines {
+        let aligned: Vec<String> = (line.iter().zip(&widths).enumerate())
+            .map(|(column, (cell, &width))| match column {
+                // The first and the last are text, the others numbers.
+                0 => format!("{cell:<width$}"),
+                _ if column == columns - 1 => cell.clone(),
+                _ => format!("{cell:>width$}"),
+            })
+            .collect();
+        text.push_str(aligned.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn cells(row: &Row, with_targets: bool) -> Vec<String> {
+    let unit = match row.unit {
+        Unit::OpsPerSecond => "op/s",
+        Unit::BytesPerOp => "B/op",
+    };
+    let mut cells = vec![row.name.clone(), unit.to_owned(), grouped(row.baseline), grouped(row.ours)];
+    cells.extend([row.ratio, row.ratio_min, row.ratio_max].map(|ratio| format!("{ratio:.2}")));
+    if with_targets {
+        cells.push(match (row.reach, row.met) {
+            (Some(reach), Some(true)) => format!("{reach:.2} met"),
+            (Some(reach), _) => format!("{reach:.2} missed"),
+            (None, _) => String::new(),
+        });
+    }
+    cells.push(row.note.clone().unwrap_or_default());
+    cells
+}
+
+/// A whole number with its digits in groups of three.
+fn grouped(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Where, when and how the rows were measured.
+#[derive(Debug)]
+pub struct Machine {
+    cpu: String,
+    cores: usize,
+    kernel: String,
+    date: String,
+    command: String,
+    pm: Option<String>,
+}
+
+impl Machine {
+    /// This machine, now.
+    ///
+    /// # Errors
+    /// If the clock is beyond what a date can say.
+    pub fn describe() -> Result<Self> {
+        let uname = rustix::system::uname();
+        let text = |field: &std::ffi::CStr| field.to_string_lossy().into_owned();
+        Ok(Self {
+            cpu: cpu_model().unwrap_or_else(|| text(uname.machine())),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            kernel: format!("{} {}", text(uname.sysname()), text(uname.release())),
+            date: date(SystemTime::now())?,
+            command: std::env::args().collect::<Vec<_>>().join(" "),
+            pm: None,
+        })
+    }
+
+    /// Adds what kind of PM was measured; all volumes of a run have the same.
+    pub fn note_pm(&mut self, pm: &Pm) {
+        self.pm.get_or_insert_with(|| format!("{}, flushed with {}", pm.kind(), pm.flush_instruction()));
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "CPU       {}, {} cores", self.cpu, self.cores)?;
+        writeln!(f, "kernel    {}", self.kernel)?;
+        if let Some(pm) = &self.pm {
+            writeln!(f, "PM        {pm}")?;
+        }
+        writeln!(f, "date      {}", self.date)?;
+        writeln!(f, "command   {}", self.command)
+    }
+}
+
+/// None on architectures that do not name it.
+fn cpu_model() -> Option<String> {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// Date and time in UTC, to the minute.
+fn date(at: SystemTime) -> Result<String> {
+    let seconds = at.duration_since(UNIX_EPOCH).context("the clock is set before 1970")?.as_secs();
+    let seconds = libc::time_t::try_from(seconds).context("the clock is set too late")?;
+    // SAFETY: all-zero is a valid tm: numbers and a pointer to a zone's name that may be null.
+    let mut tm: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to live values of the right types; tm is written, seconds only read.
+    if unsafe { libc::gmtime_r(&seconds, &mut tm) }.is_null() {
+        return Err(io::Error::last_os_error()).context("the clock is set too late");
+    }
+    let (year, month) = (i64::from(tm.tm_year) + 1900, tm.tm_mon + 1);
+    Ok(format!("{year:04}-{month:02}-{:02} {:02}:{:02} UTC", tm.tm_mday, tm.tm_hour, tm.tm_min))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn row(name: &str, reach: Option<f64>) -> Row {
+        Row {
+            name: name.to_owned(),
+            unit: Unit::OpsPerSecond,
+            baseline: 1_234_567.0,
+            ours: 999.0,
+            ratio: 0.5,
+            ratio_min: 0.4,
+            ratio_max: 0.6,
+            reach,
+            met: reach.map(|reach| reach <= 0.5),
+            note: None,
+        }
+    }
+
+    #[test]
+    fn digits_come_in_groups_of_three() {
+        assert_eq!(grouped(0.4), "0");
+        assert_eq!(grouped(999.0), "999");
+        assert_eq!(grouped(1000.0), "1,000");
+        assert_eq!(grouped(1_234_567.2), "1,234,567");
+    }
+
+    #[test]
+    fn columns_are_aligned_and_targets_shown_where_there_are_any() {
+        let plain = table(&[row("short", None), row("a longer name", None)]);
+        let lines: Vec<&str> = plain.lines().collect();
+        assert_eq!(lines.len(), 3);
+        assert_eq!(lines[1].find("1,234,567"), lines[2].find("1,234,567"));
+        assert!(!plain.contains("target"));
+        let with_targets = table(&[row("a", Some(0.4)), row("b", Some(0.7)), row("c", None)]);
+        assert!(with_targets.contains("0.40 met") && with_targets.contains("0.70 missed"), "{with_targets}");
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        assert_eq!(date(UNIX_EPOCH).unwrap(), "1970-01-01 00:00 UTC");
+        assert_eq!(date(UNIX_EPOCH + Duration::from_secs(951_825_660)).unwrap(), "2000-02-29 12:01 UTC");
+    }
+}

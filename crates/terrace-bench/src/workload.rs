@@ -1,0 +1,155 @@
+//! What every operation has in common, whether it goes through a system call or straight to the engine.
+
+use anyhow::Result;
+
+use crate::interrupt;
+use crate::options::Options;
+
+/// Random reads and writes are of one block, at a multiple of its size.
+pub const BLOCK_BYTES: usize = 4096;
+/// What an append appends: a small record.
+pub const RECORD_BYTES: usize = 128;
+/// Operations between two looks at the clock.
+pub const BATCH_OPS: u64 = 64;
+/// What fills files.
+pub static FILLING: [u8; PIECE_BYTES] = [0x5a; PIECE_BYTES];
+
+const PIECE_BYTES: usize = 1 << 20;
+const APPENDED_BYTES_MAX: u64 = 64 << 20;
+
+/// One side of a benchmark: an operation, ready to be repeated.
+pub trait Workload {
+    /// Makes `ops` operations possible; its time does not count.
+    fn prepare(&mut self, _ops: u64) -> Result<()> {
+        Ok(())
+    }
+
+    /// Does `ops` operations.
+    fn run(&mut self, ops: u64) -> Result<()>;
+}
+
+/// How large files are.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// The file that is read and overwritten.
+    pub file_bytes: u64,
+    /// A file that is appended to is replaced by a new one before it grows beyond this.
+    pub appended_bytes_max: u64,
+}
+
+impl Sizes {
+    /// Of benchmarks in process.
+    pub fn in_process(options: &Options) -> Self {
+        Self { file_bytes: options.size, appended_bytes_max: APPENDED_BYTES_MAX.min(options.size) }
+    }
+
+    /// Of benchmarks on mounts: smaller, since the kernel caches these files once more.
+    pub fn on_mounts(options: &Options) -> Self {
+        let file_bytes = options.size / 4 / PIECE_BYTES as u64 * PIECE_BYTES as u64;
+        Self { file_bytes, appended_bytes_max: APPENDED_BYTES_MAX.min(file_bytes) }
+    }
+
+    fn blocks(&self) -> u64 {
+        self.file_bytes / BLOCK_BYTES as u64
+    }
+}
+
+/// Writes the file that is read and overwritten: first in long pieces, then each block again in random order, so that
+/// every file system finds it as a long life would leave it.
+pub fn write_aged(sizes: Sizes, mut write: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+    for offset in (0..sizes.file_bytes).step_by(PIECE_BYTES) {
+        interrupt::check()?;
+        write(offset, &FILLING)?;
+    }
+    for batch in shuffled_offsets(sizes).chunks(BATCH_OPS as usize) {
+        interrupt::check()?;
+        batch.iter().try_for_each(|&offset| write(offset, &FILLING[..BLOCK_BYTES]))?;
+    }
+    Ok(())
+}
+
+/// The offsets of all blocks of the file, each once, in random order.
+pub fn shuffled_offsets(sizes: Sizes) -> Vec<u64> {
+    let mut offsets: Vec<u64> = (0..sizes.blocks()).map(|block| block * BLOCK_BYTES as u64).collect();
+    let mut random = Random::new();
+    for left in (1..offsets.len()).rev() {
+        offsets.swap(left, random.below(left as u64 + 1) as usize);
+    }
+    offsets
+}
+
+/// Random offsets of blocks, without end and with repetition.
+#[derive(Debug)]
+pub struct RandomOffsets {
+    random: Random,
+    blocks: u64,
+}
+
+impl RandomOffsets {
+    /// Offsets in the file that is read and overwritten.
+    pub fn new(sizes: Sizes) -> Self {
+        Self { random: Random::new(), blocks: sizes.blocks() }
+    }
+
+    /// The next one.
+    #[inline]
+    pub fn next(&mut self) -> u64 {
+        self.random.below(self.blocks) * BLOCK_BYTES as u64
+    }
+}
+
+/// xorshift64*: the same numbers on both sides and in every run, at next to no cost.
+#[derive(Debug)]
+struct Random(u64);
+
+impl Random {
+    fn new() -> Self {
+        Self(0x9e37_79b9_7f4a_7c15)
+    }
+
+    #[inline]
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let mixed = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d);
+        ((u128::from(mixed) * u128::from(limit)) >> 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZES: Sizes = Sizes { file_bytes: 4 << 20, appended_bytes_max: 4 << 20 };
+
+    #[test]
+    fn shuffling_keeps_every_block_once() {
+        let mut offsets = shuffled_offsets(SIZES);
+        assert!(!offsets.is_sorted());
+        offsets.sort_unstable();
+        let all: Vec<u64> = (0..1024).map(|block| block * 4096).collect();
+        assert_eq!(offsets, all);
+    }
+
+    #[test]
+    fn random_offsets_are_blocks_of_the_file_and_reach_most_of_it() {
+        let mut offsets = RandomOffsets::new(SIZES);
+        let drawn: std::collections::HashSet<u64> = (0..8192).map(|_| offsets.next()).collect();
+        assert!(drawn.iter().all(|offset| offset % 4096 == 0 && *offset < SIZES.file_bytes));
+        assert!(drawn.len() > 1000, "{}", drawn.len());
+    }
+
+    #[test]
+    fn an_aged_file_has_every_byte_written_twice() {
+        let mut written = vec![0_u8; SIZES.file_bytes as usize / BLOCK_BYTES];
+        write_aged(SIZES, |offset, data| {
+            for block in 0..data.len() / BLOCK_BYTES {
+                written[offset as usize / BLOCK_BYTES + block] += 1;
+            }
+            Ok(())
+        })
+        .unwrap();
+        assert!(written.iter().all(|&times| times == 2));
+    }
+}
