@@ -30,7 +30,14 @@ thread_local! {
 /// Keeps `text` in case this thread's test fails.
 pub(crate) fn note(text: String) {
     // Fails only while the thread ends, when there is nobody left to read it.
-    let _ = NOTES.try_with(|notes| notes.borrow_mut().push(text));
+    // Only the last volumes' can matter; a test that shortens a failing list mounts very many.
+    let _ = NOTES.try_with(|notes| {
+        let mut notes = notes.borrow_mut();
+        notes.push(text);
+        if notes.len() > 2 {
+            notes.remove(0);
+        }
+    });
 }
 
 /// Runs the body of one test. A [`Skipped`] error prints its reason past the test runner's capture;

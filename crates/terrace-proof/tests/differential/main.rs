@@ -23,19 +23,18 @@ fn environment(name: &str, default: u64) -> Result<u64> {
     }
 }
 
-/// Runs `ops` on two fresh directories and returns how many calls succeeded. Fails at the first
-/// difference.
-fn execute(volume: &mut TestVolume, host: &Scratch, run: &str, ops: &[Op]) -> Result<usize> {
-    let subject = volume.join(run);
-    let reference = host.join(run);
+/// Runs `ops` on a fresh volume and on a fresh directory, and returns how many calls succeeded. Fails
+/// at the first difference, or if the volume is not sound at the end.
+fn execute(spec: &VolumeSpec, host: &Scratch, ops: &[Op]) -> Result<usize> {
+    let mut volume = spec.clone().mount()?;
+    let subject = volume.join("tree");
+    let reference = Scratch::new_in(host.path(), "tree")?;
     std::fs::create_dir(&subject)?;
-    std::fs::create_dir(&reference)?;
-    let result = compare(volume, &mut Side::new(&subject), &mut Side::new(&reference), ops);
-    std::fs::remove_dir_all(&reference)?;
-    if result.is_ok() {
-        std::fs::remove_dir_all(&subject).context("removing the tree afterwards")?;
-    }
-    result
+    let successes = compare(&mut volume, &mut Side::new(&subject), &mut Side::new(reference.path()), ops)?;
+    volume.check().context("terrace check at the end")?;
+    std::fs::remove_dir_all(&subject).context("removing the tree")?;
+    volume.check().context("terrace check of the empty volume")?;
+    Ok(successes)
 }
 
 fn compare(volume: &mut TestVolume, subject: &mut Side, reference: &mut Side, ops: &[Op]) -> Result<usize> {
@@ -45,7 +44,7 @@ fn compare(volume: &mut TestVolume, subject: &mut Side, reference: &mut Side, op
             Op::Remount => {
                 subject.close_all();
                 reference.close_all();
-                volume.remount()?;
+                volume.check().with_context(|| format!("terrace check at remount {number}"))?;
                 same_trees(subject, reference).with_context(|| format!("after remount {number}"))?;
             }
             Op::CompareTrees => {
@@ -76,15 +75,18 @@ fn same_trees(subject: &Side, reference: &Side) -> Result<()> {
     Ok(())
 }
 
-/// What kind of difference it is: the operation's or the property's name. While a list is shortened
-/// it must stay the same, or the result would show some other failure than the one reported.
+/// What kind of failure it is: `check`, or the operation's or the property's name. While a list is
+/// shortened it must stay the same, or the result would show some other failure than the one reported.
 fn signature(failure: &str) -> &str {
+    if failure.contains("terrace check") {
+        return "check";
+    }
     let (_, what) = failure.rsplit_once("\": ").or(failure.split_once(", ")).unwrap_or(("", failure));
     what.split([' ', '{']).next().unwrap_or(what)
 }
 
 /// Removes operations as long as what is left still fails alike, and returns the shortest list found.
-fn shrink(volume: &mut TestVolume, host: &Scratch, seed: u64, mut ops: Vec<Op>, failure: &str) -> (Vec<Op>, String) {
+fn shrink(spec: &VolumeSpec, host: &Scratch, mut ops: Vec<Op>, failure: &str) -> (Vec<Op>, String) {
     let mut runs = 0;
     let mut last = String::from("not reproduced by a second run");
     let mut chunk = ops.len();
@@ -98,11 +100,7 @@ fn shrink(volume: &mut TestVolume, host: &Scratch, seed: u64, mut ops: Vec<Op>, 
                 fewer.drain(start..(start + chunk).min(ops.len()));
             }
             runs += 1;
-            let error = execute(volume, host, &format!("shrink-{seed}-{runs}"), &fewer).map_err(|e| format!("{e:#}"));
-            if error.is_err() && volume.remount().is_err() {
-                return (ops, last);
-            }
-            match error {
+            match execute(spec, host, &fewer).map_err(|error| format!("{error:#}")) {
                 Err(error) if signature(&error) == signature(failure) => {
                     last = error;
                     ops = fewer;
@@ -123,23 +121,20 @@ fn differential(name: &str, mount_options: &str, first_seed: u64) -> Result<()> 
     let count = environment("TERRACE_DIFF_OPS", 3000)?;
     let host = reference_directory()?;
     let features = apply::Features::of(&host)?;
-    let mut volume = VolumeSpec::new(name).pm_mib(32).options(mount_options).mount()?;
+    let spec = VolumeSpec::new(name).pm_mib(32).options(mount_options);
     for seed in first_seed..first_seed + seeds {
         let ops = Generator::new(Rng::new(seed), features).list(count as usize);
-        match execute(&mut volume, &host, &format!("seed-{seed}"), &ops) {
+        match execute(&spec, &host, &ops) {
             // Mostly failing calls would prove little.
             Ok(successes) => ensure!(successes > ops.len() / 4, "only {successes} calls succeeded"),
             Err(error) => {
-                // If the daemon died there is nothing to shrink on; the first report has to do.
-                volume.remount().with_context(|| format!("seed {seed}: {error:#}"))?;
                 let failure = format!("{error:#}");
-                let (ops, last) = shrink(&mut volume, &host, seed, ops, &failure);
+                let (ops, last) = shrink(&spec, &host, ops, &failure);
                 let list: Vec<String> = ops.iter().map(|op| format!("{op:?}")).collect();
                 let list = list.join("\n");
                 bail!("TERRACE_DIFF_SEED={seed}: {failure}\nshortened to {} operations:\n{list}\n{last}", ops.len());
             }
         }
-        volume.check().with_context(|| format!("terrace check after seed {seed}"))?;
     }
     Ok(())
 }
