@@ -11,7 +11,8 @@
 
 use terrace_layout::{
     AppendEntry, BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRC_ENTRY, CRC_NONE, CRC_SLOTS, CRC_SLOTS_BLOCKS_MAX, EntryType,
-    HoleEntry, MediaStruct, PATCH_BYTES_MAX, PatchEntry, SetSizeEntry, WRITE_UNWRITTEN, WriteEntry, data_crc,
+    HoleEntry, MediaStruct, PATCH_BYTES_MAX, PatchEntry, SET_SIZE_TRUNCATES, SetSizeEntry, WRITE_UNWRITTEN, WriteEntry,
+    data_crc,
 };
 use terrace_media::Pm;
 use zerocopy::IntoBytes;
@@ -409,16 +410,7 @@ impl FileData {
                 io.pm.zero_nt(tail.byte() + self.size % BLOCK_BYTES, zeros);
             }
         }
-        let entry = SetSizeEntry {
-            kind: EntryType::SetSize as u8,
-            slots: 0,
-            flags: 0,
-            crc: 0,
-            size,
-            mtime_ns: now.0,
-            reserved: [0; 40],
-        };
-        let index = log.push(&entry, &[]);
+        let index = log.push(&set_size_entry(size, now, size < self.size), &[]);
         if let Err(error) = log.stage(io.pm, io.source) {
             self.give_up(io);
             return Err(error);
@@ -541,16 +533,8 @@ impl FileData {
             let piece = WriteEntry { file_block, address: extent.addr.0, blocks: extent.blocks, ..entry };
             push_write_copy(log, piece, extent.skip, &crcs);
         }
-        let entry = SetSizeEntry {
-            kind: EntryType::SetSize as u8,
-            slots: 0,
-            flags: 0,
-            crc: 0,
-            size: self.size,
-            mtime_ns: self.mtime.0,
-            reserved: [0; 40],
-        };
-        log.push(&entry, &[]);
+        // Blocks reserved beyond the end stay: this sets the size and truncates nothing.
+        log.push(&set_size_entry(self.size, self.mtime, false), &[]);
     }
 
     /// Compaction moved the live entries: `first` is the batch index of the first one of [`Self::push_live`].
@@ -588,6 +572,18 @@ fn append_entry(size: u64, now: Time, tail: BlockAddr) -> AppendEntry {
         mtime_ns: now.0,
         address: tail.0,
         reserved: [0; 32],
+    }
+}
+
+fn set_size_entry(size: u64, mtime: Time, truncates: bool) -> SetSizeEntry {
+    SetSizeEntry {
+        kind: EntryType::SetSize as u8,
+        slots: 0,
+        flags: if truncates { SET_SIZE_TRUNCATES } else { 0 },
+        crc: 0,
+        size,
+        mtime_ns: mtime.0,
+        reserved: [0; 40],
     }
 }
 

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use terrace_layout::{
-    AttrEntry, BlockAddr, CRC_BLOCKS, EntryType, InodeRecord, LogEntry, TARGET_PIECE_BYTES_MAX, TargetEntry,
-    WRITE_UNWRITTEN, XattrEntry, slots_for,
+    AttrEntry, BlockAddr, CRC_BLOCKS, EntryType, InodeRecord, LogEntry, SET_SIZE_TRUNCATES, TARGET_PIECE_BYTES_MAX,
+    TargetEntry, WRITE_UNWRITTEN, XattrEntry, slots_for,
 };
 use terrace_media::Pm;
 
@@ -524,7 +524,9 @@ fn apply_to_file(
             e.mtime_ns
         }
         LogEntry::SetSize(e) => {
-            file.index.unmap(refs, e.size.div_ceil(block_bytes), u64::MAX, freed);
+            if e.flags & SET_SIZE_TRUNCATES != 0 {
+                file.index.unmap(refs, e.size.div_ceil(block_bytes), u64::MAX, freed);
+            }
             patches.retain_mut(|p| {
                 p.data.truncate(e.size.saturating_sub(p.offset) as usize);
                 !p.data.is_empty()

@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 use common::{apply, op, prepare, tree_of};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
-use terrace_engine::{
-    CheckOptions, FileKind, FormatOptions, Ino, NewInode, OpenOptions, Volume, WriteOptions, check, format,
-};
+use terrace_engine::{FileKind, FormatOptions, Ino, NewInode, OpenOptions, Volume, WriteOptions, format};
 use terrace_media::{Disk, Pm, memory_disk};
 
 const THREADS: usize = 4;
@@ -37,9 +35,7 @@ impl Rig {
     }
 
     fn must_be_sound(&self) {
-        let options = CheckOptions { repair: false, data: true };
-        let report = check(&self.pm, std::slice::from_ref(&self.disk), &options, &|_, _, _| {}).unwrap();
-        assert!(report.problems.is_empty(), "{:#?}", report.problems);
+        common::must_be_sound(&self.pm, &self.disk);
     }
 }
 

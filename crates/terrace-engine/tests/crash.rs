@@ -84,6 +84,7 @@ fn recovered(image: Image, pm_full_percent: u8) -> Tree {
     assert_eq!(volume.status().read_only, None, "recovery found damage");
     volume.close().unwrap();
     drop(volume);
+    common::must_be_sound(&pm, &disk);
     assert_eq!(tree_of(&open(pm, disk, pm_full_percent)), tree, "after a clean unmount");
     tree
 }

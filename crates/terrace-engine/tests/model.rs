@@ -83,6 +83,7 @@ fn run(steps: &[Step], pm_full_percent: u8, checksums: bool) -> Result<(), TestC
     prop_assert_eq!(model.tree(), tree_of(&volume));
     volume.close().unwrap();
     drop(volume);
+    common::must_be_sound(&rig.pm, &rig.disk);
     prop_assert_eq!(model.tree(), tree_of(&rig.open()));
     Ok(())
 }

@@ -27,6 +27,9 @@ pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 /// Flag of a write entry: the blocks are allocated but were never written; they read as zeros.
 pub const WRITE_UNWRITTEN: u16 = 1;
 
+/// Flag of a set-size entry: a truncation; blocks wholly beyond the new size are gone.
+pub const SET_SIZE_TRUNCATES: u16 = 1;
+
 /// Write entry without data checksums.
 pub const CRC_NONE: u16 = 0;
 /// Write entry of at most two blocks, whose checksums are in the entry.
@@ -150,11 +153,11 @@ media_struct! {
         pub kind: u8,
         /// 1.
         pub slots: u8,
-        /// Zero.
+        /// [`SET_SIZE_TRUNCATES`].
         pub flags: u16,
         /// CRC32C of the entry.
         pub crc: u32,
-        /// New size in bytes; blocks wholly beyond it are gone.
+        /// New size in bytes.
         pub size: u64,
         /// Modification time.
         pub mtime_ns: i64,

@@ -136,6 +136,7 @@ fn the_constants_are_the_codes() {
         ROLE_PM,
         ROLE_DISK,
         WRITE_UNWRITTEN,
+        SET_SIZE_TRUNCATES,
         CRC_NONE,
         CRC_ENTRY,
         CRC_SLOTS,

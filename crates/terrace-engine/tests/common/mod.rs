@@ -3,16 +3,26 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use terrace_engine::{
-    Fallocate, FileKind, FsResult, Ino, NewInode, RenameFlags, SetAttr, Volume, WriteOptions, XattrFlags,
+    CheckOptions, Fallocate, FileKind, FsResult, Ino, NewInode, RenameFlags, SetAttr, Volume, WriteOptions, XattrFlags,
+    check,
 };
+use terrace_media::{Disk, Pm};
 
 /// How to run property tests: `PROPTEST_CASES` overrides the number of cases; failures are printed, not filed.
 pub fn config(cases: u32) -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(cases);
     ProptestConfig { cases, max_shrink_iters: 2000, failure_persistence: None, ..Default::default() }
+}
+
+/// An unmounted volume has nothing wrong: structure, ownership of every block, checksums, checkpoint.
+pub fn must_be_sound(pm: &Arc<Pm>, disk: &Arc<dyn Disk>) {
+    let options = CheckOptions { repair: false, data: true };
+    let report = check(pm, std::slice::from_ref(disk), &options, &|_, _, _| {}).unwrap();
+    assert!(report.problems.is_empty(), "{:#?}", report.problems);
 }
 
 /// Names that operations use: few, so that they meet.
