@@ -36,7 +36,7 @@ pub struct Mounts {
     pub null: Mounted,
 }
 
-/// See above.
+/// Everything that one benchmark runs on.
 #[derive(Debug)]
 pub struct Stage {
     mounts: Option<Mounts>,
