@@ -17,6 +17,7 @@ use std::time::Instant;
 use parking_lot::{Condvar, Mutex, RwLock};
 use terrace_layout::{INCOMPAT_PM_DATA_CRC, InodeRecord, Superblock};
 use terrace_media::{Disk, Pm};
+use terrace_policy::PmSpace;
 use zerocopy::IntoBytes;
 
 use crate::cache::PageCache;
@@ -369,16 +370,16 @@ impl Core {
         (0..self.shards.len()).try_for_each(|s| self.reclaim(s))
     }
 
-    /// Whether PM takes `blocks` of file data, once what is removed has been reclaimed.
-    pub fn pm_has_room(&self, blocks: u64) -> FsResult<bool> {
-        if self.space.pm_has_room_for_data(blocks) {
-            return Ok(true);
+    /// How full PM is, once what is removed has been reclaimed if that matters for `blocks` more.
+    ///
+    /// # Errors
+    /// Fatal ones.
+    pub fn pm_space(&self, blocks: u64) -> FsResult<PmSpace> {
+        let someone_waits = || self.shards.iter().any(|s| !s.doomed.lock().is_empty());
+        if self.space.room_for_data() < blocks && someone_waits() {
+            self.reclaim_all()?;
         }
-        if self.shards.iter().all(|s| s.doomed.lock().is_empty()) {
-            return Ok(false);
-        }
-        self.reclaim_all()?;
-        Ok(self.space.pm_has_room_for_data(blocks))
+        Ok(self.space.pm_space())
     }
 
     /// Takes back `count` lookups; the inode may then leave DRAM, and goes for good if it has no name.

@@ -1,13 +1,14 @@
 //! File data operations: where a write goes, and the commits of truncate, fallocate and copy.
 //!
-//! Placement is plain: PM as long as it has room for data, else the page cache and, from there, disk. A write that
-//! touches dirty pages joins them in the cache, so that one place at a time holds the newest version of a block.
+//! `terrace-policy` decides between PM and the page cache. A write that touches dirty pages joins them in the cache,
+//! so that one place at a time holds the newest version of a block.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use terrace_layout::{BLOCK_BYTES, BlockAddr, FILE_BYTES_MAX};
+use terrace_policy::Target;
 
 use crate::cache::BlankPage;
 use crate::core::{Core, DirtyFile};
@@ -24,6 +25,9 @@ pub const ATOMIC_WRITE_BYTES_MAX: usize = 4 << 20;
 const RELATIME_NS: i64 = 24 * 3600 * 1_000_000_000;
 /// What `copy_range` moves at a time.
 const COPY_BYTES: usize = 1 << 20;
+
+/// A block that a write covers in part, as it was: file block, contents.
+type Edge = (u64, Box<[u8; BLOCK]>);
 
 /// What came of an attempt to write under the inode's lock.
 enum Attempt {
@@ -135,7 +139,9 @@ impl Core {
         let blocks = to - from;
         let uncover = self.tail_to_uncover(inode, inner, end, Some(from))?;
         let joins_dirty = inode.pages.has_dirty() && !self.cache.dirty_blocks(&inode.pages, from, to).is_empty();
-        if !joins_dirty && self.pm_has_room(blocks + 1)? {
+        // One block more than data, for a log page.
+        let pm = self.pm_space(blocks + 1)?;
+        if self.space.placement.place_write(pm, blocks + 1, joins_dirty) == Target::Pm {
             if uncover.is_some() && blanks.is_empty() {
                 return Ok(Attempt::NeedsPages(1));
             }
@@ -174,26 +180,20 @@ impl Core {
     }
 
     /// The first and the last block of a write as they are, where the write covers them in part.
-    fn read_edges(
-        &self,
-        inode: &Inode,
-        inner: &Inner,
-        offset: u64,
-        len: u64,
-    ) -> FsResult<[Option<(u64, Box<[u8; BLOCK]>)>; 3]> {
+    fn read_edges(&self, inode: &Inode, inner: &Inner, offset: u64, len: u64) -> FsResult<[Option<Edge>; 3]> {
         let size = inner.file()?.size;
         let end = offset + len;
-        let read = |block: u64| -> FsResult<Option<(u64, Box<[u8; BLOCK]>)>> {
+        let read = |block: u64| -> FsResult<Option<Edge>> {
             let mut page = Box::new([0u8; BLOCK]);
             self.read_block(inode, inner, block, &mut page)?;
             Ok(Some((block, page)))
         };
         let mut edges = [None, None, None];
         let (first, last) = (offset / BLOCK_BYTES, (end - 1) / BLOCK_BYTES);
-        if offset % BLOCK_BYTES != 0 {
+        if !offset.is_multiple_of(BLOCK_BYTES) {
             edges[0] = read(first)?;
         }
-        if end % BLOCK_BYTES != 0 && end < size && (last != first || edges[0].is_none()) {
+        if !end.is_multiple_of(BLOCK_BYTES) && end < size && (last != first || edges[0].is_none()) {
             edges[1] = read(last)?;
         }
         // With checksums, an extension rewrites the old tail block.
@@ -444,7 +444,7 @@ impl Core {
     /// Blocks for all `holes` (file block, blocks): PM as long as it has room, then disk.
     fn take_runs(&self, shard: usize, holes: &[(u64, u64)]) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
         let need: u64 = holes.iter().map(|h| h.1).sum();
-        let in_pm = self.pm_has_room(need)?;
+        let in_pm = self.space.placement.place_write(self.pm_space(need)?, need, false) == Target::Pm;
         if !in_pm && self.space.disk_available() < need {
             return fail(libc::ENOSPC);
         }

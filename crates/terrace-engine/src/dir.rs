@@ -79,6 +79,7 @@ impl DirData {
     }
 
     /// Puts the entry that adds a name into the batch; returns its index in it.
+    #[allow(clippy::too_many_arguments, reason = "the fields of an entry")]
     pub fn push_add(
         &self,
         log: &mut Log,

@@ -17,8 +17,6 @@ use crate::file::{BLOCK, covered_bytes, extent_crcs_in_log, read_write_entry};
 use crate::index::{Extent, Segment};
 use crate::inode::{Inner, Inode};
 
-/// Most blocks that one miss fetches: 1 MiB.
-const FETCH_BLOCKS_MAX: u64 = 256;
 /// Checksum blocks kept in DRAM.
 const CRC_BLOCKS_MAX: usize = 1024;
 
@@ -128,8 +126,7 @@ impl Core {
         out: &mut [u8],
         ahead: bool,
     ) -> FsResult<()> {
-        let mut want = if ahead { (2 * blocks).clamp(32, FETCH_BLOCKS_MAX).max(blocks) } else { blocks };
-        want = want.min(u64::from(extent.blocks));
+        let mut want = terrace_policy::fetch_blocks(blocks, ahead).min(u64::from(extent.blocks));
         if want > blocks
             && let Some(next) = self.cache.cached_blocks(&inode.pages, block + blocks, block + want).first()
         {

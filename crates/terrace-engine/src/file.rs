@@ -200,7 +200,7 @@ impl FileData {
 
     /// The PM block that holds the last, partly filled block of the file, if it is a written PM block.
     pub fn pm_tail_block(&self) -> Option<BlockAddr> {
-        if self.size % BLOCK_BYTES == 0 {
+        if self.size.is_multiple_of(BLOCK_BYTES) {
             return None;
         }
         match self.index.lookup(self.size / BLOCK_BYTES) {

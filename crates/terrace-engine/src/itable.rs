@@ -198,7 +198,7 @@ impl InodeTable {
         let last = self.chunks.last().expect("never empty");
         let (last_at, first_index) = (last.at, last.first_index + last.records);
         let want = (first_index.next_power_of_two() as u32).clamp(CHUNK_RECORDS_MIN, CHUNK_RECORDS_MAX);
-        let floor = crate::space::PM_RESERVE_BLOCKS;
+        let floor = terrace_policy::PM_RESERVE_BLOCKS;
         let room = space.free_blocks().saturating_sub(floor);
         let blocks = (u64::from(want) * INODE_BYTES / BLOCK_BYTES).min(room / 8 + 1).min(room);
         if blocks == 0 {

@@ -137,6 +137,9 @@ pub(crate) struct Scan {
 /// Sees every named inode that could be read.
 pub(crate) type VisitInode<'a> = &'a (dyn Fn(&InodeRecord, &Inner) + Sync);
 
+/// What a pass does with a batch of records.
+type Work<'a> = &'a (dyn Fn(&Scanner<'_>, &[(Ino, u64)]) + Sync);
+
 struct Scanner<'a> {
     pm: &'a Arc<Pm>,
     unfinished: Unfinished<'a>,
@@ -198,7 +201,7 @@ pub(crate) fn scan(
 }
 
 impl Scanner<'_> {
-    fn pass(&self, what: &str, threads: usize, progress: Progress<'_>, work: &(dyn Fn(&Self, &[(Ino, u64)]) + Sync)) {
+    fn pass(&self, what: &str, threads: usize, progress: Progress<'_>, work: Work<'_>) {
         let next = AtomicUsize::new(0);
         let total = self.records.len();
         std::thread::scope(|scope| {

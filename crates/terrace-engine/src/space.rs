@@ -1,17 +1,14 @@
-//! Free space of the whole volume: one allocator per device, and who may take how much of PM.
+//! Free space of the whole volume: one allocator per device.
 //!
-//! PM holds file data up to `pm_full_percent`; the rest is for logs and inode tables, so that a file system full of
-//! data can still be changed. The last [`PM_RESERVE_BLOCKS`] are for operations that make room (unlink, truncate).
+//! How much of PM file data may take is decided in `terrace-policy`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_layout::BlockAddr;
+use terrace_policy::{PM_RESERVE_BLOCKS, Placement, PmSpace};
 
 use crate::alloc::{DeviceAlloc, Run};
 use crate::error::{FsResult, fail};
-
-/// PM blocks that only operations which free space may take.
-pub(crate) const PM_RESERVE_BLOCKS: u64 = 16;
 
 /// Where an inode's log and PM data get their blocks from. All that a file's data path knows of the volume's space.
 pub(crate) trait BlockSource {
@@ -32,17 +29,14 @@ pub(crate) struct Space {
     devices: Vec<DeviceAlloc>,
     /// Tier of each device.
     tiers: Vec<u8>,
-    /// PM blocks that stay free of file data.
-    pm_kept_blocks: u64,
+    pub placement: Placement,
     /// Disk blocks promised to dirty pages.
     disk_reserved: AtomicU64,
 }
 
 impl Space {
-    pub fn new(devices: Vec<DeviceAlloc>, tiers: Vec<u8>, pm_full_percent: u8) -> Self {
-        let pm_blocks = devices[0].blocks();
-        let kept = pm_blocks * u64::from(100 - pm_full_percent.min(100)) / 100;
-        Self { devices, tiers, pm_kept_blocks: kept.max(2 * PM_RESERVE_BLOCKS), disk_reserved: AtomicU64::new(0) }
+    pub fn new(devices: Vec<DeviceAlloc>, tiers: Vec<u8>, placement: Placement) -> Self {
+        Self { devices, tiers, placement, disk_reserved: AtomicU64::new(0) }
     }
 
     /// Disk blocks free and not promised to anybody.
@@ -64,9 +58,14 @@ impl Space {
         ShardSource { space: self, shard, freeing }
     }
 
-    /// Whether PM takes `blocks` more of file data.
-    pub fn pm_has_room_for_data(&self, blocks: u64) -> bool {
-        self.pm().free_blocks() >= self.pm_kept_blocks + blocks
+    /// How full PM is.
+    pub fn pm_space(&self) -> PmSpace {
+        PmSpace { blocks: self.pm().blocks(), free: self.pm().free_blocks() }
+    }
+
+    /// Blocks of file data that PM still takes.
+    pub fn room_for_data(&self) -> u64 {
+        self.placement.room_for_data(self.pm_space())
     }
 
     /// A run on a disk, the highest tier with room first, and in it the device with the most free blocks.
@@ -114,7 +113,7 @@ pub(crate) struct ShardSource<'a> {
 
 impl BlockSource for ShardSource<'_> {
     fn alloc_data(&self, want: u64) -> Option<Run> {
-        let room = self.space.pm().free_blocks().saturating_sub(self.space.pm_kept_blocks);
+        let room = self.space.room_for_data();
         if room == 0 {
             return None;
         }

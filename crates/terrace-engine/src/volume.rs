@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use parking_lot::Mutex;
 use terrace_layout::{BLOCK_BYTES, Superblock};
 use terrace_media::{Disk, Pm};
+use terrace_policy::Placement;
 
 use crate::alloc::DeviceAlloc;
 use crate::cache::{CacheBacking, PageCache, RecoveredPage};
@@ -186,7 +187,8 @@ impl Volume {
         sb.sequence += 1;
         write_pm_superblock(&pm, &sb)?;
         let tiers = sb.devices().iter().map(|d| d.tier).collect();
-        let space = Space::new(free_space.allocs, tiers, options.pm_full_percent);
+        let placement = Placement { pm_full_percent: options.pm_full_percent };
+        let space = Space::new(free_space.allocs, tiers, placement);
         let shards = tables
             .into_iter()
             .enumerate()

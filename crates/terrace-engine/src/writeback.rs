@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use terrace_layout::{BLOCK_BYTES, BlockAddr, CRCS_PER_BLOCK, crc_blocks_for, data_crc, seal_crc_block};
 use terrace_media::AlignedBuf;
+use terrace_policy::{DirtyState, writeback_due};
 
 use crate::cache::DirtyPage;
 use crate::core::{Core, DirtyFile};
@@ -239,9 +240,12 @@ impl Core {
             if self.stopping.load(Ordering::Acquire) || self.is_read_only() {
                 continue;
             }
-            let crowded = self.cache.dirty_pages() * 2 > self.cache.budget_pages();
+            let (dirty, budget) = (self.cache.dirty_pages(), self.cache.budget_pages());
+            let due = |f: &DirtyFile| {
+                writeback_due(DirtyState { age: f.since.elapsed(), urgent: f.urgent }, age, dirty, budget)
+            };
             let files: Vec<DirtyFile> = this.dirty.lock().values().cloned().collect();
-            for file in files.iter().filter(|f| f.urgent || crowded || f.since.elapsed() >= age) {
+            for file in files.iter().filter(|f| due(f)) {
                 if let Err(error) = self.mutate(|| self.flush_file(&file.inode)) {
                     tracing::warn!("writeback of inode {}: {error}", file.inode.ino.0);
                 }

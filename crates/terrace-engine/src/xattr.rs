@@ -320,7 +320,7 @@ impl Core {
     /// Writes a long value to PM blocks of its own; durable at the next fence.
     fn write_value(&self, inode: &Inode, value: &[u8]) -> FsResult<(BlockAddr, u32)> {
         let blocks = (value.len() as u64).div_ceil(BLOCK_BYTES);
-        if self.space.pm().free_blocks() <= crate::space::PM_RESERVE_BLOCKS + blocks {
+        if self.space.pm().free_blocks() <= terrace_policy::PM_RESERVE_BLOCKS + blocks {
             return fail(libc::ENOSPC);
         }
         let Some(run) = self.space.pm().alloc(inode.shard, blocks) else {

@@ -24,7 +24,7 @@ impl Rig {
     fn sized(pm_bytes: u64, checksums: bool) -> Rig {
         let rig = Rig { pm: Pm::anonymous(pm_bytes), disk: memory_disk(128 << 20) };
         let options = FormatOptions { shards: Some(2), pm_data_checksums: checksums, ..Default::default() };
-        format(&rig.pm, &[rig.disk.clone()], &options).unwrap();
+        format(&rig.pm, std::slice::from_ref(&rig.disk), &options).unwrap();
         rig
     }
 

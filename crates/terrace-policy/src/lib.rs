@@ -1,1 +1,126 @@
-//! Pure placement decisions of Terrace FS.
+//! Decisions of Terrace FS, pure: numbers in, decisions out; no I/O, no locks, no clock.
+//!
+//! Today they are plain: PM until it is nearly full, then the page cache and, from there, disk. Predictors and
+//! migration decide here, too, when they come; the engine already asks here and nowhere else.
+
+use std::time::Duration;
+
+/// PM blocks that only operations which free space may take.
+pub const PM_RESERVE_BLOCKS: u64 = 16;
+/// Most blocks that one miss fetches from a disk: 1 MiB.
+pub const FETCH_BLOCKS_MAX: u64 = 256;
+/// Least blocks that a miss of a sequential reader fetches.
+const FETCH_AHEAD_BLOCKS_MIN: u64 = 32;
+
+/// Where a write goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Persistent memory: durable when the write returns.
+    Pm,
+    /// The DRAM page cache, and a disk later.
+    PageCache,
+}
+
+/// How full PM is, in blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PmSpace {
+    /// All blocks of the device.
+    pub blocks: u64,
+    /// Free ones.
+    pub free: u64,
+}
+
+/// Where data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// PM takes file data up to this usage, in percent; the rest is for logs and inode tables, so that a file system
+    /// full of data can still be changed.
+    pub pm_full_percent: u8,
+}
+
+impl Placement {
+    /// PM blocks that file data leaves free.
+    pub fn kept_blocks(&self, pm_blocks: u64) -> u64 {
+        let kept = pm_blocks * u64::from(100 - self.pm_full_percent.min(100)) / 100;
+        kept.max(2 * PM_RESERVE_BLOCKS)
+    }
+
+    /// Blocks of file data that PM still takes.
+    pub fn room_for_data(&self, pm: PmSpace) -> u64 {
+        pm.free.saturating_sub(self.kept_blocks(pm.blocks))
+    }
+
+    /// Where a write of up to `blocks` blocks goes. `joins_dirty`: some of them are dirty in the page cache, and a
+    /// block's newest version must be in one place.
+    pub fn place_write(&self, pm: PmSpace, blocks: u64, joins_dirty: bool) -> Target {
+        if !joins_dirty && self.room_for_data(pm) >= blocks { Target::Pm } else { Target::PageCache }
+    }
+}
+
+/// Blocks to fetch from a disk for a read that misses `wanted` of them: more for a reader that goes on in sequence.
+pub fn fetch_blocks(wanted: u64, sequential: bool) -> u64 {
+    if sequential { (2 * wanted).clamp(FETCH_AHEAD_BLOCKS_MIN, FETCH_BLOCKS_MAX).max(wanted) } else { wanted }
+}
+
+/// A file with dirty pages, as writeback sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirtyState {
+    /// Time since its oldest dirty page was written.
+    pub age: Duration,
+    /// It replaces contents that were truncated away.
+    pub urgent: bool,
+}
+
+/// Whether a file is written back now. `dirty` and `budget`: pages in the cache; above half of it, everything goes.
+pub fn writeback_due(file: DirtyState, age_limit: Duration, dirty: u64, budget: u64) -> bool {
+    file.urgent || file.age >= age_limit || dirty * 2 > budget
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NINETY: Placement = Placement { pm_full_percent: 90 };
+
+    #[test]
+    fn pm_takes_data_up_to_its_limit_and_not_a_block_more() {
+        let at = |free, blocks| NINETY.place_write(PmSpace { blocks: 10_000, free }, blocks, false);
+        assert_eq!(at(10_000, 9_000), Target::Pm);
+        assert_eq!(at(10_000, 9_001), Target::PageCache);
+        assert_eq!(at(1_001, 1), Target::Pm);
+        assert_eq!(at(1_000, 1), Target::PageCache);
+        assert_eq!(at(0, 0), Target::Pm);
+    }
+
+    #[test]
+    fn dirty_blocks_keep_their_place() {
+        assert_eq!(NINETY.place_write(PmSpace { blocks: 100_000, free: 100_000 }, 1, true), Target::PageCache);
+    }
+
+    #[test]
+    fn metadata_keeps_a_reserve_even_when_data_may_take_everything() {
+        let all = Placement { pm_full_percent: 100 };
+        assert_eq!(all.kept_blocks(1_000_000), 2 * PM_RESERVE_BLOCKS);
+        assert_eq!(Placement { pm_full_percent: 255 }.kept_blocks(1_000), 2 * PM_RESERVE_BLOCKS);
+        assert_eq!(Placement { pm_full_percent: 0 }.room_for_data(PmSpace { blocks: 1_000, free: 1_000 }), 0);
+    }
+
+    #[test]
+    fn sequential_readers_get_more_within_bounds() {
+        assert_eq!(fetch_blocks(1, false), 1);
+        assert_eq!(fetch_blocks(1, true), 32);
+        assert_eq!(fetch_blocks(100, true), 200);
+        assert_eq!(fetch_blocks(200, true), 256);
+        assert_eq!(fetch_blocks(300, true), 300);
+    }
+
+    #[test]
+    fn writeback_comes_with_age_urgency_or_a_crowd() {
+        let file = |age, urgent| DirtyState { age: Duration::from_secs(age), urgent };
+        let limit = Duration::from_secs(5);
+        assert!(!writeback_due(file(4, false), limit, 50, 100));
+        assert!(writeback_due(file(5, false), limit, 50, 100));
+        assert!(writeback_due(file(0, true), limit, 0, 100));
+        assert!(writeback_due(file(0, false), limit, 51, 100));
+    }
+}

@@ -5,7 +5,7 @@ use terrace_media::AlignedBuf;
 use zerocopy::IntoBytes;
 
 use super::tree::Tree;
-use super::{Check, Remedy};
+use super::{Check, Finding, Remedy};
 use crate::alloc::DeviceAlloc;
 use crate::checkpoint;
 use crate::core::free_record;
@@ -13,24 +13,22 @@ use crate::error::{FsResult, fence};
 use crate::file::BLOCK;
 use crate::inode::{Inner, Meta};
 use crate::offline::Offline;
-use crate::scan::ProblemKind;
 use crate::space::Space;
 use crate::types::{Ino, Time};
 
 impl Check<'_> {
-    pub(super) fn repair(&self, offline: &Offline, tree: &Tree) -> FsResult<()> {
+    pub(super) fn repair(&self, offline: &Offline, tree: &Tree, sound: bool) -> FsResult<()> {
         let mut findings = std::mem::take(&mut *self.findings.lock());
-        let result = self.apply(&mut findings, offline, tree);
+        let result = self.apply(&mut findings, offline, tree, sound);
         *self.findings.lock() = findings;
         result
     }
 
-    fn apply(&self, findings: &mut [super::Finding], offline: &Offline, tree: &Tree) -> FsResult<()> {
-        // With any of this left, recovery refuses the volume; without the checkpoint it could not be mounted writable.
-        let sound = tree.complete && tree.scan.problems.iter().all(|p| p.kind == ProblemKind::Dangling);
+    fn apply(&self, findings: &mut [Finding], offline: &Offline, tree: &Tree, sound: bool) -> FsResult<()> {
         let wanted = |remedy: &Remedy| match remedy {
             Remedy::Nothing => false,
-            Remedy::Superblock { .. } | Remedy::Journal | Remedy::DropCheckpoint => true,
+            Remedy::Superblock { .. } | Remedy::Journal => true,
+            Remedy::DropCheckpoint { always } => *always || sound,
             Remedy::Links { .. } | Remedy::FreeRecord => sound,
         };
         let changes_inodes = |remedy: &Remedy| !matches!(remedy, Remedy::Superblock { .. } | Remedy::Journal);
@@ -38,24 +36,26 @@ impl Check<'_> {
             checkpoint::invalidate(self.pm, &self.sb)?;
         }
         if sound {
-            self.free_unnamed(offline, tree, findings)?;
+            self.free_unnamed(offline, tree)?;
         }
         let space = self.space(tree);
         for finding in findings.iter_mut().filter(|f| wanted(&f.remedy)) {
             match &finding.remedy {
                 Remedy::Superblock { device, copy, good } => self.write_superblock(*device, *copy, good)?,
                 Remedy::Links { ino, count } => self.set_links(offline, &space, *ino, *count)?,
-                Remedy::Nothing | Remedy::Journal | Remedy::DropCheckpoint | Remedy::FreeRecord => {}
+                Remedy::Nothing | Remedy::Journal | Remedy::DropCheckpoint { .. } | Remedy::FreeRecord => {}
             }
             finding.repaired = true;
         }
         Ok(())
     }
 
-    /// Frees the records that no name leads to, as recovery would, but for those that have been reported as a loss.
-    fn free_unnamed(&self, offline: &Offline, tree: &Tree, findings: &[super::Finding]) -> FsResult<()> {
-        let lost: Vec<Ino> = findings.iter().filter(|f| f.data_lost).filter_map(|f| f.ino).collect();
-        for &(ino, at) in tree.scan.unnamed.iter().filter(|(ino, _)| !lost.contains(ino)) {
+    /// Frees the records that no name leads to, as recovery would.
+    fn free_unnamed(&self, offline: &Offline, tree: &Tree) -> FsResult<()> {
+        if tree.scan.unnamed.is_empty() {
+            return Ok(());
+        }
+        for &(ino, at) in &tree.scan.unnamed {
             debug_assert_eq!(offline.locate(ino), Some(at));
             free_record(self.pm, at, ino);
         }
@@ -68,7 +68,7 @@ impl Check<'_> {
         let usage = &tree.scan.usage[0];
         let words = (0..usage.words()).map(|i| usage.word(i)).collect();
         let alloc = DeviceAlloc::from_bitmap(device.blocks, u64::from(device.group_blocks), 1, words);
-        Space::new(vec![alloc], vec![0], 100)
+        Space::new(vec![alloc], vec![0], terrace_policy::Placement { pm_full_percent: 100 })
     }
 
     fn write_superblock(&self, device: usize, copy: u64, good: &Superblock) -> FsResult<()> {
