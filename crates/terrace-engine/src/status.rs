@@ -12,7 +12,7 @@ use crate::error::{FsResult, fail};
 use crate::format::{format_text, uuid_text};
 use crate::inode::Body;
 use crate::types::{DeviceStatus, ExtentInfo, FileMap, Ino, StatFs, Status};
-use crate::volume::{Devices, Volume, match_devices};
+use crate::volume::{Volume, match_present_devices};
 
 impl Volume {
     /// Devices, tiers, usage, health.
@@ -57,19 +57,31 @@ fn notes(pm: &Pm) -> Vec<String> {
     }
 }
 
-fn devices(pm: &Pm, disks: &[Arc<dyn Disk>], sb: &Superblock, used_blocks: impl Fn(usize) -> u64) -> Vec<DeviceStatus> {
-    let row = |i: usize, path: &Path, role: &str, kind: String| DeviceStatus {
+/// Rows of the device table; `None` stands for a disk that is missing.
+fn devices(
+    pm: &Pm,
+    disks: &[Option<Arc<dyn Disk>>],
+    sb: &Superblock,
+    used_blocks: impl Fn(usize) -> u64,
+) -> Vec<DeviceStatus> {
+    let row = |i: usize, path: String, role: &str, kind: String, health: &str| DeviceStatus {
         index: i as u16,
         tier: sb.devices[i].tier,
-        path: path.display().to_string(),
+        path,
         role: role.into(),
         kind,
         size_bytes: sb.devices[i].blocks * BLOCK_BYTES,
         used_bytes: used_blocks(i) * BLOCK_BYTES,
-        health: "ok".into(),
+        health: health.into(),
     };
-    let mut rows = vec![row(0, pm.path(), "pm", pm.kind().to_string())];
-    rows.extend(disks.iter().enumerate().map(|(i, d)| row(i + 1, d.path(), "disk", disk_kind(d.path()).into())));
+    let mut rows = vec![row(0, pm.path().display().to_string(), "pm", pm.kind().to_string(), "ok")];
+    rows.extend(disks.iter().zip(1..).map(|(disk, i)| match disk {
+        Some(disk) => row(i, disk.path().display().to_string(), "disk", disk_kind(disk.path()).into(), "ok"),
+        None => {
+            let last_seen = String::from_utf8_lossy(sb.devices[i].path()).into_owned();
+            row(i, last_seen, "disk", "missing".into(), "missing: name it with --disk")
+        }
+    }));
     rows
 }
 
@@ -78,7 +90,8 @@ impl Core {
         let sb = *self.sb.lock();
         let used = |i: usize| self.space.devices()[i].blocks() - self.space.devices()[i].free_blocks();
         let reason = self.read_only_reason();
-        let mut devices = devices(&self.pm, &self.disks, &sb, used);
+        let disks: Vec<_> = self.disks.iter().cloned().map(Some).collect();
+        let mut devices = devices(&self.pm, &disks, &sb, used);
         if let Some(reason) = &reason {
             for device in devices.iter_mut().filter(|d| reason.contains(&d.path)) {
                 device.health.clone_from(reason);
@@ -175,12 +188,12 @@ impl Core {
     }
 }
 
-/// Status of a volume that is not mounted; disks may be missing from `disks` no more than for a mount.
+/// Status of a volume that is not mounted; disks may be missing.
 ///
 /// # Errors
-/// As [`Volume::open`].
+/// As [`Volume::open`], but for missing disks.
 pub fn offline_status(pm: &Arc<Pm>, disks: &[Arc<dyn Disk>]) -> FsResult<Status> {
-    let Devices { sb, disks } = match_devices(pm, disks.to_vec())?;
+    let (sb, disks) = match_present_devices(pm, disks.to_vec())?;
     let header = checkpoint::usable_header(pm, &sb);
     let used = |i: usize| header.map_or(0, |h| sb.devices[i].blocks - h.devices[i].free);
     let mut notes = notes(pm);

@@ -78,6 +78,29 @@ pub(crate) struct Devices {
 /// # Errors
 /// Names the device that is missing, foreign, truncated, or there twice, and the remedy.
 pub(crate) fn match_devices(pm: &Pm, disks: Vec<Arc<dyn Disk>>) -> FsResult<Devices> {
+    let (sb, slots) = match_present_devices(pm, disks)?;
+    let mut disks = Vec::new();
+    for (slot, known) in slots.into_iter().zip(&sb.devices()[1..]) {
+        disks.push(slot.ok_or_else(|| {
+            FsError::with_message(
+                libc::EINVAL,
+                format!(
+                    "{}: disk {} of the volume is missing (last seen at {}): name it with --disk",
+                    pm.path().display(),
+                    known.index,
+                    String::from_utf8_lossy(known.path())
+                ),
+            )
+        })?);
+    }
+    Ok(Devices { sb, disks })
+}
+
+/// As [`match_devices`], with a gap for each disk that is missing.
+pub(crate) fn match_present_devices(
+    pm: &Pm,
+    disks: Vec<Arc<dyn Disk>>,
+) -> FsResult<(Superblock, Vec<Option<Arc<dyn Disk>>>)> {
     let path = pm.path().display();
     let wrong = |message: String| FsError::with_message(libc::EINVAL, message);
     let Some(sb) = read_pm_superblock(pm)? else {
@@ -122,17 +145,7 @@ pub(crate) fn match_devices(pm: &Pm, disks: Vec<Arc<dyn Disk>>) -> FsResult<Devi
             return Err(wrong(format!("{name}: disk {index} of the volume is given twice")));
         }
     }
-    let mut matched = Vec::new();
-    for (slot, known) in slots.into_iter().zip(&sb.devices()[1..]) {
-        matched.push(slot.ok_or_else(|| {
-            wrong(format!(
-                "disk {} of the volume is missing (last seen at {}): name it with --disk",
-                known.index,
-                String::from_utf8_lossy(known.path())
-            ))
-        })?);
-    }
-    Ok(Devices { sb, disks: matched })
+    Ok((sb, slots))
 }
 
 /// Inode tables of all shards, after replaying their journals.
