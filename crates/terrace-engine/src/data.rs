@@ -312,7 +312,7 @@ impl Core {
     /// As [`Core::commit`].
     pub fn kill_priv(&self, inode: &Inode, inner: &mut Inner) -> FsResult<()> {
         let mode = without_set_id(inner.meta.mode);
-        if inode.kind != FileKind::Regular || mode == inner.meta.mode {
+        if inode.kind == FileKind::Directory || mode == inner.meta.mode {
             return Ok(());
         }
         let meta = Meta { mode, ctime: Time::now(), ..inner.meta };
@@ -425,9 +425,7 @@ impl Core {
         let source = self.space.source(inode.shard, false);
         let (log, file) = inner.file_mut()?;
         let size = file.size;
-        if !runs.is_empty()
-            && let Err(error) = file.reserve(log, self.io(&source), &runs, size, now)
-        {
+        if let Err(error) = file.reserve(log, self.io(&source), &runs, size, now) {
             self.give_back(&runs);
             return Err(error);
         }
@@ -491,14 +489,15 @@ impl Core {
             Ok(())
         };
         if from > to {
-            return write_zeros(offset, end);
+            write_zeros(offset, end)?;
+            return self.touch(inode);
         }
         write_zeros(offset, (from * BLOCK_BYTES).min(end))?;
         if to * BLOCK_BYTES >= offset {
             write_zeros((to * BLOCK_BYTES).max(offset), end)?;
         }
         if from == to {
-            return Ok(());
+            return self.touch(inode);
         }
         let mut inner = inode.exclusive()?;
         let runs = if reserve { self.take_runs(inode.shard, &[(from, to - from)])? } else { Vec::new() };
@@ -511,6 +510,18 @@ impl Core {
             self.give_back(&runs);
             return Err(error);
         }
+        inner.meta.ctime = now;
+        self.tidy(inode.shard, &mut inner)
+    }
+
+    /// Commits new times, where an operation that sets them found nothing else to do.
+    fn touch(&self, inode: &Arc<Inode>) -> FsResult<()> {
+        let mut inner = inode.exclusive()?;
+        let now = Time::now();
+        let source = self.space.source(inode.shard, true);
+        let (log, file) = inner.file_mut()?;
+        let size = file.size;
+        file.reserve(log, self.io(&source), &[], size, now)?;
         inner.meta.ctime = now;
         self.tidy(inode.shard, &mut inner)
     }
@@ -577,7 +588,7 @@ impl Core {
                 Err(error) if done == 0 => return Err(error),
                 Err(_) => break,
             };
-            match self.write(to, to_offset + done, &buf[..n], WriteOptions { kill_priv: true, ..Default::default() }) {
+            match self.write(to, to_offset + done, &buf[..n], WriteOptions::default()) {
                 Ok(n) => done += n as u64,
                 Err(error) if done == 0 => return Err(error),
                 Err(_) => break,

@@ -469,7 +469,7 @@ impl FileData {
         Ok(())
     }
 
-    /// Maps reserved runs into holes (`fallocate`), and sets the size.
+    /// Maps reserved runs into holes (`fallocate`), and sets the size and the times; without runs only these.
     ///
     /// # Errors
     /// As [`Self::deallocate`].
@@ -484,6 +484,9 @@ impl FileData {
         log.begin();
         self.staged.clear();
         self.push_reserved(log, reserve, size, now);
+        if reserve.is_empty() {
+            log.push(&set_size_entry(size, now, false), &[]);
+        }
         self.stage_or_clear(log, io)?;
         fence(io.pm)?;
         log.publish(io.pm)?;

@@ -96,11 +96,11 @@ pub(crate) fn match_devices(pm: &Pm, disks: Vec<Arc<dyn Disk>>) -> FsResult<Devi
     Ok(Devices { sb, disks })
 }
 
+/// Disks by device index less one; `None` where one is missing.
+pub(crate) type DiskSlots = Vec<Option<Arc<dyn Disk>>>;
+
 /// As [`match_devices`], with a gap for each disk that is missing.
-pub(crate) fn match_present_devices(
-    pm: &Pm,
-    disks: Vec<Arc<dyn Disk>>,
-) -> FsResult<(Superblock, Vec<Option<Arc<dyn Disk>>>)> {
+pub(crate) fn match_present_devices(pm: &Pm, disks: Vec<Arc<dyn Disk>>) -> FsResult<(Superblock, DiskSlots)> {
     let path = pm.path().display();
     let wrong = |message: String| FsError::with_message(libc::EINVAL, message);
     let Some(sb) = read_pm_superblock(pm)? else {
@@ -116,7 +116,7 @@ pub(crate) fn match_present_devices(
             sb.blocks * BLOCK_BYTES
         )));
     }
-    let mut slots: Vec<Option<Arc<dyn Disk>>> = vec![None; sb.devices().len() - 1];
+    let mut slots: DiskSlots = vec![None; sb.devices().len() - 1];
     for disk in disks {
         let name = disk.path().display().to_string();
         let Some(label) = read_disk_superblock(disk.as_ref())? else {

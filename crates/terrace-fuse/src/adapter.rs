@@ -124,7 +124,7 @@ impl Filesystem for TerraceFs {
     ///
     /// Set-id bits: fuser does not show FATTR_KILL_SUIDGID, which comes with a new size from a caller without
     /// CAP_FSETID; being root stands for that capability. A message that sets nothing is how the kernel announces
-    /// that such a caller is about to change contents (write, fallocate, copy into).
+    /// that such a caller is about to change contents (write, fallocate, copy into), and what chown(-1, -1) sends.
     fn setattr(
         &self,
         request: &Request,
@@ -153,8 +153,7 @@ impl Filesystem for TerraceFs {
             mtime: mtime.map(set_time),
             kill_priv: false,
         };
-        let contents_change = set.size.is_some() || set == SetAttr::default();
-        set.kill_priv = contents_change && request.uid() != 0;
+        set.kill_priv = set == SetAttr::default() || (set.size.is_some() && request.uid() != 0);
         self.reply_attr(self.volume.setattr(ino(inode), &set), reply);
     }
 
