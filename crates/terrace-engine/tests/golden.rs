@@ -1,0 +1,123 @@
+//! Volumes written by every released format stay readable: images of them stand in `golden/`.
+//!
+//! A new format adds its image: `TERRACE_GOLDEN_WRITE=1 cargo test -p terrace-engine --test golden` writes those of the
+//! present one. The images of older ones are never written again.
+
+mod common;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use common::{Op, apply, must_be_sound, prepare, tree_of};
+use terrace_engine::{
+    FormatOptions, OpenOptions, Volume, WriteOptions, format, read_pm_label, restore, save, saved_pm_len,
+};
+use terrace_media::{AlignedBuf, Disk, Pm, memory_disk};
+
+const DISK_BYTES: u64 = 2 << 20;
+const BLOCK: usize = 4096;
+
+fn golden(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+fn open(pm: &Arc<Pm>, disk: &Arc<dyn Disk>, pm_full_percent: u8) -> Arc<Volume> {
+    let options = OpenOptions { cache_bytes: 1 << 20, pm_full_percent, ..Default::default() };
+    Volume::open(pm.clone(), vec![disk.clone()], options, &|_, _, _| {}).unwrap()
+}
+
+/// A volume with a bit of everything: both tiers, holes, reserved blocks, links, long names, attributes.
+fn build(checksums: bool) -> (Arc<Pm>, Arc<dyn Disk>) {
+    let (pm, disk) = (Pm::anonymous(3 << 20), memory_disk(DISK_BYTES));
+    let options = FormatOptions { shards: Some(1), pm_data_checksums: checksums, ..Default::default() };
+    format(&pm, std::slice::from_ref(&disk), &options).unwrap();
+    let in_pm = [
+        Op::Create((None, 0)),
+        Op::Write((None, 0), 0, 9000, 1),
+        Op::Write((None, 0), 100, 20, 2),
+        Op::Append((None, 0), 150, 3),
+        Op::Write((None, 0), 40_000, 5000, 4),
+        Op::Falloc((None, 0), 1, 60_000, 20_000),
+        Op::Chmod((None, 0), 0o640),
+        Op::SetXattr((None, 0), 1, 50),
+        Op::SetXattr((None, 0), 2, 5000),
+        Op::Link((None, 0), (Some(0), 3)),
+        Op::Symlink((Some(1), 1), 300),
+        Op::Mkdir((Some(0), 2)),
+    ];
+    let on_disk = [
+        Op::Create((Some(1), 0)),
+        Op::Write((Some(1), 0), 0, 20_000, 5),
+        Op::Write((Some(1), 0), 4096, 5, 6),
+        Op::Create((Some(1), 2)),
+        Op::Truncate((Some(1), 2), 100_000),
+    ];
+    let volume = open(&pm, &disk, 90);
+    prepare(&volume);
+    in_pm.iter().for_each(|op| apply(&volume, op).unwrap());
+    volume.close().unwrap();
+    drop(volume);
+    let volume = open(&pm, &disk, 0);
+    on_disk.iter().for_each(|op| apply(&volume, op).unwrap());
+    // Long enough a run to keep its checksums on the disk.
+    let long = volume.lookup(terrace_engine::Ino::ROOT, b"a").unwrap().ino;
+    let data = common::pattern(300_000, 9);
+    volume.write(long, 100_000, &data, WriteOptions { durable: true, ..Default::default() }).unwrap();
+    volume.forget(long, 1);
+    volume.close().unwrap();
+    drop(volume);
+    (pm, disk)
+}
+
+fn version(pm: &Pm) -> String {
+    read_pm_label(pm).unwrap().unwrap().format
+}
+
+fn write_golden(checksums: bool) {
+    let (pm, disk) = build(checksums);
+    let name = format!("{}{}", version(&pm), if checksums { "-checksums" } else { "" });
+    let mut image = Vec::new();
+    save(&pm, &mut image, &|_, _, _| {}).unwrap();
+    let mut bytes = AlignedBuf::new(DISK_BYTES as usize);
+    disk.read_at(0, &mut bytes).unwrap();
+    let used = bytes.iter().rposition(|&b| b != 0).unwrap().next_multiple_of(BLOCK);
+    fs::create_dir_all(golden("")).unwrap();
+    fs::write(golden(&format!("{name}.pm")), image).unwrap();
+    fs::write(golden(&format!("{name}.disk")), &bytes[..used]).unwrap();
+    fs::write(golden(&format!("{name}.tree")), format!("{:#?}\n", tree_of(&open(&pm, &disk, 90)))).unwrap();
+}
+
+#[test]
+fn volumes_of_every_format_are_readable() {
+    if std::env::var_os("TERRACE_GOLDEN_WRITE").is_some() {
+        [false, true].into_iter().for_each(write_golden);
+    }
+    let mut seen = Vec::new();
+    for file in fs::read_dir(golden("")).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_none_or(|e| e != "pm") {
+            continue;
+        }
+        let image = fs::read(&path).unwrap();
+        let pm = Pm::anonymous(saved_pm_len(&mut &image[..]).unwrap());
+        restore(&mut &image[..], &pm, &|_, _, _| {}).unwrap();
+        let disk = memory_disk(DISK_BYTES);
+        let mut bytes = AlignedBuf::new(DISK_BYTES as usize);
+        let stored = fs::read(path.with_extension("disk")).unwrap();
+        bytes[..stored.len()].copy_from_slice(&stored);
+        disk.write_at(0, &bytes).unwrap();
+        must_be_sound(&pm, &disk);
+        seen.push(version(&pm));
+        let expected = fs::read_to_string(path.with_extension("tree")).unwrap();
+        let volume = open(&pm, &disk, 90);
+        assert_eq!(format!("{:#?}\n", tree_of(&volume)), expected, "{}", path.display());
+        // It can be written, too.
+        apply(&volume, &Op::Create((Some(0), 1))).unwrap();
+        volume.close().unwrap();
+        drop(volume);
+        must_be_sound(&pm, &disk);
+    }
+    let present = version(&build(false).0);
+    assert_eq!(seen.iter().filter(|v| **v == present).count(), 2, "images of format {present} are missing: {seen:?}");
+}
