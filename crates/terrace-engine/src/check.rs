@@ -4,8 +4,9 @@
 //! * Without `repair` nothing is stored to any device: committed journal records are imagined, patches left alone.
 //! * What a crash leaves is no damage: unless the volume claims to be clean, unnamed inodes, pending journals and a
 //!   superblock copy that was being written are passed over (with `repair` recovery's work is done).
-//! * A repair changes nothing that another reading of the damage could need. Names, links and unnamed inodes are
-//!   touched only if every inode could be read: what cannot be seen might need them.
+//! * A repair changes nothing that another reading of the damage could need. Links, unnamed inodes and a checkpoint
+//!   that only wastes space are touched only if names and logs are whole: what is lost might explain them, and without
+//!   its checkpoint a volume with such damage cannot be mounted writable.
 
 mod blocks;
 mod data;
@@ -77,7 +78,7 @@ enum Remedy {
         copy: u64,
         good: Box<Superblock>,
     },
-    /// Replay or clear the journal of a shard.
+    /// Clear the journal of a shard.
     Journal,
     /// Log the true number of links.
     Links {
@@ -86,8 +87,21 @@ enum Remedy {
     },
     /// Free the record.
     FreeRecord,
-    /// Forbid the use of the checkpoint: free space then comes from the logs.
-    DropCheckpoint,
+    /// Forbid the use of the checkpoint: free space then comes from the logs. `always`: using it would do harm, so
+    /// whatever else is wrong.
+    DropCheckpoint {
+        always: bool,
+    },
+}
+
+/// What is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    Nothing,
+    /// Contents of a file; which blocks are whose is known.
+    Contents,
+    /// A name, a log, or the knowledge of who owns a block.
+    Structure,
 }
 
 /// A problem on its way into the report.
@@ -96,20 +110,25 @@ struct Finding {
     device: usize,
     ino: Option<Ino>,
     what: String,
-    data_lost: bool,
+    loss: Loss,
     remedy: Remedy,
     repaired: bool,
 }
 
 impl Finding {
-    /// Something that nobody can put right: contents or names are gone.
+    /// Something that nobody can put right: names or logs are gone.
     fn loss(device: usize, ino: Option<Ino>, what: impl Into<String>) -> Self {
-        Finding { data_lost: true, ..Self::flaw(device, ino, what, Remedy::Nothing) }
+        Finding { loss: Loss::Structure, ..Self::flaw(device, ino, what, Remedy::Nothing) }
+    }
+
+    /// Contents that nobody can put right.
+    fn contents(device: usize, ino: Ino, what: impl Into<String>) -> Self {
+        Finding { loss: Loss::Contents, ..Self::flaw(device, Some(ino), what, Remedy::Nothing) }
     }
 
     /// Something wrong that costs no contents.
     fn flaw(device: usize, ino: Option<Ino>, what: impl Into<String>, remedy: Remedy) -> Self {
-        Finding { device, ino, what: plain(what.into()), data_lost: false, remedy, repaired: false }
+        Finding { device, ino, what: plain(what.into()), loss: Loss::Nothing, remedy, repaired: false }
     }
 }
 
@@ -176,12 +195,13 @@ impl Check<'_> {
         self.tables(&offline);
         let tree = self.tree(&offline)?;
         self.contested(&offline, &tree);
-        self.checkpoint(&mut offline, &tree);
+        let sound = !self.findings.lock().iter().any(|f| f.loss == Loss::Structure);
+        self.checkpoint(&mut offline, &tree, sound);
         if data {
             self.data(&tree.extents);
         }
         if self.repair {
-            self.repair(&offline, &tree)?;
+            self.repair(&offline, &tree, sound)?;
         }
         let findings = std::mem::take(&mut *self.findings.lock());
         Ok(CheckReport {
@@ -203,24 +223,24 @@ impl Check<'_> {
         path.display().to_string()
     }
 
-    /// Journals: those of a clean volume are empty, those of another may hold a record, which repair replays.
+    /// Journals: those of a clean volume are empty, and what one holds is not to be believed; those of another may
+    /// hold a record, which repair replays.
     fn journals(&self) -> FsResult<()> {
         for shard in 0..self.sb.shards {
             let journal = journal(&self.sb, shard);
             match journal.pending(self.pm) {
                 Ok((false, _)) => {}
-                Ok((true, words)) => {
-                    if self.clean {
-                        let what = format!("the journal of shard {shard} is not empty, as a clean unmount leaves it");
-                        self.found(Finding::flaw(0, None, what, Remedy::Journal));
-                    }
+                _ if self.clean => {
+                    let what = format!("the journal of shard {shard} is not empty, as a clean unmount leaves it");
+                    self.found(Finding::flaw(0, None, what, Remedy::Journal));
                     if self.repair {
-                        if self.clean && !words.is_empty() {
-                            checkpoint::invalidate(self.pm, &self.sb)?;
-                        }
-                        journal.replay(self.pm)?;
+                        journal.clear(self.pm)?;
                     }
                 }
+                Ok(_) if self.repair => {
+                    journal.replay(self.pm)?;
+                }
+                Ok(_) => {}
                 Err(error) => self.found(Finding::loss(0, None, error.to_string())),
             }
         }

@@ -72,7 +72,11 @@ impl Journal {
         Ok(!words.is_empty())
     }
 
-    fn clear(&self, pm: &Pm) -> FsResult<()> {
+    /// Forgets what the journal holds.
+    ///
+    /// # Errors
+    /// PM errors.
+    pub fn clear(&self, pm: &Pm) -> FsResult<()> {
         pm.store_u64(self.at, 0);
         pm.flush(self.at, 8);
         fence(pm)

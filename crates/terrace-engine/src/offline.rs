@@ -1,12 +1,14 @@
 //! An unmounted volume, read without changing it: what the offline tools start from.
 //!
-//! Invariant: nothing here stores to PM. A committed journal record counts as if it had been replayed.
+//! Invariant: nothing here stores to PM. A committed journal record counts as if it had been replayed, but for a volume
+//! that was unmounted cleanly: nothing was left to do then, and what its journals hold means nothing.
 
 use std::collections::{BTreeMap, HashMap};
 
 use terrace_layout::{BLOCK_BYTES, HEAD_OFFSET, InodeRecord, MediaStruct, Superblock, TAIL_OFFSET};
 use terrace_media::Pm;
 
+use crate::checkpoint;
 use crate::error::{FsError, FsResult};
 use crate::format::read_pm_superblock;
 use crate::itable::{InodeTable, RecordState, shard_of};
@@ -57,8 +59,10 @@ impl Offline {
     pub fn load(pm: &Pm, sb: &Superblock) -> Self {
         let mut this =
             Offline { tables: Vec::new(), by_shard: Vec::new(), pending: HashMap::new(), damage: BTreeMap::new() };
+        let clean = checkpoint::usable_header(pm, sb).is_some();
         for shard in 0..sb.shards {
             match journal(sb, shard).pending(pm) {
+                _ if clean => {}
                 Ok((_, words)) => this.pending.extend(words.iter().map(|w| (w.at, w.value))),
                 Err(error) => drop(this.damage.insert(shard, error)),
             }

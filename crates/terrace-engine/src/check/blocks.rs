@@ -87,14 +87,18 @@ impl Check<'_> {
         }
     }
 
-    /// Compares the checkpoint, if there is one, with what the logs say.
-    pub(super) fn checkpoint(&self, offline: &mut Offline, tree: &Tree) {
+    /// Compares the checkpoint, if there is one, with what the logs say. `sound`: they say all; otherwise what they do
+    /// not name may be in use.
+    pub(super) fn checkpoint(&self, offline: &mut Offline, tree: &Tree, sound: bool) {
         let wrong = |device: usize, what: String| {
-            self.found(Finding::flaw(device, None, what, Remedy::DropCheckpoint));
+            self.found(Finding::flaw(device, None, what, Remedy::DropCheckpoint { always: false }));
+        };
+        let harmful = |device: usize, what: String| {
+            self.found(Finding::flaw(device, None, what, Remedy::DropCheckpoint { always: true }));
         };
         let Some(header) = checkpoint::usable_header(self.pm, &self.sb) else {
             if self.checkpoint_claims() {
-                wrong(0, "the checkpoint claims to be valid, but is damaged or of another mount".into());
+                harmful(0, "the checkpoint claims to be valid, but is damaged or of another mount".into());
             }
             return;
         };
@@ -104,8 +108,14 @@ impl Check<'_> {
             match loaded.map_err(|e| e.to_string()).and_then(|alloc| checkpointed(&alloc, &device)) {
                 Err(what) => wrong(i, what),
                 Ok(usage) => {
-                    for what in compare(&usage, &tree.scan.usage[i], tree.complete) {
-                        wrong(i, what);
+                    let truth = &tree.scan.usage[i];
+                    let lost = runs(truth, |w| usage.word(w) & !truth.word(w));
+                    let double = runs(truth, |w| truth.word(w) & !usage.word(w));
+                    if sound && !lost.is_empty() {
+                        wrong(i, format!("the checkpoint keeps blocks that nobody owns: {}", list(&lost)));
+                    }
+                    if !double.is_empty() {
+                        harmful(i, format!("the checkpoint calls blocks free that are in use: {}", list(&double)));
                     }
                 }
             }
@@ -156,20 +166,6 @@ fn checkpointed(alloc: &DeviceAlloc, device: &DeviceEntry) -> Result<Usage, Stri
         wrong = Some("checkpoint: blocks beyond the end of the device count as free".into());
     }
     wrong.map_or(Ok(usage), Err)
-}
-
-/// What the checkpoint gets wrong. `complete`: the logs say all; otherwise what they do not name may be in use.
-fn compare(checkpoint: &Usage, truth: &Usage, complete: bool) -> Vec<String> {
-    let lost = runs(truth, |i| checkpoint.word(i) & !truth.word(i));
-    let double = runs(truth, |i| truth.word(i) & !checkpoint.word(i));
-    let mut wrong = Vec::new();
-    if complete && !lost.is_empty() {
-        wrong.push(format!("the checkpoint keeps blocks that nobody owns: {}", list(&lost)));
-    }
-    if !double.is_empty() {
-        wrong.push(format!("the checkpoint calls blocks free that are in use: {}", list(&double)));
-    }
-    wrong
 }
 
 /// Runs of set bits, in order.

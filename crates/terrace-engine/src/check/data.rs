@@ -64,7 +64,7 @@ impl Check<'_> {
         let crcs = match self.checksums(&entry, run) {
             Ok(crcs) => crcs,
             Err(what) => {
-                self.found(Finding::loss(device, Some(run.ino), what));
+                self.found(Finding::contents(device, run.ino, what));
                 return done(blocks);
             }
         };
@@ -86,7 +86,7 @@ impl Check<'_> {
                 run.extent.addr.offset(same[0].0).byte(),
                 same[0].1
             );
-            self.found(Finding::loss(device, Some(run.ino), what));
+            self.found(Finding::contents(device, run.ino, what));
         }
     }
 

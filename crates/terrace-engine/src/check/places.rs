@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{Check, CheckProblem, Finding};
+use super::{Check, CheckProblem, Finding, Loss};
 use crate::dir::DirData;
 use crate::inode::Inner;
 use crate::offline::Offline;
@@ -79,7 +79,7 @@ impl Check<'_> {
             // An error names the device first; the place has done so.
             let prefix = format!("{}: ", self.device_path(f.device));
             let what = f.what.strip_prefix(&prefix).unwrap_or(&f.what).to_owned();
-            CheckProblem { place, what, repaired: f.repaired, data_lost: f.data_lost }
+            CheckProblem { place, what, repaired: f.repaired, data_lost: f.loss != Loss::Nothing }
         });
         problems.collect()
     }

@@ -27,8 +27,6 @@ pub(super) struct Tree {
     pub data_blocks: Vec<u64>,
     pub extents: Vec<DataRun>,
     pub names: Names,
-    /// Every table, record and log that something leads to could be read.
-    pub complete: bool,
 }
 
 /// What the threads of a scan put together.
@@ -74,7 +72,7 @@ impl Check<'_> {
         }
         self.links(&scan, &links, complete);
         self.unnamed(offline, &scan, complete);
-        Ok(Tree { scan, log_entries, data_blocks, extents, names, complete })
+        Ok(Tree { scan, log_entries, data_blocks, extents, names })
     }
 
     /// Looks at one inode that a name leads to; called by many threads.
@@ -153,7 +151,7 @@ impl Check<'_> {
     fn extent(&self, run: &DataRun) {
         let (e, loss) = (&run.extent, |what: &str| {
             let what = format!("the write entry at byte {} {what}", run.extent.entry());
-            self.found(Finding::loss(usize::from(run.extent.addr.device()), Some(run.ino), what));
+            self.found(Finding::contents(usize::from(run.extent.addr.device()), run.ino, what));
         });
         if usize::from(e.addr.device()) >= self.sb.devices().len() {
             return;
@@ -183,7 +181,7 @@ impl Check<'_> {
             if crc32c::crc32c(&value) != xattr.entry.value_crc {
                 let name = String::from_utf8_lossy(name).escape_debug().to_string();
                 let what = format!("the value of extended attribute {name}, at byte {}, is damaged", addr.byte());
-                self.found(Finding::loss(0, Some(ino), what));
+                self.found(Finding::contents(0, ino, what));
             }
         }
     }

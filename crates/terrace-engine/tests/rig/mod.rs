@@ -1,0 +1,237 @@
+//! A small volume with something of everything, as bytes: copied, damaged and compared at will.
+
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use terrace_engine::{
+    CheckOptions, CheckReport, FileKind, FormatOptions, Ino, NewInode, OpenOptions, Volume, WriteOptions, XattrFlags,
+    check, dump_inode, format,
+};
+use terrace_layout::{MediaStruct, encode_entry, entry_seed};
+use terrace_media::{AlignedBuf, Disk, Pm, memory_disk};
+
+pub const FILE: NewInode = NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 1, gid: 2, rdev: 0 };
+pub const DIR: NewInode = NewInode { kind: FileKind::Directory, mode: 0o755, umask: 0, uid: 1, gid: 2, rdev: 0 };
+
+pub const PM_BYTES: u64 = 4 << 20;
+pub const DISK_BYTES: u64 = 8 << 20;
+
+/// The bytes of all devices, PM first.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Image(pub Vec<Vec<u8>>);
+
+/// The devices of a volume.
+pub struct Rig {
+    pub pm: Arc<Pm>,
+    pub disks: Vec<Arc<dyn Disk>>,
+}
+
+/// What a program sees of a volume: path to description.
+pub type Tree = BTreeMap<String, String>;
+
+impl Image {
+    /// Devices with these contents.
+    pub fn rig(&self) -> Rig {
+        let pm = Pm::anonymous(self.0[0].len() as u64);
+        pm.write(0, &self.0[0]);
+        let disks = self.0[1..].iter().map(|bytes| {
+            let disk = memory_disk(bytes.len() as u64);
+            let mut buf = AlignedBuf::new(bytes.len());
+            buf.copy_from_slice(bytes);
+            disk.write_at(0, &buf).unwrap();
+            disk
+        });
+        Rig { pm, disks: disks.collect() }
+    }
+}
+
+impl Rig {
+    /// A freshly formatted volume with two disks.
+    pub fn new(pm_bytes: u64, pm_data_checksums: bool) -> Rig {
+        let pm = Pm::anonymous(pm_bytes);
+        let disks = vec![memory_disk(DISK_BYTES), memory_disk(DISK_BYTES)];
+        let options = FormatOptions { shards: Some(2), pm_data_checksums, ..Default::default() };
+        format(&pm, &disks, &options).unwrap();
+        Rig { pm, disks }
+    }
+
+    pub fn image(&self) -> Image {
+        let mut pm = vec![0; self.pm.len() as usize];
+        self.pm.read(0, &mut pm);
+        let disks = self.disks.iter().map(|disk| {
+            let mut buf = AlignedBuf::new(disk.len() as usize);
+            disk.read_at(0, &mut buf).unwrap();
+            buf.to_vec()
+        });
+        Image(std::iter::once(pm).chain(disks).collect())
+    }
+
+    /// `pm_full_percent` 0: all data goes to disks.
+    pub fn open(&self, pm_full_percent: u8) -> Arc<Volume> {
+        let options = OpenOptions { cache_bytes: 8 << 20, pm_full_percent, ..Default::default() };
+        Volume::open(self.pm.clone(), self.disks.clone(), options, &|_, _, _| {}).unwrap()
+    }
+
+    /// The inode at a path, whose parts are separated by `/`; "" is the root.
+    pub fn ino(&self, path: &str) -> Ino {
+        find(&self.image().rig().open(90), path)
+    }
+
+    pub fn check(&self, repair: bool) -> CheckReport {
+        check(&self.pm, &self.disks, &CheckOptions { repair, data: true }, &|_, _, _| {}).unwrap()
+    }
+
+    /// What `dump` prints of an inode and its log.
+    pub fn dump(&self, ino: Ino) -> String {
+        let mut text = Vec::new();
+        dump_inode(&self.pm, ino, true, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    /// Byte of an inode's record.
+    pub fn record_at(&self, ino: Ino) -> u64 {
+        number_after(&self.dump(ino), "record           at byte ").unwrap()
+    }
+
+    /// Byte of the last log entry of an inode whose description begins with `what`.
+    pub fn entry_at(&self, ino: Ino, what: &str) -> u64 {
+        let text = self.dump(ino);
+        let line = text.lines().rev().find(|line| line.split_once(": ").is_some_and(|(_, e)| e.starts_with(what)));
+        number_after(line.unwrap_or_else(|| panic!("no entry {what:?} in\n{text}")), "  byte ").unwrap()
+    }
+
+    /// Changes the fixed part of a log entry that takes one slot, and makes its checksum right.
+    pub fn change_entry<T: MediaStruct>(&self, ino: Ino, at: u64, change: impl FnOnce(&mut T)) {
+        let mut bytes = [0u8; 64];
+        self.pm.read(at, &mut bytes);
+        assert_eq!(bytes[1], 1, "an entry of one slot");
+        let mut entry = T::from_bytes(&bytes);
+        change(&mut entry);
+        let generation = number_after(&self.dump(ino), "generation       ").unwrap() as u32;
+        let mut sealed = Vec::new();
+        encode_entry(&mut sealed, entry_seed(ino.0, generation), &entry, &[&bytes[size_of::<T>()..]]);
+        self.pm.write(at, &sealed);
+    }
+
+    /// Inverts some bits of a byte of a device.
+    pub fn flip(&self, device: usize, at: u64) {
+        if device == 0 {
+            let mut byte = [0u8];
+            self.pm.read(at, &mut byte);
+            self.pm.write(at, &[byte[0] ^ 0x24]);
+            return;
+        }
+        let disk = &self.disks[device - 1];
+        let mut buf = AlignedBuf::new(4096);
+        disk.read_at(at / 4096 * 4096, &mut buf).unwrap();
+        buf[(at % 4096) as usize] ^= 0x24;
+        disk.write_at(at / 4096 * 4096, &buf).unwrap();
+    }
+}
+
+/// The number that follows `prefix` in `text`.
+pub fn number_after(text: &str, prefix: &str) -> Option<u64> {
+    let rest = &text[text.find(prefix)? + prefix.len()..];
+    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+pub fn find(volume: &Volume, path: &str) -> Ino {
+    path.split('/').filter(|name| !name.is_empty()).fold(Ino::ROOT, |dir, name| {
+        let ino = volume.lookup(dir, name.as_bytes()).unwrap_or_else(|e| panic!("{path}: {e}")).ino;
+        volume.forget(ino, 1);
+        ino
+    })
+}
+
+pub fn pattern(len: usize, seed: u8) -> Vec<u8> {
+    (0..len).map(|i| (i as u8).wrapping_mul(13).wrapping_add(seed).wrapping_add((i >> 8) as u8) | 1).collect()
+}
+
+pub fn put(volume: &Volume, ino: Ino, at: u64, data: &[u8]) {
+    assert_eq!(volume.write(ino, at, data, WriteOptions::default()).unwrap(), data.len());
+}
+
+fn make(volume: &Volume, dir: Ino, name: &str, new: &NewInode) -> Ino {
+    let ino = volume.create(dir, name.as_bytes(), new).unwrap().ino;
+    volume.forget(ino, 1);
+    ino
+}
+
+/// A volume with something of everything, unmounted cleanly.
+pub fn populated(pm_data_checksums: bool) -> Rig {
+    let rig = Rig::new(PM_BYTES, pm_data_checksums);
+    let v = rig.open(90);
+    let dir = make(&v, Ino::ROOT, "dir", &DIR);
+    let sub = make(&v, dir, "sub", &DIR);
+    let small = make(&v, Ino::ROOT, "small", &FILE);
+    put(&v, small, 0, &pattern(5000, 1));
+    put(&v, small, 10, b"patched");
+    put(&v, make(&v, sub, "deep", &FILE), 0, &pattern(20_000, 2));
+    let hard = make(&v, Ino::ROOT, "hard", &FILE);
+    v.link(hard, dir, b"other").unwrap();
+    v.forget(hard, 1);
+    let link = v.symlink(Ino::ROOT, b"link", b"dir/sub", 0, 0).unwrap().ino;
+    v.forget(link, 1);
+    v.setxattr(small, b"user.long", &pattern(9000, 3), XattrFlags::default(), None).unwrap();
+    let long = make(&v, Ino::ROOT, "long", &FILE);
+    for i in 0..100 {
+        put(&v, long, i * 8192, &pattern(4096, i as u8));
+    }
+    v.close().unwrap();
+    drop(v);
+    let v = rig.open(0);
+    for (name, len) in [("one", 4096), ("some", 40_000), ("big", 3 << 20)] {
+        let ino = make(&v, dir, name, &FILE);
+        put(&v, ino, 0, &pattern(len, 7));
+        v.fsync(ino, false).unwrap();
+    }
+    v.close().unwrap();
+    rig
+}
+
+/// Everything that a program sees.
+pub fn tree(volume: &Volume) -> Tree {
+    let mut tree = Tree::new();
+    add_to_tree(volume, Ino::ROOT, "", &mut tree);
+    tree
+}
+
+fn add_to_tree(volume: &Volume, dir: Ino, path: &str, tree: &mut Tree) {
+    let mut names = Vec::new();
+    volume
+        .readdir(dir, 0, &mut |entry| {
+            names.push(String::from_utf8(entry.name.to_vec()).unwrap());
+            true
+        })
+        .unwrap();
+    for name in names.into_iter().filter(|name| name != "." && name != "..") {
+        let attr = volume.lookup(dir, name.as_bytes()).unwrap();
+        let path = format!("{path}/{name}");
+        let contents = match attr.kind {
+            FileKind::Regular => {
+                let mut data = vec![0; attr.size as usize];
+                assert_eq!(volume.read(attr.ino, 0, &mut data).unwrap(), data.len());
+                format!("{} bytes, crc {:x}", data.len(), crc32c::crc32c(&data))
+            }
+            FileKind::Symlink => String::from_utf8(volume.readlink(attr.ino).unwrap()).unwrap(),
+            _ => String::new(),
+        };
+        let mut xattrs = volume.listxattr(attr.ino).unwrap();
+        xattrs.retain(|&b| b != 0);
+        let about = format!(
+            "{:?} {} links, mode {:o}, mtime {:?}, xattrs {:?}: {contents}",
+            attr.kind,
+            attr.nlink,
+            attr.mode,
+            attr.mtime,
+            String::from_utf8(xattrs).unwrap()
+        );
+        tree.insert(path.clone(), about);
+        if attr.kind == FileKind::Directory {
+            add_to_tree(volume, attr.ino, &path, tree);
+        }
+        volume.forget(attr.ino, 1);
+    }
+}
