@@ -10,8 +10,8 @@ use terrace_engine::{
     dump_superblock, format, read_pm_label,
 };
 use terrace_layout::{
-    AttrEntry, BLOCK_BYTES, CheckpointHeader, ChunkHeader, DentryAddEntry, DeviceEntry, GroupSummary, INODE_BYTES,
-    InodeRecord, JOURNAL_COMMITTED, JOURNAL_OFFSET, JournalRecord, JournalWord, MediaStruct, Superblock, WriteEntry,
+    AttrEntry, BLOCK_BYTES, CheckpointHeader, DentryAddEntry, DeviceEntry, GroupSummary, INODE_BYTES, InodeRecord,
+    JOURNAL_COMMITTED, JOURNAL_OFFSET, JournalRecord, JournalWord, MediaStruct, Superblock, WriteEntry,
 };
 use terrace_media::{AlignedBuf, Pm, memory_disk, sim_disk_from};
 use zerocopy::IntoBytes;
@@ -380,7 +380,6 @@ fn lost_tables_are_reported_and_the_rest_is_checked() {
     let rig = PLAIN.rig();
     rig.flip(0, chunk_at(&rig) + 20);
     lasting(&rig, "<memory>", "every inode of shard 0 is out of reach");
-    assert_eq!(size_of::<ChunkHeader>(), 64);
 }
 
 #[test]
@@ -616,8 +615,6 @@ fn crash_states_are_no_damage() {
     v.close().unwrap();
     sim.clear_on_fence();
     let mut pending = 0;
-    let empty = vec![0u8; 0];
-    assert!(empty.is_empty());
     for (i, state) in std::mem::take(&mut *states.lock()).into_iter().enumerate() {
         let mut bytes = AlignedBuf::new(disk.len() as usize);
         disk.read_at(0, &mut bytes).unwrap();

@@ -126,9 +126,9 @@ impl ImageRun {
         run
     }
 
-    /// Bytes of contents that follow.
+    /// Bytes of contents that follow; of a run that is not possible, any number.
     pub fn content_bytes(&self) -> u64 {
-        if self.kind == IMAGE_DATA { self.blocks * BLOCK_BYTES } else { 0 }
+        if self.kind == IMAGE_DATA { self.blocks.saturating_mul(BLOCK_BYTES) } else { 0 }
     }
 
     /// Whether the run lies in `from..device_blocks` and has a length that it may have.
