@@ -3,7 +3,8 @@
 //! Invariants:
 //! * Without `repair` nothing is stored to any device: committed journal records are imagined, patches left alone.
 //! * What a crash leaves is no damage: unless the volume claims to be clean, unnamed inodes, pending journals and a
-//!   superblock copy that was being written are passed over (with `repair` recovery's work is done).
+//!   superblock copy that was being written are passed over (`repair` replays the journals and frees the inodes, as the
+//!   next mount would).
 //! * A repair changes nothing that another reading of the damage could need. Links, unnamed inodes and a checkpoint
 //!   that only wastes space are touched only if names and logs are whole: what is lost might explain them, and without
 //!   its checkpoint a volume with such damage cannot be mounted writable.

@@ -25,7 +25,7 @@ struct Claim {
 
 impl Claim {
     fn end(&self) -> u64 {
-        self.addr.0 + self.blocks
+        self.addr.0.saturating_add(self.blocks)
     }
 
     fn meets(&self, other: &Claim) -> bool {

@@ -136,11 +136,13 @@ impl Check<'_> {
         let first = u64::from(entry.crcs[0]) + u64::from(extent.skip);
         let last = first + u64::from(extent.blocks);
         let (from, to) = (first / CRCS_PER_BLOCK, crc_blocks_for(last));
-        let addr = BlockAddr(entry.crc_address).offset(from);
-        if to > u64::from(entry.crcs[1]) || addr.device() != extent.addr.device() || !self.is_inside(addr, to - from) {
+        let start = BlockAddr(entry.crc_address);
+        let possible = to <= u64::from(entry.crcs[1]) && start.device() == extent.addr.device();
+        if !possible || !self.is_inside(start, to) {
             // Reported with the extent.
             return Ok(Vec::new());
         }
+        let addr = start.offset(from);
         let mut buf = AlignedBuf::new((to - from) as usize * BLOCK);
         self.read(addr, &mut buf)?;
         self.verified(to - from);

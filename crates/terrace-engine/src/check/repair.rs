@@ -42,7 +42,10 @@ impl Check<'_> {
         for finding in findings.iter_mut().filter(|f| wanted(&f.remedy)) {
             match &finding.remedy {
                 Remedy::Superblock { device, copy, good } => self.write_superblock(*device, *copy, good)?,
-                Remedy::Links { ino, count } => self.set_links(offline, &space, *ino, *count)?,
+                Remedy::Links { ino, count } => match self.set_links(offline, &space, *ino, *count) {
+                    Err(error) if error.errno() == libc::ENOSPC => continue,
+                    result => result?,
+                },
                 Remedy::Nothing | Remedy::Journal | Remedy::DropCheckpoint { .. } | Remedy::FreeRecord => {}
             }
             finding.repaired = true;
