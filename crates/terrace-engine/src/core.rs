@@ -28,7 +28,7 @@ use crate::inode::{Inner, Inode, kind_of};
 use crate::itable::{InodeTable, RecordState, record_state, shard_of};
 use crate::journal::Journal;
 use crate::log::Log;
-use crate::space::{ShardSource, Space};
+use crate::space::{Purpose, ShardSource, Space};
 use crate::types::{Ino, Time};
 use crate::volume::OpenOptions;
 
@@ -218,9 +218,22 @@ impl Core {
                 )));
             }
         };
-        let inner = Inner::load(&self.pm, at, &record, true)?;
+        let inner = Inner::load(&self.pm, at, &record, false)?;
+        self.check_extents(ino, &inner)?;
         let inode = Arc::new(self.make_inode(ino, &record, inner)?);
         Ok(shard.inodes.write().entry(ino.0).or_insert(inode).clone())
+    }
+
+    /// What an inode owns must lie on devices that exist: nobody may be led outside by what stands on media.
+    fn check_extents(&self, ino: Ino, inner: &Inner) -> FsResult<()> {
+        match inner.owned().iter().find(|&&(addr, blocks)| !self.space.contains(addr, blocks)) {
+            None => Ok(()),
+            Some((addr, blocks)) => Err(FsError::corrupt(format!(
+                "inode {}: {blocks} blocks at {addr:?} lie outside the volume's devices: run `terrace check {}`",
+                ino.0,
+                self.pm.path().display()
+            ))),
+        }
     }
 
     /// The DRAM side of an inode.
@@ -243,12 +256,12 @@ impl Core {
         })
     }
 
-    /// Commits the batches of `logs`, all or none, durably. `freeing`: the operation makes room.
+    /// Commits the batches of `logs`, all or none, durably.
     ///
     /// # Errors
     /// `ENOSPC`: nothing changed. Others are fatal.
-    pub fn commit(&self, shard: usize, freeing: bool, logs: &mut [&mut Log]) -> FsResult<()> {
-        let source = self.space.source(shard, freeing);
+    pub fn commit(&self, shard: usize, purpose: Purpose, logs: &mut [&mut Log]) -> FsResult<()> {
+        let source = self.space.source(shard, purpose);
         for i in 0..logs.len() {
             if let Err(error) = logs[i].stage(&self.pm, &source) {
                 logs[..i].iter_mut().for_each(|log| log.abort(&source));
@@ -272,7 +285,7 @@ impl Core {
     /// # Errors
     /// Fatal ones only.
     pub fn tidy(&self, shard: usize, inner: &mut Inner) -> FsResult<()> {
-        let source = self.space.source(shard, true);
+        let source = self.space.source(shard, Purpose::Freeing);
         inner.log.drop_dead_front(&self.pm, &source);
         inner.compact_if_wanted(self.io(&source), &self.shards[shard].journal)
     }
@@ -288,9 +301,20 @@ impl Core {
         let (meta, mtime) = (inner.meta, inner.mtime());
         inner.log.begin();
         let index = inner.push_attr(&meta, mtime);
-        self.commit(inode.shard, false, &mut [&mut inner.log])?;
+        self.commit(inode.shard, Purpose::Ordinary, &mut [&mut inner.log])?;
         inner.attr_committed(&meta, mtime, index);
         self.tidy(inode.shard, inner)
+    }
+
+    /// As [`Self::commit_lazy`], but times that find no room in PM stay lazy.
+    ///
+    /// # Errors
+    /// Fatal ones.
+    pub fn commit_lazy_if_room(&self, inode: &Inode, inner: &mut Inner) -> FsResult<()> {
+        match self.commit_lazy(inode, inner) {
+            Err(error) if error.errno() == libc::ENOSPC => Ok(()),
+            other => other,
+        }
     }
 
     /// Nobody refers to the inode any more, by name or by lookup: its space goes back, a little later.
@@ -406,11 +430,11 @@ impl Core {
 
     /// Drops an inode from DRAM if nobody else uses it and it has nothing to lose.
     fn evict(&self, inode: Arc<Inode>) {
-        {
+        if !self.is_read_only() {
             let mut inner = inode.inner.write();
             let settled = self.mutate(|| {
                 self.commit_lazy(&inode, &mut inner)?;
-                inner.log.settle(&self.pm, &self.space.source(inode.shard, true))
+                inner.log.settle(&self.pm, &self.space.source(inode.shard, Purpose::Freeing))
             });
             if settled.is_err() {
                 return;
@@ -421,7 +445,7 @@ impl Core {
         let idle = Arc::strong_count(&inode) == 2
             && inode.lookups.load(Ordering::Acquire) == 0
             && !inode.pages.has_dirty()
-            && inode.inner.try_read().is_some_and(|inner| !inner.meta.lazy);
+            && inode.inner.try_read().is_some_and(|inner| !inner.meta.lazy && inner.log.is_settled());
         if idle && inode.ino != Ino::ROOT {
             inodes.remove(&inode.ino.0);
         }

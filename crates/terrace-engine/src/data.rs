@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use parking_lot::RwLockWriteGuard;
 use terrace_layout::{BLOCK_BYTES, BlockAddr, FILE_BYTES_MAX};
 use terrace_policy::Target;
 
@@ -16,7 +17,7 @@ use crate::error::{FsError, FsResult, fail};
 use crate::file::BLOCK;
 use crate::index::Segment;
 use crate::inode::{Inner, Inode, Meta};
-use crate::space::BlockSource;
+use crate::space::{BlockSource, Purpose};
 use crate::types::{AtimePolicy, Fallocate, FileKind, Ino, Time, WriteOptions};
 
 /// A longer write is committed in pieces of this size, each atomic.
@@ -34,6 +35,8 @@ enum Attempt {
     Done,
     /// Needs this many blank pages of the cache, which must be had without the lock.
     NeedsPages(usize),
+    /// The end of the file was zeroed in the cache, and must be so on its disk before a larger size is committed.
+    NeedsFlush,
 }
 
 impl Core {
@@ -121,6 +124,7 @@ impl Core {
             match attempt {
                 Attempt::Done => return Ok(()),
                 Attempt::NeedsPages(n) => blanks = self.take_pages(inode.shard, n)?,
+                Attempt::NeedsFlush => self.flush_file(inode)?,
             }
         }
     }
@@ -138,15 +142,18 @@ impl Core {
         let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
         let blocks = to - from;
         let uncover = self.tail_to_uncover(inode, inner, end, Some(from))?;
-        let joins_dirty = inode.pages.has_dirty() && !self.cache.dirty_blocks(&inode.pages, from, to).is_empty();
-        // One block more than data, for a log page.
-        let pm = self.pm_space(blocks + 1)?;
-        if self.space.placement.place_write(pm, blocks + 1, joins_dirty) == Target::Pm {
-            if uncover.is_some() && blanks.is_empty() {
-                return Ok(Attempt::NeedsPages(1));
-            }
+        // A commit to PM must not commit a size that only dirty pages have reached.
+        let file = inner.file()?;
+        let joins_dirty = file.size > file.committed
+            || (inode.pages.has_dirty() && !self.cache.dirty_blocks(&inode.pages, from, to).is_empty());
+        let needed = file.new_pm_blocks(offset, end, self.data_crc);
+        if self.space.placement.place_write(self.pm_space(needed)?, needed, joins_dirty) == Target::Pm {
             if let Some(tail) = uncover {
+                if blanks.is_empty() {
+                    return Ok(Attempt::NeedsPages(1));
+                }
                 self.uncover_tail(inode, inner, tail, blanks)?;
+                return Ok(Attempt::NeedsFlush);
             }
             if self.write_pm(inode, inner, offset, data, now)? {
                 inner.meta.ctime = now;
@@ -169,7 +176,7 @@ impl Core {
     }
 
     fn write_pm(&self, inode: &Inode, inner: &mut Inner, offset: u64, data: &[u8], now: Time) -> FsResult<bool> {
-        let source = self.space.source(inode.shard, false);
+        let source = self.space.source(inode.shard, Purpose::Ordinary);
         let edges = self.read_edges(inode, inner, offset, data.len() as u64)?;
         let (log, file) = inner.file_mut()?;
         file.write(log, self.io(&source), offset, data, now, &|block, out| {
@@ -180,7 +187,7 @@ impl Core {
     }
 
     /// The first and the last block of a write as they are, where the write covers them in part.
-    fn read_edges(&self, inode: &Inode, inner: &Inner, offset: u64, len: u64) -> FsResult<[Option<Edge>; 3]> {
+    fn read_edges(&self, inode: &Inode, inner: &Inner, offset: u64, len: u64) -> FsResult<[Option<Edge>; 2]> {
         let size = inner.file()?.size;
         let end = offset + len;
         let read = |block: u64| -> FsResult<Option<Edge>> {
@@ -188,18 +195,13 @@ impl Core {
             self.read_block(inode, inner, block, &mut page)?;
             Ok(Some((block, page)))
         };
-        let mut edges = [None, None, None];
+        let mut edges = [None, None];
         let (first, last) = (offset / BLOCK_BYTES, (end - 1) / BLOCK_BYTES);
         if !offset.is_multiple_of(BLOCK_BYTES) {
             edges[0] = read(first)?;
         }
         if !end.is_multiple_of(BLOCK_BYTES) && end < size && (last != first || edges[0].is_none()) {
             edges[1] = read(last)?;
-        }
-        // With checksums, an extension rewrites the old tail block.
-        let tail = size / BLOCK_BYTES;
-        if self.data_crc && end > size && size % BLOCK_BYTES != 0 && tail < first {
-            edges[2] = read(tail)?;
         }
         Ok(edges)
     }
@@ -284,17 +286,24 @@ impl Core {
         ))
     }
 
-    /// The block whose end an extension to `end` uncovers, if something outside PM holds it: its bytes beyond the
-    /// present size must be zeroed first. `from`: first block of the write, which takes care of itself.
+    /// The block whose end an extension to `end` uncovers, if something outside PM holds it and that end is not zero and
+    /// on its disk: it must be so first. `from`: first block of the write, which takes care of itself.
     fn tail_to_uncover(&self, inode: &Inode, inner: &Inner, end: u64, from: Option<u64>) -> FsResult<Option<u64>> {
         let file = inner.file()?;
-        let tail = file.size / BLOCK_BYTES;
-        if end <= file.size || file.size % BLOCK_BYTES == 0 || from.is_some_and(|from| from <= tail) {
+        let (tail, kept) = (file.size / BLOCK_BYTES, (file.size % BLOCK_BYTES) as usize);
+        if end <= file.size || kept == 0 || from.is_some_and(|from| from <= tail) {
             return Ok(None);
         }
         let cached = !inode.pages.is_empty() && !self.cache.cached_blocks(&inode.pages, tail, tail + 1).is_empty();
         let on_disk = matches!(file.index.lookup(tail), Segment::Extent(e) if !e.addr.is_pm() && !e.unwritten());
-        Ok((cached || on_disk).then_some(tail))
+        if !cached && !on_disk {
+            return Ok(None);
+        }
+        let dirty = inode.pages.has_dirty() && !self.cache.dirty_blocks(&inode.pages, tail, tail + 1).is_empty();
+        let mut page = [0u8; BLOCK];
+        self.read_range(inode, inner, tail * BLOCK_BYTES, &mut page, false)?;
+        let clear = !dirty && page[kept..].iter().all(|&b| b == 0);
+        Ok((!clear).then_some(tail))
     }
 
     /// Zeroes the part of block `tail` that lies beyond the end of the file, in the page cache.
@@ -319,9 +328,34 @@ impl Core {
         let mtime = inner.mtime();
         inner.log.begin();
         let index = inner.push_attr(&meta, mtime);
-        self.commit(inode.shard, false, &mut [&mut inner.log])?;
+        self.commit(inode.shard, Purpose::Ordinary, &mut [&mut inner.log])?;
         inner.attr_committed(&meta, mtime, index);
         Ok(())
+    }
+
+    /// Whether dirty pages have taken the file beyond what its log has committed: then they go to disk before anything
+    /// else commits its size.
+    fn is_ahead_of_log(&self, inner: &Inner) -> FsResult<bool> {
+        let file = inner.file()?;
+        Ok(file.size > file.committed)
+    }
+
+    /// The inode, exclusively, when no dirty page of `from..to` and no size is ahead of the log.
+    fn exclusive_settled<'a>(
+        &self,
+        inode: &'a Arc<Inode>,
+        from: u64,
+        to: u64,
+    ) -> FsResult<RwLockWriteGuard<'a, Inner>> {
+        loop {
+            let inner = inode.exclusive()?;
+            let dirty = inode.pages.has_dirty() && !self.cache.dirty_blocks(&inode.pages, from, to).is_empty();
+            if !dirty && !self.is_ahead_of_log(&inner)? {
+                return Ok(inner);
+            }
+            drop(inner);
+            self.flush_file(inode)?;
+        }
     }
 
     /// Truncates or extends a file.
@@ -342,6 +376,14 @@ impl Core {
                     continue;
                 }
                 self.uncover_tail(inode, &inner, tail, &mut blanks)?;
+                drop(inner);
+                self.flush_file(inode)?;
+                continue;
+            }
+            if size > inner.file()?.committed && self.is_ahead_of_log(&inner)? {
+                drop(inner);
+                self.flush_file(inode)?;
+                continue;
             }
             self.truncate_locked(inode, &mut inner, size)?;
             return self.tidy(inode.shard, &mut inner);
@@ -356,25 +398,13 @@ impl Core {
             self.drop_pages(inode, size.div_ceil(BLOCK_BYTES), u64::MAX);
             self.cache.clamp_sizes(&inode.pages, size);
         }
-        let old_tail = self.tail_for_crc(inode, inner)?;
-        let source = self.space.source(inode.shard, size <= old_size);
+        let purpose = if size <= old_size { Purpose::Freeing } else { Purpose::Ordinary };
+        let source = self.space.source(inode.shard, purpose);
         let (log, file) = inner.file_mut()?;
-        file.set_size(log, self.io(&source), size, now, &|_, out| {
-            out.copy_from_slice(&old_tail[..]);
-            Ok(())
-        })?;
+        file.set_size(log, self.io(&source), size, now)?;
         inner.meta.ctime = now;
         inode.truncated.store(size == 0 && old_size > 0, Ordering::Relaxed);
         Ok(())
-    }
-
-    /// The tail block, which an extension of a checksummed file rewrites.
-    fn tail_for_crc(&self, inode: &Inode, inner: &Inner) -> FsResult<Box<[u8; BLOCK]>> {
-        let mut page = Box::new([0u8; BLOCK]);
-        if self.data_crc {
-            self.read_block(inode, inner, inner.file()?.size / BLOCK_BYTES, &mut page)?;
-        }
-        Ok(page)
     }
 
     /// `fallocate`.
@@ -406,7 +436,7 @@ impl Core {
         if grow && inode.shared()?.file()?.size < end {
             self.extend(inode, end)?;
         }
-        let mut inner = inode.exclusive()?;
+        let mut inner = self.exclusive_settled(inode, 0, 0)?;
         let mut at = offset / BLOCK_BYTES;
         let to = end.div_ceil(BLOCK_BYTES);
         let mut holes = Vec::new();
@@ -422,7 +452,7 @@ impl Core {
         }
         let runs = self.take_runs(inode.shard, &holes)?;
         let now = Time::now();
-        let source = self.space.source(inode.shard, false);
+        let source = self.space.source(inode.shard, Purpose::Ordinary);
         let (log, file) = inner.file_mut()?;
         let size = file.size;
         if let Err(error) = file.reserve(log, self.io(&source), &runs, size, now) {
@@ -443,18 +473,28 @@ impl Core {
     fn take_runs(&self, shard: usize, holes: &[(u64, u64)]) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
         let need: u64 = holes.iter().map(|h| h.1).sum();
         let in_pm = self.space.placement.place_write(self.pm_space(need)?, need, false) == Target::Pm;
-        if !in_pm && self.space.disk_available() < need {
+        // What is promised to dirty pages is not to be had.
+        if !in_pm && !self.space.reserve_disk(need) {
             return fail(libc::ENOSPC);
         }
-        let source = self.space.source(shard, false);
+        let runs = self.collect_runs(shard, holes, in_pm);
+        if !in_pm {
+            self.space.unreserve_disk(need);
+        }
+        runs
+    }
+
+    fn collect_runs(&self, shard: usize, holes: &[(u64, u64)], in_pm: bool) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
+        let source = self.space.source(shard, Purpose::Ordinary);
         let mut runs = Vec::new();
         for &(start, blocks) in holes {
             let mut done = 0;
             while done < blocks {
                 let want = (blocks - done).min(u64::from(u32::MAX));
-                let pm = if in_pm { source.alloc_data(want) } else { None };
-                let found =
-                    pm.map(|run| (0, run)).or_else(|| (!in_pm).then(|| self.space.alloc_disk(shard, want)).flatten());
+                let found = match in_pm {
+                    true => source.alloc_data(want).map(|run| (0, run)),
+                    false => self.space.alloc_disk(shard, want),
+                };
                 let Some((device, run)) = found else {
                     self.give_back(&runs);
                     return fail(libc::ENOSPC);
@@ -499,11 +539,11 @@ impl Core {
         if from == to {
             return self.touch(inode);
         }
-        let mut inner = inode.exclusive()?;
+        let mut inner = self.exclusive_settled(inode, from, to)?;
         let runs = if reserve { self.take_runs(inode.shard, &[(from, to - from)])? } else { Vec::new() };
         let now = Time::now();
         self.drop_pages(inode, from, to);
-        let source = self.space.source(inode.shard, !reserve);
+        let source = self.space.source(inode.shard, if reserve { Purpose::Ordinary } else { Purpose::Freeing });
         let (log, file) = inner.file_mut()?;
         let size = file.size;
         if let Err(error) = file.deallocate(log, self.io(&source), from, to, &runs, size, now) {
@@ -516,9 +556,9 @@ impl Core {
 
     /// Commits new times, where an operation that sets them found nothing else to do.
     fn touch(&self, inode: &Arc<Inode>) -> FsResult<()> {
-        let mut inner = inode.exclusive()?;
+        let mut inner = self.exclusive_settled(inode, 0, 0)?;
         let now = Time::now();
-        let source = self.space.source(inode.shard, true);
+        let source = self.space.source(inode.shard, Purpose::Freeing);
         let (log, file) = inner.file_mut()?;
         let size = file.size;
         file.reserve(log, self.io(&source), &[], size, now)?;
@@ -612,7 +652,7 @@ impl Core {
             }
             if !data_only && inode.shared()?.meta.lazy {
                 let mut inner = inode.exclusive()?;
-                self.commit_lazy(&inode, &mut inner)?;
+                self.commit_lazy_if_room(&inode, &mut inner)?;
             }
             Ok(())
         })
@@ -627,6 +667,10 @@ impl Core {
             return Ok(());
         }
         let mut blank = self.take_pages(inode.shard, 1)?;
+        if self.space.disk_available() < 64 {
+            // Pages adopted so far may be on disk already: writing them back frees what they replace.
+            self.flush_all()?;
+        }
         let mut blank = blank.pop().expect("one was asked for");
         blank.as_mut_slice().copy_from_slice(page.data());
         let mut inner = inode.exclusive()?;

@@ -142,7 +142,7 @@ impl DirData {
         let name: Arc<[u8]> = name.into();
         self.by_name.insert(name.clone(), cookie);
         self.entries.insert(cookie, Dentry { ino, generation, kind, name, position });
-        self.next_cookie = self.next_cookie.max(cookie + 1);
+        self.next_cookie = self.next_cookie.max(cookie.saturating_add(1));
         self.subdirs += u32::from(kind == FileKind::Directory);
         refs.move_to(&mut self.mtime_ref, position);
         self.mtime = mtime;
@@ -156,7 +156,7 @@ impl DirData {
             self.subdirs -= u32::from(dentry.kind == FileKind::Directory);
             refs.release(dentry.position, add_slots(&dentry.name));
         }
-        self.next_cookie = self.next_cookie.max(cookie + 1);
+        self.next_cookie = self.next_cookie.max(cookie.saturating_add(1));
         self.touched(refs, position, mtime);
     }
 

@@ -60,8 +60,20 @@ impl Core {
             match segment {
                 Segment::Hole(_) => rest[..n].fill(0),
                 Segment::Extent(e) if e.unwritten() => rest[..n].fill(0),
-                Segment::Extent(e) if e.addr.is_pm() => self.read_pm(&e, block, in_block, &mut rest[..n])?,
-                Segment::Extent(e) => self.fetch(inode, &e, block, blocks, in_block, &mut rest[..n], ahead)?,
+                Segment::Extent(e) if e.addr.is_pm() => {
+                    // Beyond what is committed, PM holds garbage.
+                    let valid = (file.committed.saturating_sub(at) as usize).min(n);
+                    self.read_pm(&e, block, in_block, &mut rest[..valid])?;
+                    rest[valid..n].fill(0);
+                }
+                Segment::Extent(e) => {
+                    let fetched = self.fetch(inode, &e, block, blocks, in_block, &mut rest[..n], ahead);
+                    // What fails may be a block that was only read ahead.
+                    fetched.or_else(|error| match ahead {
+                        true => self.fetch(inode, &e, block, blocks, in_block, &mut rest[..n], false),
+                        false => Err(error),
+                    })?;
+                }
             }
             done += n;
         }
@@ -105,6 +117,7 @@ impl Core {
                     addr.byte()
                 )));
             }
+            page[covered..].fill(0);
             let n = out.len().min(BLOCK - in_block);
             out[..n].copy_from_slice(&page[in_block..in_block + n]);
             out = &mut out[n..];
@@ -203,7 +216,9 @@ impl Core {
     }
 
     fn read_crc_block(&self, addr: BlockAddr) -> FsResult<Arc<AlignedBuf>> {
-        let disk = &self.disks[usize::from(addr.device()) - 1];
+        let Some(disk) = usize::from(addr.device()).checked_sub(1).and_then(|d| self.disks.get(d)) else {
+            return Err(FsError::corrupt(format!("checksum block at {addr:?} lies on no disk")));
+        };
         let mut block = AlignedBuf::new(BLOCK);
         disk.read_at(addr.byte(), &mut block)?;
         if !verify_crc_block(&block) {

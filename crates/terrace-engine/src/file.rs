@@ -6,8 +6,10 @@
 //! Invariants:
 //! * Live data is never overwritten, but for two cases: bytes beyond the committed size, which nobody can see, and
 //!   patches, whose bytes are committed in the log before they are applied.
-//! * Bytes of a PM block beyond the committed size are garbage: whatever extends the file zeroes them first.
-//! * With data checksums neither case is used: every write goes to new blocks.
+//! * Bytes of a PM block beyond the committed size are garbage: they read as zeros, and whatever commits a larger size
+//!   zeroes them first.
+//! * With data checksums neither case is used: every write goes to new blocks, and an entry's size says how many bytes of
+//!   its blocks count; the others read as zeros. A truncation into a block therefore rewrites it.
 
 use terrace_layout::{
     AppendEntry, BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRC_ENTRY, CRC_NONE, CRC_SLOTS, CRC_SLOTS_BLOCKS_MAX, EntryType,
@@ -18,7 +20,7 @@ use terrace_media::Pm;
 use zerocopy::IntoBytes;
 
 use crate::alloc::Run;
-use crate::error::{FsError, FsResult, fence};
+use crate::error::{FsResult, fence};
 use crate::index::{Extent, Freed, Index, Segment};
 use crate::log::{Log, Refs};
 use crate::space::BlockSource;
@@ -45,6 +47,8 @@ pub(crate) struct FileData {
     pub index: Index,
     /// Length in bytes; dirty pages may have taken it beyond what the log has committed.
     pub size: u64,
+    /// Length that the log has committed: PM bytes from there on are garbage that nobody may see.
+    pub committed: u64,
     /// Last modification.
     pub mtime: Time,
     /// Entry that holds the committed size, and the one that holds the mtime; 0 if none.
@@ -126,9 +130,17 @@ impl FileData {
     fn fits_patch(&self, offset: u64, end: u64) -> bool {
         let one_block = offset / BLOCK_BYTES == (end - 1) / BLOCK_BYTES;
         one_block
-            && end <= self.size
+            && end <= self.committed
             && end - offset <= PATCH_BYTES_MAX as u64
             && matches!(self.index.lookup(offset / BLOCK_BYTES), Segment::Extent(e) if e.addr.is_pm() && !e.unwritten())
+    }
+
+    /// New PM blocks that a write of this range takes: none for a patch, or within reserved blocks.
+    pub fn new_pm_blocks(&self, offset: u64, end: u64, data_crc: bool) -> u64 {
+        let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
+        let reserved = matches!(self.index.lookup(from), Segment::Extent(e)
+            if e.unwritten() && e.addr.is_pm() && u64::from(e.blocks) >= to - from);
+        if reserved || (!data_crc && self.fits_patch(offset, end)) { 0 } else { to - from + 1 }
     }
 
     fn patch(&mut self, log: &mut Log, io: PmIo<'_>, offset: u64, data: &[u8], now: Time) -> FsResult<()> {
@@ -170,60 +182,67 @@ impl FileData {
         read_old: ReadOld<'_>,
     ) -> FsResult<bool> {
         let end = offset + data.len() as u64;
+        let new_size = end.max(self.size);
         let mut start = offset;
         let mut rest = data;
-        if end > self.size
+        if !io.data_crc
+            && new_size > self.committed
             && let Some(tail) = self.pm_tail_block()
         {
-            if io.data_crc {
-                // The tail block is covered up to the old size: a longer one takes a new block.
-                let gap_end = start.min((self.size / BLOCK_BYTES + 1) * BLOCK_BYTES);
-                if start > self.size && start / BLOCK_BYTES != self.size / BLOCK_BYTES {
-                    let zeros = vec![0u8; (gap_end - self.size) as usize];
-                    if !self.stage_runs(log, io, self.size, &zeros, end, now, read_old)? {
-                        return Ok(false);
-                    }
-                }
-            } else {
-                let taken = self.write_into_tail(io.pm, tail, offset, data);
-                start += taken as u64;
-                rest = &data[taken..];
-            }
+            let taken = self.write_into_tail(io.pm, tail, offset, data, new_size);
+            start += taken as u64;
+            rest = &data[taken..];
         }
         if rest.is_empty() {
             let tail = self.pm_tail_block().expect("the data went there");
-            log.push(&append_entry(end, now, tail), &[]);
+            log.push(&append_entry(new_size, now, tail), &[]);
             return Ok(true);
         }
-        self.stage_runs(log, io, start, rest, end.max(self.size), now, read_old)
+        self.stage_runs(log, io, start, rest, new_size, now, read_old)
     }
 
-    /// The PM block that holds the last, partly filled block of the file, if it is a written PM block.
-    pub fn pm_tail_block(&self) -> Option<BlockAddr> {
-        if self.size.is_multiple_of(BLOCK_BYTES) {
+    /// The PM block that holds the last, partly filled block of what is committed, if it is a written PM block.
+    fn pm_tail_block(&self) -> Option<BlockAddr> {
+        if self.committed.is_multiple_of(BLOCK_BYTES) {
             return None;
         }
-        match self.index.lookup(self.size / BLOCK_BYTES) {
+        match self.index.lookup(self.committed / BLOCK_BYTES) {
             Segment::Extent(e) if e.addr.is_pm() && !e.unwritten() => Some(e.addr),
             _ => None,
         }
     }
 
-    /// Zeroes the tail block from the committed size up to `offset` and writes what of `data` falls into it, all of
-    /// it beyond the committed size. Returns how many bytes of `data` went there.
-    fn write_into_tail(&self, pm: &Pm, tail: BlockAddr, offset: u64, data: &[u8]) -> usize {
-        let block_start = self.size / BLOCK_BYTES * BLOCK_BYTES;
+    /// Writes what of `data` falls into the tail block, all of it beyond the committed size, and zeroes the rest of the
+    /// block up to `new_size`. Returns how many bytes of `data` went there.
+    fn write_into_tail(&self, pm: &Pm, tail: BlockAddr, offset: u64, data: &[u8], new_size: u64) -> usize {
+        let block_start = self.committed / BLOCK_BYTES * BLOCK_BYTES;
         let block_end = block_start + BLOCK_BYTES;
-        let at = tail.byte() + self.size % BLOCK_BYTES;
-        if offset > self.size {
-            pm.zero_nt(at, offset.min(block_end) - self.size);
-        }
-        if offset < self.size || offset >= block_end {
+        let zero = |from: u64, to: u64| {
+            let to = to.min(block_end).min(new_size);
+            if to > from {
+                pm.zero_nt(tail.byte() + (from - block_start), to - from);
+            }
+        };
+        if offset < self.committed || offset >= block_end {
+            zero(self.committed, block_end);
             return 0;
         }
         let taken = data.len().min((block_end - offset) as usize);
+        zero(self.committed, offset);
         pm.write_nt(tail.byte() + (offset - block_start), &data[..taken]);
+        zero(offset + taken as u64, block_end);
         taken
+    }
+
+    /// A commit that does not write there is about to raise the committed size to `new_size`: the tail block gets its
+    /// zeros.
+    fn zero_tail(&self, io: PmIo<'_>, new_size: u64) {
+        if !io.data_crc
+            && new_size > self.committed
+            && let Some(tail) = self.pm_tail_block()
+        {
+            self.write_into_tail(io.pm, tail, u64::MAX, &[], new_size);
+        }
     }
 
     /// Writes `data` to blocks of its own, or to reserved ones, with one entry per run.
@@ -335,6 +354,7 @@ impl FileData {
         }
         self.staged = staged;
         self.size = size;
+        self.committed = size;
         self.mtime = now;
         move_ref(log, &mut self.size_ref, last_entry);
         move_ref(log, &mut self.mtime_ref, last_entry);
@@ -355,6 +375,7 @@ impl FileData {
     pub fn commit_disk_runs(&mut self, log: &mut Log, io: PmIo<'_>, runs: &[DiskRun]) -> FsResult<()> {
         log.begin();
         self.staged.clear();
+        self.zero_tail(io, self.size);
         let now = self.mtime;
         for run in runs {
             let staged = StagedRun {
@@ -385,30 +406,12 @@ impl FileData {
     ///
     /// # Errors
     /// As [`Self::write`].
-    pub fn set_size(
-        &mut self,
-        log: &mut Log,
-        io: PmIo<'_>,
-        size: u64,
-        now: Time,
-        read_old: ReadOld<'_>,
-    ) -> FsResult<()> {
+    pub fn set_size(&mut self, log: &mut Log, io: PmIo<'_>, size: u64, now: Time) -> FsResult<()> {
         log.begin();
         self.staged.clear();
-        if size > self.size
-            && let Some(tail) = self.pm_tail_block()
-        {
-            let block_end = (self.size / BLOCK_BYTES + 1) * BLOCK_BYTES;
-            let zeros = size.min(block_end) - self.size;
-            if io.data_crc {
-                let zeros = vec![0; zeros as usize];
-                if !self.stage_runs(log, io, self.size, &zeros, size, now, read_old)? {
-                    self.give_up(io);
-                    return Err(FsError::new(libc::ENOSPC));
-                }
-            } else {
-                io.pm.zero_nt(tail.byte() + self.size % BLOCK_BYTES, zeros);
-            }
+        self.zero_tail(io, size);
+        if io.data_crc && size < self.committed {
+            self.stage_cut_block(log, io, size, now)?;
         }
         let index = log.push(&set_size_entry(size, now, size < self.size), &[]);
         if let Err(error) = log.stage(io.pm, io.source) {
@@ -423,6 +426,36 @@ impl FileData {
         self.apply_staged(log, io, size, now);
         move_ref(log, &mut self.size_ref, index);
         move_ref(log, &mut self.mtime_ref, index);
+        Ok(())
+    }
+
+    /// With checksums: rewrites the PM block into which a truncation cuts, so that its entry covers what is left.
+    fn stage_cut_block(&mut self, log: &mut Log, io: PmIo<'_>, size: u64, now: Time) -> FsResult<()> {
+        let (file_block, kept) = (size / BLOCK_BYTES, (size % BLOCK_BYTES) as usize);
+        let Segment::Extent(extent) = self.index.lookup(file_block) else {
+            return Ok(());
+        };
+        if kept == 0 || !extent.addr.is_pm() || extent.unwritten() {
+            return Ok(());
+        }
+        let mut bytes = [0u8; BLOCK];
+        io.pm.read(extent.addr.byte(), &mut bytes[..kept]);
+        let entry = read_write_entry(io.pm, extent.entry());
+        bytes[covered_bytes(file_block, entry.size).min(kept)..].fill(0);
+        let addr = BlockAddr::pm(io.source.alloc_meta()?);
+        io.pm.write_nt(addr.byte(), &bytes);
+        let run = StagedRun {
+            file_block,
+            addr,
+            blocks: 1,
+            in_place: false,
+            unwritten: false,
+            crc_run: None,
+            crc_skip: 0,
+            entry_index: 0,
+        };
+        let entry_index = push_write(log, &run, size, now, &[data_crc(&bytes[..kept])]);
+        self.staged.push(StagedRun { entry_index, ..run });
         Ok(())
     }
 
@@ -444,6 +477,7 @@ impl FileData {
     ) -> FsResult<()> {
         log.begin();
         self.staged.clear();
+        self.zero_tail(io, size);
         let hole = HoleEntry {
             kind: EntryType::Hole as u8,
             slots: 0,
@@ -483,6 +517,7 @@ impl FileData {
     ) -> FsResult<()> {
         log.begin();
         self.staged.clear();
+        self.zero_tail(io, size);
         self.push_reserved(log, reserve, size, now);
         if reserve.is_empty() {
             log.push(&set_size_entry(size, now, false), &[]);
@@ -518,7 +553,7 @@ impl FileData {
     /// An entry read from the log sets size and mtime.
     pub fn load_size(&mut self, refs: &mut Refs, position: u64, size: u64, mtime_ns: i64) {
         refs.move_to(&mut self.size_ref, position);
-        self.size = size;
+        (self.size, self.committed) = (size, size);
         self.load_mtime(refs, position, mtime_ns);
     }
 

@@ -137,11 +137,16 @@ impl InodeTable {
     /// # Errors
     /// `ENOSPC` if the table has to grow and PM is full.
     pub fn alloc(&mut self, pm: &Pm, space: &DeviceAlloc) -> FsResult<(Ino, u64, u32)> {
-        if self.chunks.iter().all(|c| c.free == 0) {
-            self.grow(pm, space)?;
-        }
-        let c = self.chunks.iter().position(|c| c.free > 0).expect("grown");
-        self.load_chunk(pm, c);
+        // Free counts come from media: a chunk may turn out to be full when it is read.
+        let c = loop {
+            match self.chunks.iter().position(|c| c.free > 0) {
+                Some(c) => self.load_chunk(pm, c),
+                None => self.grow(pm, space)?,
+            }
+            if let Some(c) = self.chunks.iter().position(|c| c.free > 0 && c.used.is_some()) {
+                break c;
+            }
+        };
         let chunk = &mut self.chunks[c];
         let used = chunk.used.as_mut().expect("loaded");
         let (records, cursor) = (chunk.records, chunk.cursor);

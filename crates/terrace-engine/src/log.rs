@@ -276,7 +276,7 @@ impl Log {
     }
 
     fn flush_unfenced(&mut self, pm: &Pm) {
-        if let Some((at, len)) = self.unfenced.take() {
+        if let Some((at, len)) = self.unfenced {
             pm.flush(at, len);
         }
         if !self.limbo.is_empty() {
@@ -356,7 +356,8 @@ impl Log {
 
     /// The staged batch was committed (by [`Self::publish`] or through the journal).
     pub fn published(&mut self) {
-        // A fence has passed since the batch was staged, which flushed the head.
+        // A fence has passed since the batch was staged, which flushed what waited for it.
+        self.unfenced = None;
         self.free.append(&mut self.limbo);
         self.tail = self.batch.new_tail;
         self.slots += self.batch.new_pages.len() as u64 * PAGE_SLOTS;
@@ -373,10 +374,16 @@ impl Log {
         if self.unfenced.is_some() || !self.limbo.is_empty() {
             self.flush_unfenced(pm);
             fence(pm)?;
+            self.unfenced = None;
             self.free.append(&mut self.limbo);
         }
         self.drain_free(source);
         Ok(())
+    }
+
+    /// Whether nothing is left to the next commit.
+    pub fn is_settled(&self) -> bool {
+        self.unfenced.is_none() && self.limbo.is_empty() && self.free.is_empty()
     }
 
     fn drain_free(&mut self, source: &dyn BlockSource) {

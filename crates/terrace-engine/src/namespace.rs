@@ -18,6 +18,7 @@ use crate::inode::{Body, Inner, Inode, Meta, push_target, retain_target};
 use crate::itable::write_record;
 use crate::log::Log;
 use crate::space::BlockSource;
+use crate::space::Purpose;
 use crate::types::{Attr, DirEntry, FileKind, Ino, NewInode, RenameFlags, Time};
 use crate::xattr::{ACL_ACCESS, ACL_DEFAULT};
 
@@ -210,7 +211,7 @@ impl Core {
             .iter()
             .map(|(name, value)| (*name, crate::xattr::push_set(&mut inner.log, name, value, None, now)))
             .collect();
-        let source = self.space.source(shard, false);
+        let source = self.space.source(shard, Purpose::Ordinary);
         inner.log.stage(&self.pm, &source)?;
         let word = inner.log.tail_word();
         self.pm.store_u64(word.at, word.value);
@@ -227,7 +228,7 @@ impl Core {
     }
 
     fn unbear(&self, born: &Newborn) {
-        let source = self.space.source(born.inode.shard, true);
+        let source = self.space.source(born.inode.shard, Purpose::Freeing);
         free_record(&self.pm, born.record_at, born.inode.ino);
         born.inode.inner.read().log.pages().for_each(|b| source.free(BlockAddr::pm(b), 1));
         self.shards[born.inode.shard].table.write().free(&self.pm, born.inode.ino);
@@ -244,7 +245,7 @@ impl Core {
         log.begin();
         let cookie = entries.cookie(0);
         let index = entries.push_add(log, cookie, name, child.ino, child.generation, child.kind, now);
-        self.commit(dir.shard, false, &mut [log])?;
+        self.commit(dir.shard, Purpose::Ordinary, &mut [log])?;
         let position = log.position(index);
         entries.added(&mut log.refs, position, cookie, name, child.ino, child.generation, child.kind, now);
         inner.meta.ctime = now;
@@ -281,7 +282,7 @@ impl Core {
             let attr_index = child_inner.push_attr(&meta, mtime);
             let cookie = entries.cookie(0);
             let index = entries.push_add(log, cookie, name, child.ino, child.generation, child.kind, now);
-            self.commit(dir.shard, false, &mut [log, &mut child_inner.log])?;
+            self.commit(dir.shard, Purpose::Ordinary, &mut [log, &mut child_inner.log])?;
             let position = log.position(index);
             entries.added(&mut log.refs, position, cookie, name, child.ino, child.generation, child.kind, now);
             child_inner.attr_committed(&meta, mtime, attr_index);
@@ -339,8 +340,8 @@ impl Core {
             let index = entries.push_remove(log, name, now);
             let loss = LinkLoss::stage(&mut child_inner, now);
             match &loss {
-                Some(_) => self.commit(dir.shard, true, &mut [log, &mut child_inner.log])?,
-                None => self.commit(dir.shard, true, &mut [log])?,
+                Some(_) => self.commit(dir.shard, Purpose::Freeing, &mut [log, &mut child_inner.log])?,
+                None => self.commit(dir.shard, Purpose::Freeing, &mut [log])?,
             }
             let position = log.position(index);
             entries.removed_name(&mut log.refs, position, name, now);
@@ -436,7 +437,10 @@ impl Core {
                 return Ok(());
             }
             for (cookie, d) in entries.from(from.max(FIRST_COOKIE)) {
-                let child = self.child(&dir, d)?;
+                // A damaged child must not hide its siblings.
+                let Ok(child) = self.child(&dir, d) else {
+                    continue;
+                };
                 let child_inner = child.shared()?;
                 let attr = child.attr(&child_inner);
                 drop(child_inner);
@@ -606,7 +610,7 @@ impl Rename<'_> {
                 change.remove(to_name);
                 change.add(from_name, b);
                 change.add(to_name, a);
-                self.core.commit(from_dir.shard, false, &mut [change.log()])?;
+                self.core.commit(from_dir.shard, Purpose::Ordinary, &mut [change.log()])?;
                 change.apply();
             }
             Some(to) => {
@@ -616,7 +620,7 @@ impl Rename<'_> {
                 let mut change_to = DirChange::new(to, now)?;
                 change_to.remove(to_name);
                 change_to.add(to_name, a);
-                self.core.commit(from_dir.shard, false, &mut [change_from.log(), change_to.log()])?;
+                self.core.commit(from_dir.shard, Purpose::Ordinary, &mut [change_from.log(), change_to.log()])?;
                 change_from.apply();
                 change_to.apply();
             }
@@ -697,9 +701,9 @@ impl Rename<'_> {
             Some(inner) if loses_link => {
                 let mut all: Vec<&mut Log> = logs.iter_mut().map(|log| &mut **log).collect();
                 all.push(&mut inner.log);
-                self.core.commit(shard, false, &mut all)
+                self.core.commit(shard, Purpose::Ordinary, &mut all)
             }
-            _ => self.core.commit(shard, false, logs),
+            _ => self.core.commit(shard, Purpose::Ordinary, logs),
         }
     }
 

@@ -10,6 +10,17 @@ use terrace_policy::{PM_RESERVE_BLOCKS, Placement, PmSpace};
 use crate::alloc::{DeviceAlloc, Run};
 use crate::error::{FsResult, fail};
 
+/// What metadata blocks are for: how far into the last PM blocks an operation may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Anything else.
+    Ordinary,
+    /// Committing data that a program has written.
+    Writeback,
+    /// Making room: this must work when all else fails.
+    Freeing,
+}
+
 /// Where an inode's log and PM data get their blocks from. All that a file's data path knows of the volume's space.
 pub(crate) trait BlockSource {
     /// A run of up to `want` PM blocks for file data; `None` when PM has no room for data.
@@ -53,9 +64,9 @@ impl Space {
         &self.devices[0]
     }
 
-    /// The source of blocks for shard `shard`; `freeing`: the operation makes room, so it may use the reserve.
-    pub fn source(&self, shard: usize, freeing: bool) -> ShardSource<'_> {
-        ShardSource { space: self, shard, freeing }
+    /// The source of blocks for shard `shard` and this purpose.
+    pub fn source(&self, shard: usize, purpose: Purpose) -> ShardSource<'_> {
+        ShardSource { space: self, shard, purpose }
     }
 
     /// How full PM is.
@@ -108,7 +119,7 @@ impl Space {
 pub(crate) struct ShardSource<'a> {
     space: &'a Space,
     shard: usize,
-    freeing: bool,
+    purpose: Purpose,
 }
 
 impl BlockSource for ShardSource<'_> {
@@ -121,7 +132,11 @@ impl BlockSource for ShardSource<'_> {
     }
 
     fn alloc_meta(&self) -> FsResult<u64> {
-        let floor = if self.freeing { 0 } else { PM_RESERVE_BLOCKS };
+        let floor = match self.purpose {
+            Purpose::Ordinary => PM_RESERVE_BLOCKS,
+            Purpose::Writeback => PM_RESERVE_BLOCKS / 2,
+            Purpose::Freeing => 0,
+        };
         if self.space.pm().free_blocks() <= floor {
             return fail(libc::ENOSPC);
         }

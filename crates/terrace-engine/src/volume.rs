@@ -19,6 +19,7 @@ use crate::format::{areas, read_disk_superblock, read_pm_superblock, uuid_text, 
 use crate::itable::InodeTable;
 use crate::journal::Journal;
 use crate::scan::{Unfinished, first_problem, scan};
+use crate::space::Purpose;
 use crate::space::Space;
 use crate::types::{
     AtimePolicy, Attr, DirEntry, Fallocate, Ino, NewInode, RenameFlags, SetAttr, StatFs, Time, WriteOptions, XattrFlags,
@@ -148,10 +149,13 @@ pub(crate) fn match_present_devices(pm: &Pm, disks: Vec<Arc<dyn Disk>>) -> FsRes
     Ok((sb, slots))
 }
 
-/// Inode tables of all shards, after replaying their journals.
+/// Inode tables of all shards, after replaying their journals if a crash may have left something there.
 pub(crate) fn load_tables(pm: &Pm, sb: &Superblock) -> FsResult<Vec<InodeTable>> {
-    for shard in 0..u64::from(sb.shards) {
-        Journal::new(sb.shards_start + shard).replay(pm)?;
+    // After a clean unmount the journals have nothing to say.
+    if checkpoint::usable_header(pm, sb).is_none() {
+        for shard in 0..u64::from(sb.shards) {
+            Journal::new(sb.shards_start + shard).replay(pm)?;
+        }
     }
     (0..sb.shards).map(|s| InodeTable::load(pm, sb.shards_start + u64::from(s), s, sb.shards)).collect()
 }
@@ -186,11 +190,7 @@ impl Volume {
         }
         let mut tables = load_tables(&pm, &sb)?;
         let free_space = FreeSpace::load(&pm, &disks, &sb, &mut tables, progress)?;
-        if free_space.clean {
-            // A fresh epoch: nothing that an earlier daemon left in memory belongs to it.
-            sb.mount_epoch = (sb.mount_epoch + 1).max(Time::now().0 as u64);
-        }
-        let (cache, recovered) = open_cache(&options, &sb, free_space.clean)?;
+        let (cache, recovered) = open_cache(&options, &sb)?;
         checkpoint::invalidate(&pm, &sb)?;
         for (entry, disk) in sb.devices[1..].iter_mut().zip(&disks) {
             use std::os::unix::ffi::OsStrExt;
@@ -212,6 +212,7 @@ impl Volume {
             core.turn_read_only(&reason);
         }
         adopt(&core, recovered)?;
+        begin_epoch(&core)?;
         let workers = spawn_workers(&core)?;
         Ok(Arc::new(Volume { core, workers: Mutex::new(workers) }))
     }
@@ -497,7 +498,6 @@ impl Drop for Volume {
 /// Free space of all devices: from the checkpoint, or rebuilt from the logs.
 struct FreeSpace {
     allocs: Vec<DeviceAlloc>,
-    clean: bool,
     /// What was found damaged: the volume must not be written.
     damage: Option<String>,
 }
@@ -513,7 +513,7 @@ impl FreeSpace {
         if let Some(header) = checkpoint::usable_header(pm, sb) {
             let load = |(i, area)| checkpoint::load_device(area, sb.devices[i], &header.devices[i], sb.shards.into());
             match areas(pm, disks).into_iter().enumerate().map(load).collect::<FsResult<Vec<_>>>() {
-                Ok(allocs) => return Ok(Self { allocs, clean: true, damage: None }),
+                Ok(allocs) => return Ok(Self { allocs, damage: None }),
                 Err(error) => tracing::warn!("{error}; recovering from the logs instead"),
             }
         }
@@ -533,18 +533,28 @@ impl FreeSpace {
         let allocs = found.usage.into_iter().zip(sb.devices()).map(|(usage, d)| {
             DeviceAlloc::from_bitmap(d.blocks, u64::from(d.group_blocks), sb.shards.into(), usage.into_words())
         });
-        Ok(Self { allocs: allocs.collect(), clean: false, damage })
+        Ok(Self { allocs: allocs.collect(), damage })
     }
 }
 
-fn open_cache(options: &OpenOptions, sb: &Superblock, clean: bool) -> FsResult<(Arc<PageCache>, Vec<RecoveredPage>)> {
+fn open_cache(options: &OpenOptions, sb: &Superblock) -> FsResult<(Arc<PageCache>, Vec<RecoveredPage>)> {
     let dir = options.cache_dir.as_ref().filter(|_| !options.read_only);
     let backing = dir.map(|dir| CacheBacking { dir: dir.clone(), uuid: uuid_text(sb), epoch: sb.mount_epoch });
-    let (cache, recovered) = PageCache::new(options.cache_bytes, backing.as_ref())?;
-    if clean && !recovered.is_empty() {
-        return Err(FsError::corrupt("the page cache of another time carries this mount's number"));
+    PageCache::new(options.cache_bytes, backing.as_ref())
+}
+
+/// This mount gets an epoch of its own: dirty pages that an earlier daemon may have left elsewhere are not this volume's
+/// any more. Nothing is dirty now, so it does not matter which of the two, cache and superblock, a crash leaves behind.
+fn begin_epoch(core: &Core) -> FsResult<()> {
+    if core.is_read_only() {
+        return Ok(());
     }
-    Ok((cache, recovered))
+    let mut sb = core.sb.lock();
+    // Unlike a count, a time does not come back when an older image of PM is restored.
+    sb.mount_epoch = (sb.mount_epoch + 1).max(Time::now().0 as u64);
+    sb.sequence += 1;
+    core.cache.set_epoch(sb.mount_epoch);
+    write_pm_superblock(&core.pm, &sb)
 }
 
 /// Dirty pages that a dead daemon left go back into the cache, and to disk at once.
@@ -611,7 +621,7 @@ impl Core {
                     inode.lookups.store(0, Ordering::Release);
                     self.doom_if_unused(&inode, &mut inner);
                 } else {
-                    inner.log.settle(&self.pm, &self.space.source(inode.shard, true))?;
+                    inner.log.settle(&self.pm, &self.space.source(inode.shard, Purpose::Freeing))?;
                 }
             }
         }

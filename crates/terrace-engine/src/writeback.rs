@@ -18,7 +18,8 @@ use crate::cache::DirtyPage;
 use crate::core::{Core, DirtyFile};
 use crate::error::{FsError, FsResult, fail};
 use crate::file::{BLOCK, DiskRun};
-use crate::inode::Inode;
+use crate::inode::{Inner, Inode};
+use crate::space::Purpose;
 
 /// Pages that one commit takes to disk at most: 64 MiB.
 const COMMIT_PAGES_MAX: usize = 16384;
@@ -36,13 +37,14 @@ struct Placed<'a> {
 }
 
 impl Core {
-    /// Writes a file's dirty pages to disk and commits them, durably.
+    /// Writes a file's dirty pages to disk and commits them, durably: all that was dirty when it was called.
     ///
     /// # Errors
     /// `ENOSPC`; a disk that fails is fatal.
     pub fn flush_file(&self, inode: &Arc<Inode>) -> FsResult<()> {
         let _flushing = inode.flush.lock();
         let mut from = 0;
+        let mut overtaken = BTreeSet::new();
         loop {
             // The lock, shared, keeps out half-published writes.
             let pages = {
@@ -53,10 +55,14 @@ impl Core {
                 break;
             };
             from = last.block + 1;
-            self.flush_pages(inode, &pages)?;
+            let placed = self.write_pages(inode.shard, &pages)?;
+            overtaken.extend(self.commit_runs(inode, &mut inode.inner.write(), &placed)?);
             if pages.len() < COMMIT_PAGES_MAX {
                 break;
             }
+        }
+        if !overtaken.is_empty() {
+            self.flush_overtaken(inode, &overtaken)?;
         }
         inode.truncated.store(false, Ordering::Relaxed);
         let mut dirty = self.shard(inode.ino).dirty.lock();
@@ -68,14 +74,33 @@ impl Core {
         Ok(())
     }
 
-    fn flush_pages(&self, inode: &Arc<Inode>, pages: &[DirtyPage]) -> FsResult<()> {
-        let mut placed = Vec::new();
-        let result = self.place_runs(inode.shard, pages, &mut placed).and_then(|()| self.write_runs(&placed));
-        if let Err(error) = result {
-            placed.iter().for_each(|p| self.free_placed(p));
-            return Err(error);
+    /// Flushes blocks that were written again while their older version was on its way to disk. That version was dropped,
+    /// and somebody may wait for what it held; so this time writers wait.
+    fn flush_overtaken(&self, inode: &Arc<Inode>, blocks: &BTreeSet<u64>) -> FsResult<()> {
+        let mut inner = inode.inner.write();
+        let mut pages = Vec::new();
+        for &block in blocks {
+            pages.extend(self.cache.dirty(&inode.pages, block, 1).into_iter().filter(|p| p.block == block));
         }
-        self.commit_runs(inode, &placed)
+        for pages in pages.chunks(COMMIT_PAGES_MAX) {
+            let placed = self.write_pages(inode.shard, pages)?;
+            let overtaken = self.commit_runs(inode, &mut inner, &placed)?;
+            debug_assert!(overtaken.is_empty(), "the lock keeps writers out");
+        }
+        Ok(())
+    }
+
+    /// Writes pages to disk, durably; returns where they went.
+    fn write_pages<'a>(&self, shard: usize, pages: &'a [DirtyPage]) -> FsResult<Vec<Placed<'a>>> {
+        let mut placed = Vec::new();
+        let result = self.place_runs(shard, pages, &mut placed).and_then(|()| self.write_runs(&placed));
+        match result {
+            Ok(()) => Ok(placed),
+            Err(error) => {
+                placed.iter().for_each(|p| self.free_placed(p));
+                Err(error)
+            }
+        }
     }
 
     /// Finds room for every run of adjacent pages.
@@ -122,10 +147,11 @@ impl Core {
         disks.iter().try_for_each(|&d| self.disks[usize::from(d) - 1].flush().map_err(FsError::fatal))
     }
 
-    /// Commits what is still the newest version of its block, and frees the rest.
-    fn commit_runs(&self, inode: &Arc<Inode>, placed: &[Placed<'_>]) -> FsResult<()> {
-        let mut inner = inode.inner.write();
+    /// Commits what is still the newest version of its block, and frees the rest. Returns the blocks that have a newer
+    /// version by now.
+    fn commit_runs(&self, inode: &Inode, inner: &mut Inner, placed: &[Placed<'_>]) -> FsResult<Vec<u64>> {
         let mut survivors = Vec::new();
+        let mut overtaken = Vec::new();
         for run in placed {
             let current = |p: &DirtyPage| self.cache.is_current(&inode.pages, p);
             let before = survivors.len();
@@ -135,6 +161,7 @@ impl Core {
             let stale = |i: usize| !survivors[before..].iter().any(|s: &DiskRun| holds(s, run.addr.offset(i as u64)));
             for i in (0..run.pages.len()).filter(|&i| stale(i)) {
                 self.space.free(run.addr.offset(i as u64), 1);
+                overtaken.push(run.pages[i].block);
             }
             if survivors.len() == before
                 && let Some((addr, blocks)) = run.crc_run
@@ -143,9 +170,9 @@ impl Core {
             }
         }
         if survivors.is_empty() {
-            return Ok(());
+            return Ok(overtaken);
         }
-        let source = self.space.source(inode.shard, true);
+        let source = self.space.source(inode.shard, Purpose::Writeback);
         let (log, file) = inner.file_mut()?;
         if let Err(error) = file.commit_disk_runs(log, self.io(&source), &survivors) {
             self.free_survivors(&survivors);
@@ -156,7 +183,8 @@ impl Core {
             self.cache.mark_clean(&inode.pages, page);
         }
         self.space.unreserve_disk(before - inode.pages.dirty_pages());
-        self.tidy(inode.shard, &mut inner)
+        self.tidy(inode.shard, inner)?;
+        Ok(overtaken)
     }
 
     fn free_placed(&self, run: &Placed<'_>) {
@@ -216,7 +244,7 @@ impl Core {
             let inodes: Vec<_> = shard.inodes.read().values().cloned().collect();
             for inode in inodes {
                 if inode.inner.read().meta.lazy {
-                    self.commit_lazy(&inode, &mut inode.inner.write())?;
+                    self.commit_lazy_if_room(&inode, &mut inode.inner.write())?;
                 }
             }
         }
@@ -233,7 +261,7 @@ impl Core {
                 let mut work = this.work.lock();
                 if !*work {
                     this.wake.wait(&mut work);
-                } else if !this.dirty.lock().values().any(|f| f.urgent) {
+                } else if self.is_read_only() || !this.dirty.lock().values().any(|f| f.urgent) {
                     this.wake.wait_for(&mut work, tick);
                 }
             }
@@ -248,6 +276,10 @@ impl Core {
             for file in files.iter().filter(|f| due(f)) {
                 if let Err(error) = self.mutate(|| self.flush_file(&file.inode)) {
                     tracing::warn!("writeback of inode {}: {error}", file.inode.ino.0);
+                    if let Some(file) = this.dirty.lock().get_mut(&file.inode.ino.0) {
+                        // Try again when it is due again, not at once.
+                        (file.since, file.urgent) = (Instant::now(), false);
+                    }
                 }
             }
             if let Err(error) = self.mutate(|| self.reclaim(shard)) {

@@ -13,6 +13,7 @@ use crate::data::without_set_id;
 use crate::error::{FsError, FsResult, fail};
 use crate::inode::{Inner, Inode, Meta, Xattr, inline_len, xattr_blocks};
 use crate::log::Log;
+use crate::space::Purpose;
 use crate::types::{Attr, FileKind, Ino, SetAttr, SetTime, Time, XattrFlags};
 
 /// Access ACL.
@@ -21,6 +22,8 @@ pub(crate) const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
 pub(crate) const ACL_DEFAULT: &[u8] = b"system.posix_acl_default";
 /// Longest value that stands in its entry.
 const INLINE_VALUE_BYTES_MAX: usize = ENTRY_BYTES_MAX / 2;
+/// Longest ACL: it must fit into one log entry, since chmod and inheritance write it along with others.
+const ACL_BYTES_MAX: usize = INLINE_VALUE_BYTES_MAX;
 /// Longest list of names, as Linux has it.
 const LIST_BYTES_MAX: usize = 65536;
 
@@ -146,7 +149,7 @@ impl Core {
         inner.log.begin();
         let index = inner.push_attr(&meta, mtime);
         let pending = acl.map(|value| push_set(&mut inner.log, ACL_ACCESS, &value, None, now));
-        self.commit(inode.shard, false, &mut [&mut inner.log])?;
+        self.commit(inode.shard, Purpose::Ordinary, &mut [&mut inner.log])?;
         inner.attr_committed(&meta, mtime, index);
         if let Some(pending) = pending {
             set_committed(inner, ACL_ACCESS, pending);
@@ -169,7 +172,7 @@ impl Core {
                 self.pm.read(xattr.position + (size_of::<XattrEntry>() + name.len()) as u64, &mut value[..n]);
             }
             Some((addr, blocks)) => {
-                if !self.space.contains(addr, blocks) {
+                if !addr.is_pm() || !self.space.contains(addr, blocks) {
                     return Err(FsError::corrupt("an extended attribute's value lies outside its device"));
                 }
                 self.pm.read(addr.byte(), &mut value);
@@ -238,6 +241,9 @@ impl Core {
             if !inner.xattrs.contains_key(name) && listed + name.len() + 1 > LIST_BYTES_MAX {
                 return fail(libc::ENOSPC);
             }
+            if (name == ACL_ACCESS || name == ACL_DEFAULT) && value.len() > ACL_BYTES_MAX {
+                return fail(libc::ENOSPC);
+            }
             if name == ACL_ACCESS {
                 return self.set_access_acl(&inode, &mut inner, value, groups);
             }
@@ -297,7 +303,8 @@ impl Core {
         if inner.log.batch_is_empty() {
             return Ok(());
         }
-        if let Err(error) = self.commit(inode.shard, value.is_none(), &mut [&mut inner.log]) {
+        let purpose = if value.is_none() { Purpose::Freeing } else { Purpose::Ordinary };
+        if let Err(error) = self.commit(inode.shard, purpose, &mut [&mut inner.log]) {
             if let Some((addr, _)) = external {
                 self.space.free(addr, value.map_or(0, |v| v.len() as u64).div_ceil(BLOCK_BYTES));
             }

@@ -84,7 +84,7 @@ media_struct! {
         pub block_bytes: u32,
         /// Of two valid copies the higher counts.
         pub sequence: u64,
-        /// Counts the writable mounts.
+        /// Distinguishes the writable mounts: larger than the last one's.
         pub mount_epoch: u64,
         /// When the volume was formatted, nanoseconds since the epoch.
         pub created_ns: i64,
@@ -168,7 +168,7 @@ impl DeviceEntry {
             && (self.role == ROLE_PM) == (row == 0)
             && self.role <= ROLE_DISK
             && self.group_blocks.is_power_of_two()
-            && self.group_blocks >= 1024
+            && (1024..=32768).contains(&self.group_blocks)
             && self.blocks > 0
             && self.blocks < DEVICE_BLOCKS_MAX
             && area_end.is_some_and(|end| end <= self.data_start)

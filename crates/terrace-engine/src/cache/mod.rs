@@ -122,6 +122,13 @@ impl PageCache {
         Ok(())
     }
 
+    /// From now on the backing file belongs to this epoch. There must be no dirty pages: a crash between this and the
+    /// moment when the volume itself is of the new epoch would lose them.
+    pub fn set_epoch(&self, epoch: u64) {
+        assert_eq!(self.dirty_pages(), 0, "dirty pages belong to the old epoch");
+        self.pool.slots.set_epoch(epoch);
+    }
+
     /// After a clean unmount: removes the file.
     ///
     /// # Errors

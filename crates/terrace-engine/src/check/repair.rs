@@ -13,7 +13,7 @@ use crate::error::{FsResult, fence};
 use crate::file::BLOCK;
 use crate::inode::{Inner, Meta};
 use crate::offline::Offline;
-use crate::space::Space;
+use crate::space::{Purpose, Space};
 use crate::types::{Ino, Time};
 
 impl Check<'_> {
@@ -95,7 +95,7 @@ impl Check<'_> {
         let (meta, mtime) = (Meta { nlink: count, ctime: Time::now(), ..inner.meta }, inner.mtime());
         inner.log.begin();
         inner.push_attr(&meta, mtime);
-        inner.log.stage(self.pm, &space.source(0, true))?;
+        inner.log.stage(self.pm, &space.source(0, Purpose::Freeing))?;
         fence(self.pm)?;
         inner.log.publish(self.pm)
     }
