@@ -24,6 +24,8 @@ use crate::types::{AtimePolicy, Fallocate, FileKind, Ino, Time, WriteOptions};
 pub const ATOMIC_WRITE_BYTES_MAX: usize = 4 << 20;
 /// Relatime updates an access time that is older than this.
 const RELATIME_NS: i64 = 24 * 3600 * 1_000_000_000;
+/// How often a writer looks again for pages that others hold, before it gives up.
+const IDLE_TRIES_MAX: u32 = 100_000;
 /// What `copy_range` moves at a time.
 const COPY_BYTES: usize = 1 << 20;
 
@@ -89,7 +91,9 @@ impl Core {
         let inode = self.get(ino)?;
         self.mutate(|| {
             let mut done = 0;
-            for piece in data.chunks(ATOMIC_WRITE_BYTES_MAX) {
+            // A quarter of the page cache at a time, so that several writers get on with a small one.
+            let cache_share = (self.cache.budget_pages() / 4).max(1) as usize * BLOCK;
+            for piece in data.chunks(ATOMIC_WRITE_BYTES_MAX.min(cache_share)) {
                 match self.write_piece(&inode, offset + done as u64, piece, options) {
                     Err(error) if done == 0 || error.is_fatal() => return Err(error),
                     Err(_) => break,
@@ -274,11 +278,16 @@ impl Core {
 
     /// Blank pages for a write, made room for by writing back if need be. Called without locks.
     fn take_pages(&self, shard: usize, n: usize) -> FsResult<Vec<BlankPage>> {
-        for _ in 0..64 {
+        let mut idle_tries = 0;
+        while idle_tries < IDLE_TRIES_MAX {
             if let Some(pages) = self.cache.take(shard, n) {
                 return Ok(pages);
             }
-            self.flush_some()?;
+            // With nothing dirty, others hold the pages for a moment.
+            if !self.flush_some()? {
+                idle_tries += 1;
+                std::thread::yield_now();
+            }
         }
         Err(FsError::with_message(
             libc::ENOMEM,

@@ -44,4 +44,4 @@ pub use format::{DeviceLabel, FormatOptions, VolumeLabel, format, read_disk_labe
 pub use save::{restore, save, saved_pm_len};
 pub use status::offline_status;
 pub use types::*;
-pub use volume::{OpenOptions, Progress, Volume};
+pub use volume::{CACHE_BYTES_MIN, OpenOptions, Progress, Volume};

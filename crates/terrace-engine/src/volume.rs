@@ -28,6 +28,9 @@ use crate::types::{
 /// Told of the progress of long work: what, done, total.
 pub type Progress<'a> = &'a (dyn Fn(&str, u64, u64) + Sync);
 
+/// Least budget of the page cache: without any, nothing could reach a disk.
+pub const CACHE_BYTES_MIN: u64 = 1 << 20;
+
 /// How to open a volume.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
@@ -37,7 +40,7 @@ pub struct OpenOptions {
     pub atime: AtimePolicy,
     /// Every write is durable when it returns.
     pub durable: bool,
-    /// Budget of the page cache in bytes.
+    /// Budget of the page cache in bytes; at least [`CACHE_BYTES_MIN`].
     pub cache_bytes: u64,
     /// Directory (in memory) for the page cache's file, which outlives the daemon; `None`: dirty pages die with it.
     pub cache_dir: Option<PathBuf>,
@@ -540,7 +543,7 @@ impl FreeSpace {
 fn open_cache(options: &OpenOptions, sb: &Superblock) -> FsResult<(Arc<PageCache>, Vec<RecoveredPage>)> {
     let dir = options.cache_dir.as_ref().filter(|_| !options.read_only);
     let backing = dir.map(|dir| CacheBacking { dir: dir.clone(), uuid: uuid_text(sb), epoch: sb.mount_epoch });
-    PageCache::new(options.cache_bytes, backing.as_ref())
+    PageCache::new(options.cache_bytes.max(CACHE_BYTES_MIN), backing.as_ref())
 }
 
 /// This mount gets an epoch of its own: dirty pages that an earlier daemon may have left elsewhere are not this volume's

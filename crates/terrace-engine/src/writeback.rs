@@ -203,19 +203,19 @@ impl Core {
         crc_runs.into_iter().for_each(|(addr, blocks)| self.space.free(addr, blocks));
     }
 
-    /// Writes back the file with the most dirty pages: room for somebody who needs it.
+    /// Writes back the file with the most dirty pages: room for somebody who needs it. False if nothing is dirty.
     ///
     /// # Errors
     /// As [`Self::flush_file`].
-    pub fn flush_some(&self) -> FsResult<()> {
+    pub fn flush_some(&self) -> FsResult<bool> {
         let largest = self
             .shards
             .iter()
             .flat_map(|s| s.dirty.lock().values().map(|f| f.inode.clone()).collect::<Vec<_>>())
             .max_by_key(|inode| inode.pages.dirty_pages());
         match largest {
-            Some(inode) => self.flush_file(&inode),
-            None => Ok(()),
+            Some(inode) => self.flush_file(&inode).map(|()| true),
+            None => Ok(false),
         }
     }
 

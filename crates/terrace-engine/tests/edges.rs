@@ -246,3 +246,26 @@ fn a_failing_disk_turns_the_volume_read_only() {
     let v = rig.after_power_cut(v, 0);
     assert_eq!(get(&v, f, 0, 8192), [1; 8192], "the older version, whole");
 }
+
+/// A cache smaller than a write: the write goes through in pieces, also with several writers.
+#[test]
+fn a_tiny_cache_is_slow_and_works() {
+    let (pm, disk) = (Pm::anonymous(4 << 20), memory_disk(64 << 20));
+    format(&pm, std::slice::from_ref(&disk), &FormatOptions::default()).unwrap();
+    let options = OpenOptions { cache_bytes: 0, pm_full_percent: 0, ..Default::default() };
+    let v = Volume::open(pm.clone(), vec![disk.clone()], options, &|_, _, _| {}).unwrap();
+    let data = pattern(6 << 20, 4);
+    std::thread::scope(|scope| {
+        for i in 0..4 {
+            let (v, data) = (&v, &data);
+            scope.spawn(move || {
+                let f = create(v, &format!("f{i}"));
+                put(v, f, 0, data);
+                assert!(get(v, f, 0, data.len()) == *data);
+            });
+        }
+    });
+    v.close().unwrap();
+    drop(v);
+    must_be_sound(&pm, &disk);
+}
