@@ -125,7 +125,8 @@ fn plan(pm: &Pm, disks: &[Arc<dyn Disk>], options: &FormatOptions) -> FsResult<S
         blocks,
         device_count: disks.len() as u16 + 1,
         reserved0: [0; 6],
-        reserved1: [0; 136],
+        previous_epoch: 0,
+        reserved1: [0; 128],
         devices: [DeviceEntry::EMPTY; DEVICES_MAX],
     };
     sb.devices[0] = device_entry(0, 0, blocks, checkpoint_header + 1, shards.into());
@@ -233,7 +234,8 @@ pub(crate) fn write_pm_superblock(pm: &Pm, sb: &Superblock) -> FsResult<()> {
     Ok(())
 }
 
-fn write_disk_superblock(disk: &dyn Disk, volume: &Superblock, entry: &DeviceEntry) -> FsResult<()> {
+/// Writes both copies of a disk's superblock, as PM's has it, the second first.
+pub(crate) fn write_disk_superblock(disk: &dyn Disk, volume: &Superblock, entry: &DeviceEntry) -> FsResult<()> {
     let mut sb = Superblock {
         device_index: entry.index,
         blocks: entry.blocks,
@@ -241,6 +243,7 @@ fn write_disk_superblock(disk: &dyn Disk, volume: &Superblock, entry: &DeviceEnt
         shards_start: 0,
         checkpoint_header: 0,
         device_count: 0,
+        previous_epoch: 0,
         devices: [DeviceEntry::EMPTY; DEVICES_MAX],
         ..*volume
     };

@@ -15,7 +15,9 @@ use crate::cache::{CacheBacking, PageCache, RecoveredPage};
 use crate::checkpoint;
 use crate::core::{Core, Shard, free_record};
 use crate::error::{FsError, FsResult, fence};
-use crate::format::{areas, read_disk_superblock, read_pm_superblock, uuid_text, write_pm_superblock};
+use crate::format::{
+    areas, read_disk_superblock, read_pm_superblock, uuid_text, write_disk_superblock, write_pm_superblock,
+};
 use crate::itable::InodeTable;
 use crate::journal::Journal;
 use crate::scan::{Unfinished, first_problem, scan};
@@ -143,6 +145,18 @@ pub(crate) fn match_present_devices(pm: &Pm, disks: Vec<Arc<dyn Disk>>) -> FsRes
                 "{name}: truncated: {} bytes, the volume needs {}: restore the device's full size",
                 disk.len(),
                 known.blocks * BLOCK_BYTES
+            )));
+        }
+        if label.mount_epoch > sb.mount_epoch {
+            return Err(wrong(format!(
+                "{path}: older than {name}: the disk was written since this PM (an image, a copy?) was last mounted: \
+                 bring back the PM that belongs to the disk"
+            )));
+        }
+        if label.mount_epoch < sb.mount_epoch && label.mount_epoch != sb.previous_epoch {
+            return Err(wrong(format!(
+                "{name}: older than {path}: the volume was written since this disk (a copy?) was last part of it: \
+                 bring back the disk that belongs to the PM"
             )));
         }
         if slot.replace(disk).is_some() {
@@ -547,17 +561,32 @@ fn open_cache(options: &OpenOptions, sb: &Superblock) -> FsResult<(Arc<PageCache
 }
 
 /// This mount gets an epoch of its own: dirty pages that an earlier daemon may have left elsewhere are not this volume's
-/// any more. Nothing is dirty now, so it does not matter which of the two, cache and superblock, a crash leaves behind.
+/// any more, and neither PM nor a disk can be replaced by an older copy unnoticed. Nothing is dirty now, so it does not matter which of the two, cache and superblock, a crash leaves behind.
 fn begin_epoch(core: &Core) -> FsResult<()> {
     if core.is_read_only() {
         return Ok(());
     }
     let mut sb = core.sb.lock();
     // Unlike a count, a time does not come back when an older image of PM is restored.
-    sb.mount_epoch = (sb.mount_epoch + 1).max(Time::now().0 as u64);
+    let old = *sb;
+    sb.previous_epoch = old.mount_epoch;
+    sb.mount_epoch = (old.mount_epoch + 1).max(Time::now().0 as u64);
     sb.sequence += 1;
+    // A crash may have kept a disk from following PM last time: it must have caught up before PM goes on.
+    write_disk_epochs(core, &old)?;
     core.cache.set_epoch(sb.mount_epoch);
-    write_pm_superblock(&core.pm, &sb)
+    write_pm_superblock(&core.pm, &sb)?;
+    write_disk_epochs(core, &sb)
+}
+
+fn write_disk_epochs(core: &Core, sb: &Superblock) -> FsResult<()> {
+    for (disk, entry) in core.disks.iter().zip(&sb.devices()[1..]) {
+        let label = read_disk_superblock(disk.as_ref())?;
+        if label.is_none_or(|label| label.mount_epoch != sb.mount_epoch) {
+            write_disk_superblock(disk.as_ref(), sb, entry)?;
+        }
+    }
+    Ok(())
 }
 
 /// Dirty pages that a dead daemon left go back into the cache, and to disk at once.

@@ -483,12 +483,11 @@ fn data_on_disks_is_verified_to_the_block() {
         // Both disks hold something; which one, the address in the log tells.
         let dump = rig.dump(find(&v, path));
         let device = usize::from(dump.contains(": 2:")) + 1;
-        let damaged = rig.image().rig();
+        let damaged = PLAIN.rig();
         let last = extent.len_bytes - 4096;
         damaged.flip(device, extent.device_offset_bytes + last + 100);
         let first = extent.offset_bytes + last;
         let what = format!("bytes {first} to {} of the file", first + 4095);
-        damaged.pm.write(0, &PLAIN.0[0]);
         lasting(&damaged, &format!("(/{path})"), &what);
     }
 }

@@ -269,3 +269,45 @@ fn a_tiny_cache_is_slow_and_works() {
     drop(v);
     must_be_sound(&pm, &disk);
 }
+
+/// An older copy of PM, or of a disk, is refused beside devices that were written since; nothing is changed.
+#[test]
+fn older_copies_of_a_device_are_refused() {
+    let (pm, disk) = (Pm::anonymous(4 << 20), memory_disk(4 << 20));
+    format(&pm, std::slice::from_ref(&disk), &FormatOptions::default()).unwrap();
+    let copy_pm = |from: &Pm| {
+        let mut bytes = vec![0; from.len() as usize];
+        from.read(0, &mut bytes);
+        let to = Pm::anonymous(from.len());
+        to.write_nt(0, &bytes);
+        to
+    };
+    let copy_disk = |from: &Arc<dyn Disk>| {
+        let mut bytes = terrace_media::AlignedBuf::new(from.len() as usize);
+        from.read_at(0, &mut bytes).unwrap();
+        let to = memory_disk(from.len());
+        to.write_at(0, &bytes).unwrap();
+        to
+    };
+    let session = |pm: &Arc<Pm>, disk: &Arc<dyn Disk>| {
+        let v = open(pm, disk, 0);
+        let names = (0..).map(|i| format!("f{i}"));
+        let name = names.into_iter().find(|n| v.lookup(Ino::ROOT, n.as_bytes()).is_err()).unwrap();
+        let f = create(&v, &name);
+        put(&v, f, 0, &pattern(50_000, 1));
+        v.close().unwrap();
+    };
+    session(&pm, &disk);
+    let (old_pm, old_disk) = (copy_pm(&pm), copy_disk(&disk));
+    // The copies belong together.
+    session(&copy_pm(&old_pm), &copy_disk(&old_disk));
+    session(&pm, &disk);
+    session(&pm, &disk);
+    let refused = |pm: &Arc<Pm>, disk: &Arc<dyn Disk>| {
+        Volume::open(pm.clone(), vec![disk.clone()], OpenOptions::default(), &|_, _, _| {}).unwrap_err().to_string()
+    };
+    assert!(refused(&old_pm, &disk).contains("older than"));
+    assert!(refused(&pm, &old_disk).contains("older than"));
+    must_be_sound(&pm, &disk);
+    must_be_sound(&old_pm, &old_disk);
+}

@@ -98,8 +98,10 @@ media_struct! {
         pub device_count: u16,
         /// Zero.
         pub reserved0: [u8; 6],
+        /// [`Self::mount_epoch`] before it last changed (PM only): the disks, which follow PM, may still have it.
+        pub previous_epoch: u64,
         /// Zero.
-        pub reserved1: [u8; 136],
+        pub reserved1: [u8; 128],
         /// The devices of the volume (PM only).
         pub devices: [DeviceEntry; 16],
     }
@@ -230,7 +232,7 @@ impl Superblock {
         if u64::from(self.block_bytes) != BLOCK_BYTES {
             return bad("block size is not 4096");
         }
-        if self.reserved0 != [0; 6] || self.reserved1 != [0; 136] {
+        if self.reserved0 != [0; 6] || self.reserved1 != [0; 128] {
             return bad("reserved bytes are not zero");
         }
         if usize::from(self.device_index) >= DEVICES_MAX || self.blocks >= DEVICE_BLOCKS_MAX {

@@ -110,7 +110,15 @@ fn save_and_restore_carry_pm_across_a_reboot() {
     let (pm, saved) = (place.path("pm"), place.path("saved"));
     terrace(["save", &pm, &saved]).fails(1, &["mounted at"]);
     place.umount();
-    fs::write(&saved, "an older one").unwrap();
+    fs::write(&saved, "something else").unwrap();
+    terrace(["save", &pm, &saved]).fails(1, &["saved", "no saved image"]);
+    for device in [&pm, &place.path("disk")] {
+        let before = fs::read(device).unwrap();
+        terrace(["save", &pm, device]).fails(1, &["no saved image"]);
+        assert!(fs::read(device).unwrap() == before, "a device is no place for an image");
+    }
+    fs::remove_file(&saved).unwrap();
+    terrace(["save", &pm, &saved]).ok();
     terrace(["save", &pm, &saved]).ok();
     shell("\"$TERRACE\" save \"$DIR/pm\" - | cat >\"$DIR/piped\"", place.dir()).ok();
     // They differ in when they were saved.
@@ -123,15 +131,21 @@ fn save_and_restore_carry_pm_across_a_reboot() {
     assert_eq!(fs::read(place.path("mnt/file")).unwrap(), b"kept");
     place.umount();
 
+    // The disk has been written since that image was saved: it is refused, and a new one is not.
+    let newer = place.path("newer");
+    terrace(["save", &pm, &newer]).ok();
+    terrace(["restore", "--force", &saved, &pm]).ok();
+    place.mount("pm", &[]).fails(1, &["older than", "disk"]);
+    let saved = newer;
     fs::remove_file(&pm).unwrap();
-    shell("cat \"$DIR/saved\" | \"$TERRACE\" restore - \"$DIR/pm\"", place.dir()).ok();
+    shell("cat \"$DIR/newer\" | \"$TERRACE\" restore - \"$DIR/pm\"", place.dir()).ok();
     terrace(["check", &pm]).ok();
     terrace(["restore", "--force", &saved, &pm]).ok();
     terrace(["check", &pm]).ok();
 
     let whole = fs::read(&saved).unwrap();
     fs::write(&saved, &whole[..whole.len() / 2]).unwrap();
-    terrace(["restore", &saved, &place.path("pm2")]).fails(1, &["saved"]);
+    terrace(["restore", &saved, &place.path("pm2")]).fails(1, &["newer"]);
     assert!(!place.names().contains(&"pm2".to_owned()), "a failed restore leaves nothing");
     fs::File::create(place.path("small")).unwrap().set_len(1 << 20).unwrap();
     fs::write(&saved, &whole).unwrap();

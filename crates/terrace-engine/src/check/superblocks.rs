@@ -59,6 +59,7 @@ fn differs_by_a_write(mut found: Superblock, good: &Superblock) -> bool {
     found.crc = good.crc;
     found.sequence = good.sequence;
     found.mount_epoch = good.mount_epoch;
+    found.previous_epoch = good.previous_epoch;
     for (row, good) in found.devices.iter_mut().zip(&good.devices) {
         *row = DeviceEntry { path_bytes: good.path_bytes, path: good.path, ..*row };
     }

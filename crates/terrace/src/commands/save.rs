@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use terrace_layout::IMAGE_MAGIC;
 use terrace_media::Pm;
 
 use super::format::{CreatedFiles, refuse_contents, volume_on_pm};
@@ -58,6 +59,7 @@ impl Partial {
         if target.is_dir() {
             bail!("{}: is a directory; name a file in it", target.display());
         }
+        refuse_other_contents(target)?;
         let mut path = target.as_os_str().to_owned();
         path.push(format!(".partial-{}", std::process::id()));
         let path = PathBuf::from(path);
@@ -79,6 +81,22 @@ impl Partial {
         let dir = target.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         File::open(dir)?.sync_all()
     }
+}
+
+/// An image may take an older one's place, or an empty file's, and nothing else's: least of all that of a device.
+fn refuse_other_contents(target: &Path) -> Result<()> {
+    let Ok(mut file) = File::open(target) else {
+        return Ok(());
+    };
+    let mut start = Vec::new();
+    Read::by_ref(&mut file)
+        .take(8)
+        .read_to_end(&mut start)
+        .with_context(|| format!("{}: cannot be read", target.display()))?;
+    if !start.is_empty() && start != IMAGE_MAGIC.to_le_bytes() {
+        bail!("{}: holds something that is no saved image; remove it first, or choose another name", target.display());
+    }
+    Ok(())
 }
 
 impl Drop for Partial {
