@@ -207,7 +207,15 @@ impl Volume {
         }
         let mut tables = load_tables(&pm, &sb)?;
         let free_space = FreeSpace::load(&pm, &disks, &sb, &mut tables, progress)?;
+        let clean = checkpoint::usable_header(&pm, &sb).is_some();
         let (cache, recovered) = open_cache(&options, &sb)?;
+        if !clean {
+            tracing::warn!(
+                "the volume was not unmounted cleanly: recovered from its logs, and {} dirty pages of the last daemon \
+                 from its page cache",
+                recovered.len()
+            );
+        }
         checkpoint::invalidate(&pm, &sb)?;
         for (entry, disk) in sb.devices[1..].iter_mut().zip(&disks) {
             use std::os::unix::ffi::OsStrExt;
@@ -594,7 +602,6 @@ fn adopt(core: &Arc<Core>, pages: Vec<RecoveredPage>) -> FsResult<()> {
     if pages.is_empty() || core.is_read_only() {
         return Ok(());
     }
-    tracing::info!("{} dirty pages of the last daemon are back", pages.len());
     for page in &pages {
         // The file may have been removed since.
         let Ok(inode) = core.get(Ino(page.ino)) else {
