@@ -71,6 +71,13 @@ struct StagedRun {
     entry_index: usize,
 }
 
+impl StagedRun {
+    /// New blocks with data, without checksum blocks.
+    fn new(file_block: u64, addr: BlockAddr, blocks: u64) -> Self {
+        Self { file_block, addr, blocks, in_place: false, unwritten: false, crc_run: None, crc_skip: 0, entry_index: 0 }
+    }
+}
+
 /// A run of blocks on a disk that holds file data, durable, to be committed.
 #[derive(Debug, Clone)]
 pub(crate) struct DiskRun {
@@ -263,16 +270,7 @@ impl FileData {
             let Some((run, in_place)) = self.run_for(io, block, last + 1 - block) else {
                 return Ok(false);
             };
-            let staged = StagedRun {
-                file_block: block,
-                addr: BlockAddr::pm(run.start),
-                blocks: run.len,
-                in_place,
-                unwritten: false,
-                crc_run: None,
-                crc_skip: 0,
-                entry_index: 0,
-            };
+            let staged = StagedRun { in_place, ..StagedRun::new(block, BlockAddr::pm(run.start), run.len) };
             self.staged.push(staged);
             self.fill_run(io.pm, &staged, offset, data, read_old)?;
             let crcs = if io.data_crc { pm_crcs(io.pm, &staged, new_size) } else { Vec::new() };
@@ -379,14 +377,9 @@ impl FileData {
         let now = self.mtime;
         for run in runs {
             let staged = StagedRun {
-                file_block: run.file_block,
-                addr: run.addr,
-                blocks: run.crcs.len() as u64,
-                in_place: false,
-                unwritten: false,
                 crc_run: run.crc_run,
                 crc_skip: run.crc_skip,
-                entry_index: 0,
+                ..StagedRun::new(run.file_block, run.addr, run.crcs.len() as u64)
             };
             let entry_index = push_write(log, &staged, self.size, now, &run.crcs);
             self.staged.push(StagedRun { entry_index, ..staged });
@@ -444,16 +437,7 @@ impl FileData {
         bytes[covered_bytes(file_block, entry.size).min(kept)..].fill(0);
         let addr = BlockAddr::pm(io.source.alloc_meta()?);
         io.pm.write_nt(addr.byte(), &bytes);
-        let run = StagedRun {
-            file_block,
-            addr,
-            blocks: 1,
-            in_place: false,
-            unwritten: false,
-            crc_run: None,
-            crc_skip: 0,
-            entry_index: 0,
-        };
+        let run = StagedRun::new(file_block, addr, 1);
         let entry_index = push_write(log, &run, size, now, &[data_crc(&bytes[..kept])]);
         self.staged.push(StagedRun { entry_index, ..run });
         Ok(())
@@ -535,16 +519,7 @@ impl FileData {
 
     fn push_reserved(&mut self, log: &mut Log, reserve: &[(u64, BlockAddr, u64)], size: u64, now: Time) {
         for &(file_block, addr, blocks) in reserve {
-            let staged = StagedRun {
-                file_block,
-                addr,
-                blocks,
-                in_place: false,
-                unwritten: true,
-                crc_run: None,
-                crc_skip: 0,
-                entry_index: 0,
-            };
+            let staged = StagedRun { unwritten: true, ..StagedRun::new(file_block, addr, blocks) };
             let entry_index = push_write(log, &staged, size, now, &[]);
             self.staged.push(StagedRun { entry_index, ..staged });
         }
