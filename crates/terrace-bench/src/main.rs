@@ -8,6 +8,7 @@
 //! | `workload` | what every operation has in common: batches, offsets, the file that is worked on |
 //! | `files`, `engine` | the operations through system calls, and on a volume in process |
 //! | `stage` | the volume, mounts and directories of one benchmark, gone when dropped |
+//! | `profile` | one operation alone, for a profiler |
 //! | `report` | rows, the table, the machine |
 //! | `options`, `progress`, `interrupt` | the command line, what is shown meanwhile, Ctrl-C |
 //!
@@ -20,6 +21,7 @@ mod engine;
 mod files;
 mod interrupt;
 mod options;
+mod profile;
 mod progress;
 mod report;
 mod stage;
@@ -56,6 +58,9 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<()> {
     interrupt::listen()?;
+    if let Some(operation) = options.profile {
+        return profile::run(operation, options);
+    }
     let mut selected: Vec<&Benchmark> = CATALOG.iter().filter(|benchmark| benchmark.matches(options)).collect();
     if selected.is_empty() {
         let names: Vec<String> = CATALOG.iter().flat_map(Benchmark::row_names).collect();

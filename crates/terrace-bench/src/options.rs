@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
+use crate::profile::Profile;
+
 /// Below this, a batch of cold reads would not fit into the file of a benchmark on a mount.
 const SIZE_BYTES_MIN: u64 = 16 << 20;
 const SIZE_BYTES_MAX: u64 = 1 << 40;
@@ -24,6 +26,12 @@ pub struct Options {
     /// Size of the file that is read and overwritten in process; on mounts it is a quarter of that.
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_size)]
     pub size: u64,
+    /// Run one operation in process alone for --seconds, ours and then tmpfs, and print the rates: for a profiler.
+    #[arg(long, value_name = "OPERATION", conflicts_with = "filter")]
+    pub profile: Option<Profile>,
+    /// With --profile: our side only.
+    #[arg(long, requires = "profile")]
+    pub no_baseline: bool,
     /// Where the rows go as JSON.
     #[arg(long, value_name = "FILE", default_value = "target/bench/results.json")]
     pub output: PathBuf,

@@ -1,0 +1,75 @@
+//! One operation in process, alone, for a profiler: no rounds, no results, nothing else running.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::ValueEnum;
+
+use crate::catalog::Place;
+use crate::engine::{self, OnVolume};
+use crate::files::{self, OnFiles};
+use crate::interrupt;
+use crate::options::Options;
+use crate::stage::{Stage, check_room};
+use crate::workload::{BATCH_OPS, Workload};
+
+/// The operations that can be run alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Profile {
+    /// 4 KiB durable overwrite at random offsets.
+    Overwrite,
+    /// 4 KiB random read.
+    Read,
+    /// 128-byte durable append.
+    Append,
+    /// Create, write 4 KiB, unlink.
+    Create,
+}
+
+impl Profile {
+    fn sides(self) -> (OnVolume, OnFiles) {
+        match self {
+            Profile::Overwrite => (engine::overwrite, files::overwrite),
+            Profile::Read => (engine::read, files::read),
+            Profile::Append => (engine::append, files::append),
+            Profile::Create => (engine::create_write_unlink, files::create_write_unlink),
+        }
+    }
+}
+
+/// Runs our side for `--seconds`, then, unless told not to, tmpfs for as long, and prints the rates.
+///
+/// # Errors
+/// If an operation fails or the run is interrupted.
+pub fn run(profile: Profile, options: &Options) -> Result<()> {
+    check_room(Place::Engine, options)?;
+    let stage = Stage::set(Place::Engine, options)?;
+    let (on_volume, on_files) = profile.sides();
+    let time = Duration::from_secs_f64(options.seconds);
+    // The other side is made afterwards, so that its file is not in any cache of the processor.
+    let ours = nanoseconds_per_op(on_volume(stage.volume(), stage.sizes())?.as_mut(), time)?;
+    print("Terrace", ours);
+    if !options.no_baseline {
+        let tmpfs = nanoseconds_per_op(on_files(&stage.tmpfs(), stage.sizes())?.as_mut(), time)?;
+        print("tmpfs", tmpfs);
+        println!("ratio    {:>12.2}", tmpfs / ours);
+    }
+    stage.strike()
+}
+
+fn print(side: &str, nanoseconds: f64) {
+    println!("{side:<8} {:>12.0} op/s {nanoseconds:>10.0} ns/op", 1e9 / nanoseconds);
+}
+
+fn nanoseconds_per_op(workload: &mut dyn Workload, time: Duration) -> Result<f64> {
+    let (mut ops, mut spent) = (0, Duration::ZERO);
+    while spent < time {
+        interrupt::check()?;
+        workload.prepare(BATCH_OPS)?;
+        let start = Instant::now();
+        workload.run(BATCH_OPS)?;
+        spent += start.elapsed();
+        ops += BATCH_OPS;
+    }
+    Ok(spent.as_nanos() as f64 / ops as f64)
+}
