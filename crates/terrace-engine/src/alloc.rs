@@ -10,9 +10,8 @@
 //! * Whoever frees blocks has made durable the commit after which nothing on media refers to them.
 //! * Free space is not kept on media while mounted; a clean unmount writes it (see `checkpoint`), a crash rebuilds it.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
-use parking_lot::Mutex;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// A run of blocks on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +41,7 @@ pub(crate) struct DeviceAlloc {
     homes: Vec<AtomicUsize>,
     loader: Option<GroupLoader>,
     /// A group could not be loaded: this session must not write a checkpoint.
-    damaged: std::sync::atomic::AtomicBool,
+    damaged: AtomicBool,
 }
 
 impl std::fmt::Debug for DeviceAlloc {

@@ -16,10 +16,6 @@ mod repair;
 mod superblocks;
 mod tree;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use parking_lot::Mutex;
 use serde::Serialize;
 use terrace_layout::{CHECKPOINT_VALID, Superblock};
 use terrace_media::{Disk, Pm};
@@ -27,6 +23,8 @@ use terrace_media::{Disk, Pm};
 use crate::checkpoint;
 use crate::error::{FsError, FsResult};
 use crate::offline::{Offline, journal};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Arc, Mutex};
 use crate::types::Ino;
 use crate::volume::{Devices, Progress, match_devices};
 

@@ -4,7 +4,6 @@
 //! that word. Order of use: the word is cleared, durably, before anything changes.
 
 use std::mem::offset_of;
-use std::sync::Arc;
 
 use terrace_layout::{
     BLOCK_BYTES, CHECKPOINT_VALID, CheckpointDevice, CheckpointHeader, DeviceEntry, GroupSummary, MediaStruct,
@@ -16,6 +15,7 @@ use zerocopy::IntoBytes;
 use crate::alloc::{DeviceAlloc, GroupLoader};
 use crate::error::{FsError, FsResult, fence};
 use crate::file::BLOCK;
+use crate::sync::Arc;
 
 /// Reads and writes whole blocks of one device's checkpoint area.
 #[derive(Clone)]

@@ -9,12 +9,8 @@
 //! 5. a file's page map and the cache's pool
 //! 6. `Journal`, then allocator groups
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex, RwLock};
 use terrace_layout::{INCOMPAT_PM_DATA_CRC, InodeRecord, Superblock};
 use terrace_media::{Disk, Pm};
 use terrace_policy::PmSpace;
@@ -29,6 +25,8 @@ use crate::itable::{InodeTable, RecordState, record_state, shard_of};
 use crate::journal::Journal;
 use crate::log::Log;
 use crate::space::{Purpose, ShardSource, Space};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Arc, Condvar, HashMap, Mutex, RwLock};
 use crate::types::{Ino, Time};
 use crate::volume::OpenOptions;
 

@@ -3,11 +3,8 @@
 //! `terrace-policy` decides between PM and the page cache. A write that touches dirty pages joins them in the cache,
 //! so that one place at a time holds the newest version of a block.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use parking_lot::RwLockWriteGuard;
 use terrace_layout::{BLOCK_BYTES, BlockAddr, FILE_BYTES_MAX};
 use terrace_policy::Target;
 
@@ -18,6 +15,8 @@ use crate::file::BLOCK;
 use crate::index::Segment;
 use crate::inode::{Inner, Inode, Meta};
 use crate::space::{BlockSource, Purpose};
+use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, RwLockWriteGuard, thread};
 use crate::types::{AtimePolicy, Fallocate, FileKind, Ino, Time, WriteOptions};
 
 /// A longer write is committed in pieces of this size, each atomic.
@@ -286,7 +285,7 @@ impl Core {
             // With nothing dirty, others hold the pages for a moment.
             if !self.flush_some()? {
                 idle_tries += 1;
-                std::thread::yield_now();
+                thread::yield_now();
             }
         }
         Err(FsError::with_message(

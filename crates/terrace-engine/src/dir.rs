@@ -6,11 +6,11 @@
 //! * Each entry holds one reference on its log entry.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
 use terrace_layout::{DentryAddEntry, DentryRemoveEntry, EntryType, slots_for};
 
 use crate::log::{Log, Refs};
+use crate::sync::Arc;
 use crate::types::{FileKind, Ino, Time};
 
 /// First cookie of a real entry; 1 and 2 stand for `.` and `..`.

@@ -1,7 +1,6 @@
 //! Structures on media as text, for people who look into a volume. Nothing is stored; damage is shown, not refused.
 
 use std::io::Write;
-use std::sync::Arc;
 
 use terrace_layout::{
     BLOCK_BYTES, BlockAddr, CHECKPOINT_VALID, CRC_BLOCKS, CRC_ENTRY, CRC_NONE, CRC_SLOTS, CheckedPtr, CheckpointHeader,
@@ -18,6 +17,7 @@ use crate::inode::{Body, Inner};
 use crate::itable::RecordState;
 use crate::log::Log;
 use crate::offline::{Offline, journal, volume_on};
+use crate::sync::Arc;
 use crate::types::{Ino, Time};
 
 type Out<'a> = &'a mut dyn Write;

@@ -2,10 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::IoSliceMut;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
 use terrace_layout::{
     BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRC_NONE, CRCS_PER_BLOCK, WriteEntry, data_crc, verify_crc_block,
 };
@@ -16,6 +13,8 @@ use crate::error::{FsError, FsResult};
 use crate::file::{BLOCK, covered_bytes, extent_crcs_in_log, read_write_entry};
 use crate::index::{Extent, Segment};
 use crate::inode::{Inner, Inode};
+use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, Mutex};
 
 /// Checksum blocks kept in DRAM.
 const CRC_BLOCKS_MAX: usize = 1024;

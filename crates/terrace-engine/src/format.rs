@@ -1,7 +1,6 @@
 //! Making a volume, and reading what superblocks say.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use terrace_layout::{
     BLOCK_BYTES, BlockAddr, CheckedPtr, DEVICES_MAX, DeviceEntry, FORMAT_MAJOR, FORMAT_MINOR, INCOMPAT_PM_DATA_CRC,
@@ -16,6 +15,7 @@ use crate::checkpoint::{self, Area};
 use crate::error::{FsError, FsResult, fence};
 use crate::file::BLOCK;
 use crate::itable::{FIRST_CHUNK_BLOCKS, write_chunk, write_record};
+use crate::sync::{Arc, thread};
 use crate::types::{Ino, Time};
 
 /// Most shards that a volume gets unless asked otherwise.
@@ -95,7 +95,7 @@ fn device_entry(index: u16, tier: u8, blocks: u64, area_start: u64, shards: u64)
 
 /// Plans a volume: its superblock, with the device table.
 fn plan(pm: &Pm, disks: &[Arc<dyn Disk>], options: &FormatOptions) -> FsResult<Superblock> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from).min(SHARDS_DEFAULT_MAX);
+    let cores = thread::available_parallelism().map_or(1, usize::from).min(SHARDS_DEFAULT_MAX);
     let shards = options.shards.unwrap_or(cores as u16);
     if shards == 0 || shards > SHARDS_MAX {
         return Err(invalid(format!("{shards} shards: choose 1 to {SHARDS_MAX}")));

@@ -6,10 +6,7 @@
 //!   logged lazily (`Meta::lazy`).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use terrace_layout::{
     AttrEntry, BlockAddr, CRC_BLOCKS, EntryType, InodeRecord, LogEntry, SET_SIZE_TRUNCATES, TARGET_PIECE_BYTES_MAX,
     TargetEntry, WRITE_UNWRITTEN, XattrEntry, slots_for,
@@ -23,6 +20,8 @@ use crate::file::{FileData, PmIo, apply_patch, move_ref};
 use crate::index::{Extent, Freed, Segment};
 use crate::journal::Journal;
 use crate::log::{Log, Refs};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::types::{Attr, FileKind, Ino, Time};
 
 /// An inode.

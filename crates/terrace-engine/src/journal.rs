@@ -4,11 +4,11 @@
 //! durable; the words are durable before it is cleared, and the clearing before the caller goes on, so that a replay
 //! never undoes a later store to the same word.
 
-use parking_lot::Mutex;
 use terrace_layout::{BLOCK_BYTES, JOURNAL_OFFSET, JOURNAL_WORDS_MAX, JournalRecord, JournalWord, MediaStruct};
 use terrace_media::Pm;
 
 use crate::error::{FsError, FsResult, fence};
+use crate::sync::Mutex;
 
 /// The journal of one shard.
 #[derive(Debug)]

@@ -31,6 +31,7 @@ mod save;
 mod scan;
 mod space;
 mod status;
+mod sync;
 mod types;
 mod volume;
 mod writeback;

@@ -4,10 +4,6 @@
 //! journal. Creating and removing the last link need no journal: an inode that no name refers to does not exist,
 //! and recovery frees its record.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
-use parking_lot::RwLockWriteGuard;
 use terrace_layout::{BlockAddr, InodeRecord, NAME_BYTES_MAX};
 
 use crate::acl;
@@ -19,6 +15,8 @@ use crate::itable::write_record;
 use crate::log::Log;
 use crate::space::BlockSource;
 use crate::space::Purpose;
+use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, RwLockWriteGuard};
 use crate::types::{Attr, DirEntry, FileKind, Ino, NewInode, RenameFlags, Time};
 use crate::xattr::{ACL_ACCESS, ACL_DEFAULT};
 

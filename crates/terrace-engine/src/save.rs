@@ -7,7 +7,6 @@
 //!   until all of the image has been checked and is durable.
 
 use std::io::{Read, Write};
-use std::sync::Arc;
 
 use terrace_layout::{
     BLOCK_BYTES, IMAGE_END, IMAGE_MAGIC, IMAGE_MAJOR, IMAGE_MINOR, IMAGE_RUN_BLOCKS_MAX, ImageHeader, ImageRun,
@@ -23,6 +22,7 @@ use crate::file::BLOCK;
 use crate::format::choose;
 use crate::offline::{Offline, volume_on};
 use crate::scan::scan;
+use crate::sync::Arc;
 use crate::types::Time;
 use crate::volume::{Progress, scan_threads};
 

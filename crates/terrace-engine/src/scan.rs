@@ -5,16 +5,15 @@
 //! crash came: its record is to be freed, its log is not even looked at.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
 use terrace_layout::{BlockAddr, HEAD_OFFSET, InodeRecord, Superblock, TAIL_OFFSET};
 use terrace_media::Pm;
 
 use crate::error::{FsError, FsResult, fence};
 use crate::inode::{Body, Inner, kind_of};
 use crate::itable::{InodeTable, RecordState, record_state};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Arc, Mutex, thread};
 use crate::types::{FileKind, Ino};
 use crate::volume::Progress;
 
@@ -204,7 +203,7 @@ impl Scanner<'_> {
     fn pass(&self, what: &str, threads: usize, progress: Progress<'_>, work: Work<'_>) {
         let next = AtomicUsize::new(0);
         let total = self.records.len();
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             for _ in 0..threads.max(1) {
                 scope.spawn(|| {
                     loop {

@@ -2,13 +2,12 @@
 //!
 //! How much of PM file data may take is decided in `terrace-policy`.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use terrace_layout::BlockAddr;
 use terrace_policy::{PM_RESERVE_BLOCKS, Placement, PmSpace};
 
 use crate::alloc::{DeviceAlloc, Run};
 use crate::error::{FsResult, fail};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// What metadata blocks are for: how far into the last PM blocks an operation may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

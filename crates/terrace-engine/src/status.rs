@@ -1,7 +1,6 @@
 //! What the volume and its files look like from outside.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use terrace_layout::{BLOCK_BYTES, INODE_BYTES, NAME_BYTES_MAX, Superblock};
 use terrace_media::{Disk, Pm, PmKind};
@@ -11,6 +10,7 @@ use crate::core::Core;
 use crate::error::{FsResult, fail};
 use crate::format::{format_text, uuid_text};
 use crate::inode::Body;
+use crate::sync::Arc;
 use crate::types::{DeviceStatus, ExtentInfo, FileMap, Ino, StatFs, Status};
 use crate::volume::{Volume, match_present_devices};
 

@@ -1,11 +1,7 @@
 //! The volume: opening (with recovery), closing, and the operations, which live in `core`'s modules.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 
-use parking_lot::Mutex;
 use terrace_layout::{BLOCK_BYTES, Superblock};
 use terrace_media::{Disk, Pm};
 use terrace_policy::Placement;
@@ -23,6 +19,9 @@ use crate::journal::Journal;
 use crate::scan::{Unfinished, first_problem, scan};
 use crate::space::Purpose;
 use crate::space::Space;
+use crate::sync::atomic::Ordering;
+use crate::sync::thread::JoinHandle;
+use crate::sync::{Arc, Mutex, thread};
 use crate::types::{
     AtimePolicy, Attr, DirEntry, Fallocate, Ino, NewInode, RenameFlags, SetAttr, StatFs, Time, WriteOptions, XattrFlags,
 };
@@ -179,7 +178,7 @@ pub(crate) fn load_tables(pm: &Pm, sb: &Superblock) -> FsResult<Vec<InodeTable>>
 
 /// How many threads recovery uses.
 pub(crate) fn scan_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    thread::available_parallelism().map_or(1, usize::from)
 }
 
 impl Volume {
@@ -623,7 +622,7 @@ fn spawn_workers(core: &Arc<Core>) -> FsResult<Vec<JoinHandle<()>>> {
     (0..core.shards.len())
         .map(|shard| {
             let core = core.clone();
-            std::thread::Builder::new()
+            thread::Builder::new()
                 .name(format!("terrace-work-{shard}"))
                 .spawn(move || core.work(shard))
                 .map_err(|e| FsError::with_message(libc::EAGAIN, format!("cannot start a worker thread: {e}")))

@@ -6,8 +6,6 @@
 
 use std::collections::BTreeSet;
 use std::io::IoSlice;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use terrace_layout::{BLOCK_BYTES, BlockAddr, CRCS_PER_BLOCK, crc_blocks_for, data_crc, seal_crc_block};
@@ -20,6 +18,8 @@ use crate::error::{FsError, FsResult, fail};
 use crate::file::{BLOCK, DiskRun};
 use crate::inode::{Inner, Inode};
 use crate::space::Purpose;
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
 
 /// Pages that one commit takes to disk at most: 64 MiB.
 const COMMIT_PAGES_MAX: usize = 16384;

@@ -1,7 +1,5 @@
 //! Attributes: stat, chmod, chown, times, extended attributes, ACLs.
 
-use std::sync::Arc;
-
 use terrace_layout::{
     BLOCK_BYTES, BlockAddr, ENTRY_BYTES_MAX, EntryType, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, XattrEntry,
     data_crc, slots_for,
@@ -14,6 +12,7 @@ use crate::error::{FsError, FsResult, fail};
 use crate::inode::{Inner, Inode, Meta, Xattr, inline_len, xattr_blocks};
 use crate::log::Log;
 use crate::space::Purpose;
+use crate::sync::Arc;
 use crate::types::{Attr, FileKind, Ino, SetAttr, SetTime, Time, XattrFlags};
 
 /// Access ACL.

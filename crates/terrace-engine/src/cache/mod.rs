@@ -30,12 +30,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use parking_lot::{Mutex, RwLock};
 
 use crate::error::FsResult;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Arc, Mutex, RwLock};
 use pool::{Eviction, Pool};
 pub(crate) use recovery::{CacheBacking, RecoveredPage};
 pub(crate) use slots::PAGE_BYTES;

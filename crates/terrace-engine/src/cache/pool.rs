@@ -9,13 +9,11 @@
 //!   them.
 
 use std::collections::VecDeque;
-use std::sync::Weak;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-
-use parking_lot::Mutex;
 
 use super::PageMap;
-use super::slots::{FREE, SlotId, Slots};
+use super::slots::{FREE, InFlight, SlotId, Slots};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use crate::sync::{Mutex, Weak, thread};
 
 /// Slots that get their memory together (2 MiB: a huge page, where there are any).
 const GROW_SLOTS: u32 = 512;
@@ -75,7 +73,7 @@ pub(super) struct Pool {
 impl Pool {
     /// A pool with every slot free; sequence numbers start above `seq`.
     pub fn new(slots: Slots, seq: u64) -> Pool {
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let cpus = thread::available_parallelism().map_or(1, usize::from);
         let enough = (slots.count() as usize / SHARD_SLOTS_MIN).max(1);
         Pool::with_shards(slots, seq, cpus.min(SHARDS_MAX).min(enough))
     }
@@ -124,7 +122,7 @@ impl Pool {
                 }
             }
             // More publications than words: those that have one finish without waiting for anybody.
-            std::thread::yield_now();
+            thread::yield_now();
         }
     }
 
@@ -294,7 +292,7 @@ impl Pool {
 }
 
 /// A publication of several pages in progress: recovery drops its pages as long as this exists.
-pub(super) struct Announced<'a>(&'a AtomicU64);
+pub(super) struct Announced<'a>(&'a InFlight);
 
 impl Drop for Announced<'_> {
     fn drop(&mut self) {

@@ -8,11 +8,11 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::slots::{CLEAN, DIRTY, FREE, Identity, PAGE_BYTES, SlotId, SlotMeta, Slots};
 use crate::error::{FsError, FsResult};
+use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
 
 /// Where the cache's file lives, and whose it is.
 #[derive(Clone, Debug)]

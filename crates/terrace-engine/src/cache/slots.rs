@@ -15,12 +15,13 @@
 //! * A page is written only by the owner of its blank slot, and never while the slot is published or pinned.
 //! * The header's `magic` is stored last, so a file with it has a complete header.
 
+use crate::sync::atomic::Ordering;
+use crate::sync::mapped::{AtomicI64, AtomicU32, AtomicU64};
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -43,6 +44,8 @@ pub(super) const DIRTY: u32 = 2;
 
 /// Publications of several pages that can be in progress at the same time.
 pub(super) const IN_FLIGHT_MAX: usize = 64;
+/// Sequence number of a publication of several pages in progress; 0 is none.
+pub(super) type InFlight = AtomicU64;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TERCACHE");
 const VERSION: u32 = 1;
@@ -95,8 +98,7 @@ struct Header {
     count: AtomicU64,
     /// State of the volume that the dirty pages belong to.
     epoch: AtomicU64,
-    /// Sequence numbers of the publications of several pages in progress; 0 is none.
-    in_flight: [AtomicU64; IN_FLIGHT_MAX],
+    in_flight: [InFlight; IN_FLIGHT_MAX],
     /// Written once, before `magic`.
     identity: Identity,
 }
@@ -267,7 +269,7 @@ impl Slots {
     }
 
     /// The sequence numbers of the publications in progress.
-    pub fn in_flight(&self) -> &[AtomicU64; IN_FLIGHT_MAX] {
+    pub fn in_flight(&self) -> &[InFlight; IN_FLIGHT_MAX] {
         &self.header().in_flight
     }
 

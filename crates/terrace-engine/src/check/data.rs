@@ -1,7 +1,5 @@
 //! File data against its checksums.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
 use terrace_layout::{
     BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRC_NONE, CRCS_PER_BLOCK, INCOMPAT_PM_DATA_CRC, WriteEntry, crc_blocks_for,
     data_crc, verify_crc_block,
@@ -11,6 +9,8 @@ use terrace_media::AlignedBuf;
 use super::{Check, Finding};
 use crate::file::{BLOCK, covered_bytes, extent_crcs_in_log, read_write_entry};
 use crate::index::Extent;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::thread;
 use crate::types::Ino;
 use crate::volume::scan_threads;
 
@@ -38,7 +38,7 @@ impl Check<'_> {
         runs.sort_by_key(|run| run.extent.addr);
         let total = runs.iter().map(|run| u64::from(run.extent.blocks)).sum();
         let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             for _ in 0..scan_threads() {
                 scope.spawn(|| {
                     while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {

@@ -1,12 +1,12 @@
 //! Path names: of directories as the scan found them, of files only for those that are to be reported.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use super::{Check, CheckProblem, Finding, Loss};
 use crate::dir::DirData;
 use crate::inode::Inner;
 use crate::offline::Offline;
+use crate::sync::Arc;
 use crate::types::{FileKind, Ino};
 
 /// Where an inode is named.

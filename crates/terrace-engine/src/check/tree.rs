@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use parking_lot::Mutex;
 use terrace_layout::{BlockAddr, CRC_BLOCKS, CRC_NONE, CRCS_PER_BLOCK, InodeRecord, LogEntry, WriteEntry};
 
 use super::data::DataRun;
@@ -17,6 +16,7 @@ use crate::itable::RecordState;
 use crate::log::Log;
 use crate::offline::Offline;
 use crate::scan::{ProblemKind, Scan, scan};
+use crate::sync::Mutex;
 use crate::types::Ino;
 use crate::volume::scan_threads;
 

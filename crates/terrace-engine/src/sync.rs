@@ -1,0 +1,68 @@
+//! The one place where the engine gets its locks, atomics and threads from: the real ones, or, in a build with
+//! `--cfg shuttle`, those of a model checker that decides which thread goes on at each use of them (`tests/shuttle`).
+//!
+//! Under shuttle a switch of threads happens only inside these types. So whatever else may block (the mutexes of
+//! `terrace-media`) must be released before any of these is used, and order of iteration must not be random: maps that
+//! are iterated to lock or write something are this module's `HashMap`.
+
+#[cfg(not(shuttle))]
+mod real {
+    pub use std::collections::HashMap;
+    pub use std::sync::{Arc, Weak, atomic};
+    pub use std::thread;
+
+    pub use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+    /// Atomics in memory that is mapped, not made by Rust: as many bytes as their numbers.
+    pub mod mapped {
+        pub use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
+    }
+}
+#[cfg(not(shuttle))]
+pub(crate) use real::*;
+
+#[cfg(shuttle)]
+mod model;
+#[cfg(shuttle)]
+pub(crate) use model::*;
+
+/// A use of the real ones elsewhere would hide from the model checker what happens there.
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    const REAL: [&str; 4] = ["std::sync", "std::thread", "core::sync", "parking_lot"];
+
+    fn sources(dir: &Path, out: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                sources(&path, out);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                out.push(path);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_else_uses_the_real_ones() {
+        let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mut files = Vec::new();
+        sources(&src, &mut files);
+        assert!(files.len() > 30, "{} files under {}", files.len(), src.display());
+        for path in files {
+            let name = path.strip_prefix(&src).unwrap();
+            // Unit tests run on real threads.
+            if name.starts_with("sync") || name == "sync.rs" || name.ends_with("tests.rs") {
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]\nmod ").next().unwrap();
+            for (number, line) in code.lines().enumerate() {
+                let real = REAL.iter().find(|real| line.contains(*real));
+                assert!(real.is_none(), "{}:{}: {line}: use crate::sync", name.display(), number + 1);
+            }
+        }
+    }
+}
