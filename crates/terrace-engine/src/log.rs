@@ -10,8 +10,9 @@
 //! * [`Refs`] counts references from the volatile state into each page. It is volatile, derived by walking.
 //! * A dropped page is given back only after a fence has made the head that skips it durable.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
+use rustc_hash::FxHashMap;
 use terrace_layout::{
     BLOCK_BYTES, BlockAddr, CheckedPtr, HEAD_OFFSET, INLINE_OFFSET, INLINE_SLOTS, InodeRecord, JournalWord, LogEntry,
     LogPageHeader, MediaStruct, NEXT_OFFSET, PAGE_SLOTS, SLOT_BYTES, TAIL_OFFSET, Tail, encode_entry, encode_pad,
@@ -42,7 +43,7 @@ pub(crate) type Visit<'a> = &'a mut dyn FnMut(&mut Refs, u64, LogEntry<'_>) -> F
 pub(crate) struct Refs {
     record_at: u64,
     /// References into each page; pages without any are absent.
-    pages: HashMap<u64, u32>,
+    pages: FxHashMap<u64, u32>,
     /// References into the slots of the inode record.
     inline: u32,
     /// Slots of all entries referred to.
@@ -72,6 +73,12 @@ impl Refs {
                 }
             }
         }
+    }
+
+    /// References, into pages and the record.
+    #[cfg(test)]
+    pub fn count(&self) -> u64 {
+        u64::from(self.inline) + self.pages.values().map(|&n| u64::from(n)).sum::<u64>()
     }
 
     /// Moves the "latest of its kind" reference `reference` (0: none yet) to a one-slot entry at `position`.
@@ -128,7 +135,7 @@ impl Log {
             tail: record_at + INLINE_OFFSET,
             tail_generation: 0,
             pages: VecDeque::new(),
-            refs: Refs { record_at, pages: HashMap::new(), inline: 0, slots: 0 },
+            refs: Refs { record_at, pages: FxHashMap::default(), inline: 0, slots: 0 },
             inline_dropped: false,
             next_sequence: 0,
             slots: INLINE_SLOTS,
@@ -438,7 +445,7 @@ impl Log {
         for block in self.pages.drain(..).chain(self.limbo.drain(..)).chain(self.free.drain(..)) {
             source.free(BlockAddr::pm(block), 1);
         }
-        self.refs = Refs { record_at: self.record_at, pages: HashMap::new(), inline: 0, slots: 0 };
+        self.refs = Refs { record_at: self.record_at, pages: FxHashMap::default(), inline: 0, slots: 0 };
         self.slots = 0;
         self.inline_dropped = true;
         self.published();

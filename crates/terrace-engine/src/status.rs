@@ -162,7 +162,9 @@ impl Core {
         let inner = inode.shared()?;
         let file = inner.file()?;
         let sb = self.sb.lock();
-        let extents = file.index.iter().map(|(block, e)| {
+        let mut extents: Vec<_> = file.index.iter().collect();
+        extents.sort_unstable_by_key(|&(block, _)| block);
+        let extents = extents.into_iter().map(|(block, e)| {
             let device = usize::from(e.addr.device());
             let path = if device == 0 { self.pm.path() } else { self.disks[device - 1].path() };
             let end = block + u64::from(e.blocks);
