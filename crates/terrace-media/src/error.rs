@@ -121,6 +121,24 @@ pub enum MediaError {
         /// The system's reason.
         source: Errno,
     },
+    /// PM that cannot be read: the memory there has failed, or the file was cut off.
+    #[error("{path}: {len_bytes} bytes at offset {offset} cannot be read: the memory there has failed, or the file was truncated; replace the device once what can be read is copied from it", path = path.display())]
+    Unreadable {
+        /// The PM device.
+        path: PathBuf,
+        /// Where (bytes).
+        offset: u64,
+        /// How much.
+        len_bytes: u64,
+    },
+    /// Something was stored to PM that cannot be read, now or earlier: it is lost.
+    #[error("{path}: what was stored at offset {offset} is lost: the memory there has failed, or the file was truncated; unmount and replace the device", path = path.display())]
+    StoreLost {
+        /// The PM device.
+        path: PathBuf,
+        /// Where the first such store went (bytes).
+        offset: u64,
+    },
     /// A disk operation failed.
     #[error("{path}: {op} of {len_bytes} bytes at offset {offset} failed: {source}", path = path.display())]
     Io {
@@ -194,7 +212,7 @@ impl MediaError {
             MediaError::InUse { .. } => libc::EBUSY,
             MediaError::AlreadyExists { .. } => libc::EEXIST,
             MediaError::NotEnoughMemory { .. } => libc::ENOMEM,
-            MediaError::Ended { .. } => libc::EIO,
+            MediaError::Unreadable { .. } | MediaError::StoreLost { .. } | MediaError::Ended { .. } => libc::EIO,
             MediaError::Unsuitable { .. }
             | MediaError::BadLength { .. }
             | MediaError::Misaligned { .. }
@@ -214,6 +232,8 @@ impl MediaError {
             | MediaError::NotEnoughMemory { path, .. }
             | MediaError::Map { path, .. }
             | MediaError::Sync { path, .. }
+            | MediaError::Unreadable { path, .. }
+            | MediaError::StoreLost { path, .. }
             | MediaError::Io { path, .. }
             | MediaError::Ended { path, .. }
             | MediaError::Misaligned { path, .. }

@@ -2,16 +2,18 @@
 //!
 //! Invariants: every access is checked against the length of the region before it touches memory,
 //! and a store also against the region being writable; `base` stays mapped for the life of the
-//! value. The region is shared memory like the hardware it stands for: whoever lets two threads
+//! value. Memory that has failed reads as zeros: [`Pm::check`] tells. The region is shared memory like the hardware it stands for: whoever lets two threads
 //! store to the same bytes, or read bytes being stored, orders them himself (with `store_u64` and
 //! `load_u64`, or a lock).
 
 mod msync;
 mod open;
 mod persist;
+mod poison;
 mod stats;
 
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +29,7 @@ use crate::sim::PmSim;
 use msync::{Dirty, GroupSync};
 use open::Mapping;
 use persist::Persist;
+use poison::Poison;
 use stats::Counters;
 
 /// What a PM region stands on, and so what durability means there.
@@ -62,6 +65,7 @@ pub struct Pm {
     store_limit: u64,
     persist: Persist,
     counters: Counters,
+    poison: Arc<Poison>,
     sim: Option<Arc<PmSim>>,
     throttle: Option<Throttle>,
     group_sync: Option<GroupSync>,
@@ -109,6 +113,7 @@ impl Pm {
             store_limit: if mapping.writable() { mapping.len() } else { 0 },
             persist: Persist::detect(),
             counters: Counters::new(),
+            poison: Arc::clone(mapping.poison()),
             sim: None,
             throttle: None,
             group_sync: None,
@@ -144,7 +149,8 @@ impl Pm {
         self.counters.total()
     }
 
-    /// Copies the bytes at `off` into `buf`.
+    /// Copies the bytes at `off` into `buf`. What cannot be read is zeros there: whoever acts on the bytes asks
+    /// [`Pm::check`] afterwards, or calls [`Pm::try_read`], unless a checksum tells him.
     #[inline]
     pub fn read(&self, off: u64, buf: &mut [u8]) {
         let len = buf.len();
@@ -156,6 +162,48 @@ impl Pm {
             None => copy(),
             Some(throttle) => throttle.read(len as u64, copy),
         }
+    }
+
+    /// As [`Pm::read`], with [`Pm::check`].
+    ///
+    /// # Errors
+    /// Some of the bytes cannot be read.
+    #[inline]
+    pub fn try_read(&self, off: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        self.read(off, buf);
+        self.check(off, buf.len() as u64)
+    }
+
+    /// Whether what was just read from a range is what is there.
+    ///
+    /// # Errors
+    /// The memory under some of it has failed; the error names the first such place.
+    #[inline]
+    pub fn check(&self, off: u64, len: u64) -> Result<(), MediaError> {
+        match self.poison.bad_in(off, len) {
+            None => Ok(()),
+            Some(bad) => Err(self.unreadable(&bad)),
+        }
+    }
+
+    /// Everything that was found to be unreadable since the region was opened (bytes).
+    pub fn bad_ranges(&self) -> Vec<Range<u64>> {
+        self.poison.bad_ranges()
+    }
+
+    /// Makes the page at `off` as unreadable as a failure of the memory there would, for tests.
+    ///
+    /// # Panics
+    /// When there is no memory for the page that takes its place.
+    pub fn fail_page(&self, off: u64) {
+        self.at(off, 1);
+        assert!(self.poison.replace(off), "no memory for a page");
+    }
+
+    #[cold]
+    fn unreadable(&self, bad: &Range<u64>) -> MediaError {
+        let (offset, len_bytes) = (bad.start, bad.end - bad.start);
+        MediaError::Unreadable { path: self.path.clone(), offset, len_bytes }
     }
 
     /// Loads 8 aligned bytes atomically (acquire).
@@ -176,7 +224,7 @@ impl Pm {
             None => copy(),
             Some(sim) => sim.store(off, data, copy),
         }
-        self.counters.stored(data.len() as u64);
+        self.stored(off, data.len() as u64);
     }
 
     /// Stores bytes past the cache, the quick way for bulk: durable after the next [`Pm::fence`],
@@ -190,7 +238,7 @@ impl Pm {
             None => self.bulk(off, data.len() as u64, copy),
             Some(sim) => sim.store_nt(off, data, copy),
         }
-        self.counters.stored(data.len() as u64);
+        self.stored(off, data.len() as u64);
     }
 
     /// Zeroes `len` bytes past the cache: durable after the next [`Pm::fence`], without a flush.
@@ -204,7 +252,7 @@ impl Pm {
             None => self.bulk(off, len, zero),
             Some(sim) => sim.store_nt(off, &vec![0; len_bytes], zero),
         }
-        self.counters.stored(len);
+        self.stored(off, len);
     }
 
     /// Stores 8 aligned bytes atomically (release): durable only after [`Pm::flush`] of them and
@@ -217,7 +265,7 @@ impl Pm {
             None => store(),
             Some(sim) => sim.store(off, &value.to_ne_bytes(), store),
         }
-        self.counters.stored(8);
+        self.stored(off, 8);
     }
 
     /// Replaces 8 aligned bytes atomically if they equal `old`: durable only after [`Pm::flush`]
@@ -231,7 +279,7 @@ impl Pm {
             Some(sim) => sim.compare_exchange(off, new, exchange),
         };
         if result.is_ok() {
-            self.counters.stored(8);
+            self.stored(off, 8);
         }
         result
     }
@@ -255,12 +303,15 @@ impl Pm {
                 Some(throttle) => throttle.write(len, flush),
             }
         }
+        // What was stored while the page was good must not pass for durable now.
+        self.poison.stored(off, len);
     }
 
     /// Makes durable what this thread flushed or stored with `write_nt` and `zero_nt`.
     ///
     /// # Errors
-    /// Only on PM of kind `msync`, when the system could not write; from then on every fence fails.
+    /// A store went to memory that has failed, or, on PM of kind `msync`, the system could not write. From then on
+    /// every fence fails.
     #[inline]
     pub fn fence(&self) -> Result<(), MediaError> {
         self.counters.fenced();
@@ -268,10 +319,19 @@ impl Pm {
             sim.fence();
         }
         self.persist.fence();
+        if let Some(offset) = self.poison.lost_store() {
+            return Err(MediaError::StoreLost { path: self.path.clone(), offset });
+        }
         match &self.group_sync {
             None => Ok(()),
             Some(group_sync) => self.sync(group_sync),
         }
+    }
+
+    #[inline]
+    fn stored(&self, off: u64, len: u64) {
+        self.counters.stored(len);
+        self.poison.stored(off, len);
     }
 
     /// A bulk store, noted where fences need to know of it and as slow as the model says.

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, mmap_anonymous, msync, munmap};
 
 use super::msync::GroupSync;
+use super::poison::Poison;
 use super::{Pm, PmKind};
 use crate::error::{MediaError, errno_of};
 use crate::file;
@@ -121,14 +122,26 @@ fn region_len(path: &Path) -> Result<u64, MediaError> {
     Ok(len_bytes)
 }
 
-/// The length of a device-DAX device, from sysfs; None if the device is of another sort.
+/// The length of a device-DAX device; None if the device is of another sort.
 pub(crate) fn dax_device_len(rdev: u64) -> Option<u64> {
+    dax_device_number(rdev, "size")
+}
+
+/// What sysfs says of a device-DAX device; None if the device is of another sort.
+fn dax_device_number(rdev: u64, attribute: &str) -> Option<u64> {
     let device = PathBuf::from(format!("/sys/dev/char/{}:{}", libc::major(rdev), libc::minor(rdev)));
     let subsystem = device.join("subsystem").canonicalize().ok()?;
     if subsystem.file_name()? != "dax" {
         return None;
     }
-    std::fs::read_to_string(device.join("size")).ok()?.trim().parse().ok()
+    std::fs::read_to_string(device.join(attribute)).ok()?.trim().parse().ok()
+}
+
+/// The size of the system's pages (bytes).
+fn system_page_bytes() -> u64 {
+    // SAFETY: sysconf only answers a question.
+    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(page_bytes).unwrap_or(PAGE_BYTES).max(PAGE_BYTES)
 }
 
 /// A file system that keeps its files in memory.
@@ -199,6 +212,7 @@ pub(super) struct Mapping {
     len: usize,
     writable: bool,
     file: Option<File>,
+    poison: Arc<Poison>,
 }
 
 impl Mapping {
@@ -208,16 +222,26 @@ impl Mapping {
         // SAFETY: a new mapping, wherever the kernel finds room.
         let base = unsafe { mmap_anonymous(ptr::null_mut(), len, protection, MapFlags::PRIVATE) };
         let base = base.unwrap_or_else(|errno| panic!("cannot map {len_bytes} bytes of memory: {errno}"));
-        Mapping { base: base.cast(), len, writable: true, file: None }
+        // Memory of the process cannot go bad without ending it: nobody needs to watch.
+        let poison = Arc::new(Poison::new(base.cast(), len_bytes, PAGE_BYTES));
+        Mapping { base: base.cast(), len, writable: true, file: None, poison }
     }
 
     fn of_file(file: File, len_bytes: u64, options: &PmOpenOptions) -> Result<(Self, PmKind), Errno> {
         let len = usize::try_from(len_bytes).map_err(|_| Errno::NOMEM)?;
         let protection = if options.read_only { ProtFlags::READ } else { ProtFlags::READ | ProtFlags::WRITE };
-        let dax_device = file.metadata().map_err(|error| errno_of(&error))?.file_type().is_char_device();
+        let metadata = file.metadata().map_err(|error| errno_of(&error))?;
+        let dax_device = metadata.file_type().is_char_device();
+        let statfs = fstatfs(&file)?;
+        let memory_fs = MemoryFs::of(&statfs);
+        let page_bytes = match memory_fs {
+            _ if dax_device => dax_device_number(metadata.rdev(), "align").unwrap_or(system_page_bytes()),
+            Some(MemoryFs::Hugetlbfs) => u64::try_from(statfs.f_bsize).unwrap_or(PAGE_BYTES),
+            _ => system_page_bytes(),
+        };
         let kind = if dax_device {
             PmKind::Dax
-        } else if MemoryFs::of(&fstatfs(&file)?).is_some() {
+        } else if memory_fs.is_some() {
             PmKind::Emulated
         } else if maps_synchronously(&file)? {
             PmKind::Dax
@@ -232,7 +256,14 @@ impl Mapping {
         // SAFETY: a new mapping, wherever the kernel finds room.
         let base = unsafe { mmap(ptr::null_mut(), len, protection, flags, &file, 0) }?;
         let writable = protection.contains(ProtFlags::WRITE);
-        Ok((Mapping { base: base.cast(), len, writable, file: Some(file) }, kind))
+        let poison = Arc::new(Poison::new(base.cast(), len_bytes, page_bytes));
+        let mapping = Mapping { base: base.cast(), len, writable, file: Some(file), poison };
+        Poison::watch(&mapping.poison)?;
+        Ok((mapping, kind))
+    }
+
+    pub(super) fn poison(&self) -> &Arc<Poison> {
+        &self.poison
     }
 
     pub(super) fn base(&self) -> *mut u8 {
@@ -250,9 +281,7 @@ impl Mapping {
     /// Makes the pages of a range durable.
     pub(super) fn sync_range(&self, pages: &Range<u64>) -> Result<(), Errno> {
         // A system page may be larger than ours.
-        // SAFETY: sysconf only answers a question.
-        let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        let page_bytes = u64::try_from(page_bytes).unwrap_or(PAGE_BYTES).max(PAGE_BYTES);
+        let page_bytes = system_page_bytes();
         let start = pages.start / page_bytes * page_bytes;
         let end = pages.end.min(self.len());
         // SAFETY: start <= end <= len, so the range lies within the mapping; msync changes no
@@ -268,6 +297,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        self.poison.unwatch();
         // SAFETY: base and len are those of the mapping, and no access outlives the region that
         // owns it. Unmapping a whole mapping cannot fail.
         let _ = unsafe { munmap(self.base.cast(), self.len) };
