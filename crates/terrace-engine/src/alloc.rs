@@ -40,7 +40,7 @@ pub(crate) struct DeviceAlloc {
     /// Group in which each shard allocates.
     homes: Vec<AtomicUsize>,
     loader: Option<GroupLoader>,
-    /// A group could not be loaded: this session must not write a checkpoint.
+    /// A group could not be loaded, or blocks are in use by nobody: this session must not write a checkpoint.
     damaged: AtomicBool,
 }
 
@@ -180,6 +180,11 @@ impl DeviceAlloc {
             }
             start += in_group;
         }
+    }
+
+    /// Blocks were lost on the way: a checkpoint would not be true.
+    pub fn forbid_checkpoint(&self) {
+        self.damaged.store(true, Ordering::Release);
     }
 
     /// Whether a checkpoint of this allocator would be true.

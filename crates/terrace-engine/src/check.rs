@@ -202,6 +202,10 @@ impl Check<'_> {
         if self.repair {
             self.repair(&offline, &tree, sound)?;
         }
+        for bad in self.pm.bad_ranges() {
+            let what = format!("{} bytes at byte {} cannot be read", bad.end - bad.start, bad.start);
+            self.found(Finding::flaw(0, None, what, Remedy::Nothing));
+        }
         let findings = std::mem::take(&mut *self.findings.lock());
         Ok(CheckReport {
             inodes: tree.scan.inodes,

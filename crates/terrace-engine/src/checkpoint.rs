@@ -27,7 +27,7 @@ pub(crate) enum Area {
 impl Area {
     fn read(&self, block: u64, buf: &mut AlignedBuf) -> FsResult<()> {
         match self {
-            Area::Pm(pm) => pm.read(block * BLOCK_BYTES, buf),
+            Area::Pm(pm) => pm.try_read(block * BLOCK_BYTES, buf)?,
             Area::Disk(disk) => disk.read_at(block * BLOCK_BYTES, buf)?,
         }
         Ok(())

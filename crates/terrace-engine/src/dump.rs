@@ -234,7 +234,7 @@ fn dump_state(pm: &Pm, sb: &Superblock, inner: &Inner, out: Out<'_>) -> FsResult
             let mut extents: Vec<_> = file.index.iter().collect();
             extents.sort_unstable_by_key(|&(block, _)| block);
             for (block, e) in extents {
-                let entry = read_write_entry(pm, e.entry());
+                let entry = read_write_entry(pm, e.entry())?;
                 let device = sb.devices().get(usize::from(e.addr.device())).map(|d| d.path().to_vec());
                 writeln!(
                     out,

@@ -96,18 +96,17 @@ impl Core {
         if self.data_crc {
             return self.read_pm_verified(extent, block, in_block, out);
         }
-        self.pm.read(extent.addr.byte() + in_block as u64, out);
-        Ok(())
+        Ok(self.pm.try_read(extent.addr.byte() + in_block as u64, out)?)
     }
 
     fn read_pm_verified(&self, extent: &Extent, block: u64, mut in_block: usize, mut out: &mut [u8]) -> FsResult<()> {
-        let entry = read_write_entry(&self.pm, extent.entry());
-        let crcs = extent_crcs_in_log(&self.pm, &entry, extent);
+        let entry = read_write_entry(&self.pm, extent.entry())?;
+        let crcs = extent_crcs_in_log(&self.pm, &entry, extent)?;
         let mut page = [0u8; BLOCK];
         let mut i = 0;
         while !out.is_empty() {
             let addr = extent.addr.offset(i);
-            self.pm.read(addr.byte(), &mut page);
+            self.pm.try_read(addr.byte(), &mut page)?;
             let covered = covered_bytes(block + i, entry.size);
             if entry.crc_form != CRC_NONE && data_crc(&page[..covered]) != crcs[i as usize] {
                 return Err(FsError::corrupt(format!(
@@ -195,9 +194,9 @@ impl Core {
     /// # Errors
     /// `EIO` if the checksum blocks cannot be read or are damaged.
     pub fn extent_crcs(&self, extent: &Extent, blocks: u64) -> FsResult<Vec<u32>> {
-        let entry = read_write_entry(&self.pm, extent.entry());
+        let entry = read_write_entry(&self.pm, extent.entry())?;
         if entry.crc_form != CRC_BLOCKS {
-            return Ok(extent_crcs_in_log(&self.pm, &entry, extent));
+            return extent_crcs_in_log(&self.pm, &entry, extent);
         }
         let first = u64::from(entry.crcs[0]) + u64::from(extent.skip);
         (first..first + blocks).map(|i| self.crc_from_block(&entry, i)).collect()

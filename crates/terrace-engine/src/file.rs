@@ -432,8 +432,8 @@ impl FileData {
             return Ok(());
         }
         let mut bytes = [0u8; BLOCK];
-        io.pm.read(extent.addr.byte(), &mut bytes[..kept]);
-        let entry = read_write_entry(io.pm, extent.entry());
+        io.pm.try_read(extent.addr.byte(), &mut bytes[..kept])?;
+        let entry = read_write_entry(io.pm, extent.entry())?;
         bytes[covered_bytes(file_block, entry.size).min(kept)..].fill(0);
         let addr = BlockAddr::pm(io.source.alloc_meta()?);
         io.pm.write_nt(addr.byte(), &bytes);
@@ -539,15 +539,19 @@ impl FileData {
     }
 
     /// Puts the live entries into a fresh batch for compaction; then [`Self::compacted`].
-    pub fn push_live(&self, log: &mut Log, pm: &Pm) {
+    ///
+    /// # Errors
+    /// PM that cannot be read.
+    pub fn push_live(&self, log: &mut Log, pm: &Pm) -> FsResult<()> {
         for (file_block, extent) in self.index.iter() {
-            let entry = read_write_entry(pm, extent.entry());
-            let crcs = extent_crcs_in_log(pm, &entry, extent);
+            let entry = read_write_entry(pm, extent.entry())?;
+            let crcs = extent_crcs_in_log(pm, &entry, extent)?;
             let piece = WriteEntry { file_block, address: extent.addr.0, blocks: extent.blocks, ..entry };
             push_write_copy(log, piece, extent.skip, &crcs);
         }
         // Blocks reserved beyond the end stay: this sets the size and truncates nothing.
         log.push(&set_size_entry(self.size, self.mtime, false), &[]);
+        Ok(())
     }
 
     /// Compaction moved the live entries: `first` is the batch index of the first one of [`Self::push_live`].
@@ -651,25 +655,31 @@ fn push_write_copy(log: &mut Log, mut piece: WriteEntry, skip: u32, crcs: &[u32]
 }
 
 /// The write entry at a position that the index holds.
-pub(crate) fn read_write_entry(pm: &Pm, position: u64) -> WriteEntry {
+///
+/// # Errors
+/// PM that cannot be read.
+pub(crate) fn read_write_entry(pm: &Pm, position: u64) -> FsResult<WriteEntry> {
     let mut bytes = [0u8; size_of::<WriteEntry>()];
-    pm.read(position, &mut bytes);
-    WriteEntry::from_bytes(&bytes)
+    pm.try_read(position, &mut bytes)?;
+    Ok(WriteEntry::from_bytes(&bytes))
 }
 
 /// The checksums of an extent's blocks, if its entry keeps them in the log.
-pub(crate) fn extent_crcs_in_log(pm: &Pm, entry: &WriteEntry, extent: &Extent) -> Vec<u32> {
+///
+/// # Errors
+/// PM that cannot be read.
+pub(crate) fn extent_crcs_in_log(pm: &Pm, entry: &WriteEntry, extent: &Extent) -> FsResult<Vec<u32>> {
     let (skip, blocks) = (extent.skip as usize, extent.blocks as usize);
-    match entry.crc_form {
+    Ok(match entry.crc_form {
         CRC_ENTRY => entry.crcs.iter().skip(skip).take(blocks).copied().collect(),
         CRC_SLOTS => {
             let mut crcs = vec![0u32; blocks];
             let at = extent.entry() + size_of::<WriteEntry>() as u64 + skip as u64 * 4;
-            pm.read(at, crcs.as_mut_bytes());
+            pm.try_read(at, crcs.as_mut_bytes())?;
             crcs
         }
         _ => Vec::new(),
-    }
+    })
 }
 
 /// Checksums of a run's blocks in PM, each over its committed bytes.

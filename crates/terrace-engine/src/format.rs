@@ -288,7 +288,12 @@ pub(crate) fn read_pm_superblock(pm: &Pm) -> FsResult<Option<Superblock>> {
     let mut bytes = vec![0u8; 2 * BLOCK];
     pm.read(0, &mut bytes);
     let (a, b) = bytes.split_at(BLOCK);
-    choose(&pm.path().display().to_string(), [a, b])
+    let found = choose(&pm.path().display().to_string(), [a, b])?;
+    if found.is_none() {
+        // Nothing is there, or what is there cannot be read.
+        pm.check(0, SUPERBLOCK_BLOCKS * BLOCK_BYTES)?;
+    }
+    Ok(found)
 }
 
 pub(crate) fn read_disk_superblock(disk: &dyn Disk) -> FsResult<Option<Superblock>> {

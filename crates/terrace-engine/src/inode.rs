@@ -280,27 +280,15 @@ impl Inner {
     /// Rewrites the log with what is live, if it is worth it.
     ///
     /// # Errors
-    /// PM errors. A lack of space is none: the log stays as it is.
+    /// PM errors. A lack of space is none, nor is an entry that cannot be read: the log stays as it is.
     pub fn compact_if_wanted(&mut self, io: PmIo<'_>, journal: &Journal) -> FsResult<()> {
         if !self.log.wants_compaction() {
             return Ok(());
         }
-        self.log.begin();
         let (meta, mtime) = (self.meta, self.mtime());
-        let attr_index = self.push_attr(&meta, mtime);
-        let first_xattr = attr_index + 1;
-        for (name, xattr) in &self.xattrs {
-            let mut value = vec![0u8; inline_len(&xattr.entry)];
-            io.pm.read(xattr.position + (size_of::<XattrEntry>() + name.len()) as u64, &mut value);
-            self.log.push(&xattr.entry, &[name, &value]);
-        }
-        let first_body = first_xattr + self.xattrs.len();
-        match &self.body {
-            Body::File(file) => file.push_live(&mut self.log, io.pm),
-            Body::Dir(dir) => dir.push_live(&mut self.log),
-            Body::Symlink { target, .. } => push_target(&mut self.log, target),
-            Body::Special { .. } => {}
-        }
+        let Ok((attr_index, first_xattr, first_body)) = self.push_live(io.pm) else {
+            return Ok(());
+        };
         match self.log.compact(io.pm, io.source, journal) {
             Err(error) if error.errno() == libc::ENOSPC => return Ok(()),
             other => other?,
@@ -318,6 +306,28 @@ impl Inner {
         }
         self.attr_committed(&meta, mtime, attr_index);
         Ok(())
+    }
+
+    /// Puts all that is live into a fresh batch; returns the indexes in it of the attributes, the first extended
+    /// attribute and the first entry of the body.
+    fn push_live(&mut self, pm: &Pm) -> FsResult<(usize, usize, usize)> {
+        self.log.begin();
+        let (meta, mtime) = (self.meta, self.mtime());
+        let attr_index = self.push_attr(&meta, mtime);
+        let first_xattr = attr_index + 1;
+        for (name, xattr) in &self.xattrs {
+            let mut value = vec![0u8; inline_len(&xattr.entry)];
+            pm.try_read(xattr.position + (size_of::<XattrEntry>() + name.len()) as u64, &mut value)?;
+            self.log.push(&xattr.entry, &[name, &value]);
+        }
+        let first_body = first_xattr + self.xattrs.len();
+        match &self.body {
+            Body::File(file) => file.push_live(&mut self.log, pm)?,
+            Body::Dir(dir) => dir.push_live(&mut self.log),
+            Body::Symlink { target, .. } => push_target(&mut self.log, target),
+            Body::Special { .. } => {}
+        }
+        Ok((attr_index, first_xattr, first_body))
     }
 
     /// Every run of blocks that the inode owns, on any device: log, data, checksums, long attribute values.

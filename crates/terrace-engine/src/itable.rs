@@ -90,7 +90,7 @@ impl InodeTable {
         };
         let page_at = page * BLOCK_BYTES;
         let mut bytes = [0u8; 64];
-        pm.read(page_at, &mut bytes);
+        pm.try_read(page_at, &mut bytes)?;
         let head = ShardPage::decode(&bytes, shard).map_err(|e| corrupt(page_at, &e.0))?;
         let mut table = Self { shard: shard.into(), shards: shards.into(), chunks: Vec::new() };
         let mut next = head.table;
@@ -100,7 +100,7 @@ impl InodeTable {
             if !addr.is_pm() || at + BLOCK_BYTES > pm.len() {
                 return Err(corrupt(page_at, "inode table leads outside PM"));
             }
-            pm.read(at, &mut bytes);
+            pm.try_read(at, &mut bytes)?;
             let header = ChunkHeader::decode(&bytes, shard, first_index).map_err(|e| corrupt(at, &e.0))?;
             let records = u64::from(header.records) - 1;
             if at + (records + 1) * INODE_BYTES > pm.len() {
@@ -269,7 +269,9 @@ pub(crate) enum RecordState {
 /// Reads the state of inode `ino`'s record at byte `at`.
 pub(crate) fn record_state(pm: &Pm, at: u64, ino: Ino) -> RecordState {
     let mut bytes = [0u8; size_of::<InodeRecord>()];
-    pm.read(at, &mut bytes);
+    if pm.try_read(at, &mut bytes).is_err() {
+        return RecordState::Damaged;
+    }
     match InodeRecord::decode(&bytes, ino.0) {
         Ok(record) if record.state == INODE_USED => RecordState::Used(record),
         Ok(_) => RecordState::Free,

@@ -44,7 +44,7 @@ impl Journal {
     /// A record that points outside PM: damage.
     pub fn pending(&self, pm: &Pm) -> FsResult<(bool, Vec<JournalWord>)> {
         let mut bytes = [0u8; size_of::<JournalRecord>()];
-        pm.read(self.at, &mut bytes);
+        pm.try_read(self.at, &mut bytes)?;
         let record = JournalRecord::from_bytes(&bytes);
         let words = record.committed();
         if let Some(word) = words.iter().find(|w| w.at % 8 != 0 || w.at >= pm.len()) {

@@ -162,7 +162,7 @@ impl Log {
         if !log.inline_dropped {
             let end = if tail_inline { log.tail } else { inline_end };
             let mut slots = [0u8; (INLINE_SLOTS * SLOT_BYTES) as usize];
-            pm.read(record_at + INLINE_OFFSET, &mut slots);
+            pm.try_read(record_at + INLINE_OFFSET, &mut slots)?;
             log.visit_region(pm, record_at + INLINE_OFFSET, end, &slots, visit)?;
         } else {
             log.slots = 0;
@@ -191,7 +191,7 @@ impl Log {
         }
         let start = addr.byte();
         let mut page = [0u8; BLOCK_BYTES as usize];
-        pm.read(start, &mut page);
+        pm.try_read(start, &mut page)?;
         let header = LogPageHeader::decode(&page, self.ino, self.generation).map_err(|e| place(pm, start, &e.0))?;
         if !self.pages.is_empty() && header.sequence < self.next_sequence {
             return Err(place(pm, start, &format!("log of inode {} runs in a circle", self.ino)));

@@ -117,7 +117,7 @@ impl ImageWriter<'_> {
     /// Up to [`IMAGE_RUN_BLOCKS_MAX`] blocks, cut where contents turn to zeros or back.
     fn blocks_of(&mut self, pm: &Pm, run: Run) -> FsResult<()> {
         let mut contents = vec![0u8; run.len as usize * BLOCK];
-        pm.read(run.start * BLOCK_BYTES, &mut contents);
+        pm.try_read(run.start * BLOCK_BYTES, &mut contents)?;
         let zeros: Vec<bool> = contents.chunks(BLOCK).map(|block| block.iter().all(|&b| b == 0)).collect();
         let mut done = 0;
         for same in zeros.chunk_by(|a, b| a == b) {
@@ -131,7 +131,7 @@ impl ImageWriter<'_> {
     /// Blocks with their contents, whatever those are.
     fn run(&mut self, pm: &Pm, run: Run) -> FsResult<()> {
         let mut contents = vec![0u8; run.len as usize * BLOCK];
-        pm.read(run.start * BLOCK_BYTES, &mut contents);
+        pm.try_read(run.start * BLOCK_BYTES, &mut contents)?;
         self.piece(run.start, run.len, Some(&contents))
     }
 

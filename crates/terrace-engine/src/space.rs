@@ -2,11 +2,13 @@
 //!
 //! How much of PM file data may take is decided in `terrace-policy`.
 
-use terrace_layout::BlockAddr;
+use terrace_layout::{BLOCK_BYTES, BlockAddr};
+use terrace_media::Pm;
 use terrace_policy::{PM_RESERVE_BLOCKS, Placement, PmSpace};
 
 use crate::alloc::{DeviceAlloc, Run};
 use crate::error::{FsResult, fail};
+use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// What metadata blocks are for: how far into the last PM blocks an operation may go.
@@ -36,6 +38,7 @@ pub(crate) trait BlockSource {
 /// The allocators of a volume.
 #[derive(Debug)]
 pub(crate) struct Space {
+    pm: Arc<Pm>,
     devices: Vec<DeviceAlloc>,
     /// Tier of each device.
     tiers: Vec<u8>,
@@ -45,8 +48,8 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    pub fn new(devices: Vec<DeviceAlloc>, tiers: Vec<u8>, placement: Placement) -> Self {
-        Self { devices, tiers, placement, disk_reserved: AtomicU64::new(0) }
+    pub fn new(pm: Arc<Pm>, devices: Vec<DeviceAlloc>, tiers: Vec<u8>, placement: Placement) -> Self {
+        Self { pm, devices, tiers, placement, disk_reserved: AtomicU64::new(0) }
     }
 
     /// Disk blocks free and not promised to anybody.
@@ -104,7 +107,21 @@ impl Space {
     }
 
     pub fn free(&self, addr: BlockAddr, blocks: u64) {
+        if addr.is_pm() && self.pm.check(addr.byte(), blocks * BLOCK_BYTES).is_err() {
+            return self.retire(addr, blocks);
+        }
         self.devices[usize::from(addr.device())].free(Run { start: addr.block(), len: blocks });
+    }
+
+    /// Takes back the PM blocks that can be read. The others are nobody's from now on, until the next mount.
+    #[cold]
+    fn retire(&self, addr: BlockAddr, blocks: u64) {
+        for block in addr.block()..addr.block() + blocks {
+            match self.pm.check(block * BLOCK_BYTES, BLOCK_BYTES) {
+                Ok(()) => self.pm().free(Run { start: block, len: 1 }),
+                Err(_) => self.pm().forbid_checkpoint(),
+            }
+        }
     }
 
     /// Whether `addr..addr + blocks` lies on a device of this volume.

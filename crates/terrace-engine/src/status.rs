@@ -57,6 +57,17 @@ fn notes(pm: &Pm) -> Vec<String> {
     }
 }
 
+fn pm_health(pm: &Pm) -> String {
+    let bad = pm.bad_ranges();
+    match bad.first() {
+        None => "ok".into(),
+        Some(first) => {
+            let bytes: u64 = bad.iter().map(|range| range.end - range.start).sum();
+            format!("failing: {bytes} bytes cannot be read, the first at byte {}", first.start)
+        }
+    }
+}
+
 /// Rows of the device table; `None` stands for a disk that is missing.
 fn devices(
     pm: &Pm,
@@ -74,7 +85,7 @@ fn devices(
         used_bytes: used_blocks(i) * BLOCK_BYTES,
         health: health.into(),
     };
-    let mut rows = vec![row(0, pm.path().display().to_string(), "pm", pm.kind().to_string(), "ok")];
+    let mut rows = vec![row(0, pm.path().display().to_string(), "pm", pm.kind().to_string(), &pm_health(pm))];
     rows.extend(disks.iter().zip(1..).map(|(disk, i)| match disk {
         Some(disk) => row(i, disk.path().display().to_string(), "disk", disk_kind(disk.path()).into(), "ok"),
         None => {

@@ -225,7 +225,7 @@ impl Volume {
         write_pm_superblock(&pm, &sb)?;
         let tiers = sb.devices().iter().map(|d| d.tier).collect();
         let placement = Placement { pm_full_percent: options.pm_full_percent };
-        let space = Space::new(free_space.allocs, tiers, placement);
+        let space = Space::new(Arc::clone(&pm), free_space.allocs, tiers, placement);
         let shards = tables
             .into_iter()
             .enumerate()

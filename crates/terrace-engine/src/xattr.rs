@@ -168,13 +168,13 @@ impl Core {
         match xattr_blocks(&xattr.entry) {
             None => {
                 let n = inline_len(&xattr.entry);
-                self.pm.read(xattr.position + (size_of::<XattrEntry>() + name.len()) as u64, &mut value[..n]);
+                self.pm.try_read(xattr.position + (size_of::<XattrEntry>() + name.len()) as u64, &mut value[..n])?;
             }
             Some((addr, blocks)) => {
                 if !addr.is_pm() || !self.space.contains(addr, blocks) {
                     return Err(FsError::corrupt("an extended attribute's value lies outside its device"));
                 }
-                self.pm.read(addr.byte(), &mut value);
+                self.pm.try_read(addr.byte(), &mut value)?;
                 if data_crc(&value) != xattr.entry.value_crc {
                     return Err(FsError::corrupt(format!(
                         "{}: the value of extended attribute {} (at byte {}) does not match its checksum",

@@ -52,6 +52,8 @@ fn a_load_behind_the_end_of_the_file_is_an_error_of_that_range_only() {
             pm.write(0, b"new");
             pm.flush(0, 3);
             pm.fence().unwrap();
+            pm.write(50 * PAGE, b"new");
+            assert_eq!(pm.fence().is_err(), !private, "what stays in memory is not lost");
         }
     }
 }
@@ -97,7 +99,8 @@ fn many_threads_run_into_the_same_bad_pages() {
             });
         }
     });
-    assert_eq!(pm.bad_ranges(), [8 * PAGE..LEN], "each page is counted once");
+    let bad = pm.bad_ranges();
+    assert!(bad.len() == 1 && bad[0] == (8 * PAGE..LEN), "each page is counted once: {bad:?}");
 }
 
 #[test]
@@ -138,19 +141,20 @@ fn regions_come_and_go() {
 #[test]
 fn bus_errors_elsewhere_are_none_of_ours() {
     const CHILD: &str = "TERRACE_TEST_BUS_ERROR";
-    if std::env::var_os(CHILD).is_none() {
+    let Some(dir) = std::env::var_os(CHILD) else {
+        let dir = tmpfs();
         let this = std::env::current_exe().unwrap();
         let mut command = std::process::Command::new(this);
-        let child = command.args(["--exact", "bus_errors_elsewhere_are_none_of_ours"]).env(CHILD, "1").output();
+        let child = command.args(["--exact", "bus_errors_elsewhere_are_none_of_ours"]).env(CHILD, dir.path()).output();
         let status = child.unwrap().status;
         assert_eq!(status.signal(), Some(libc::SIGBUS), "{status}");
         return;
-    }
-    let dir = tmpfs();
-    let pm = region(dir.path(), &PmOpenOptions::default());
+    };
+    let dir = Path::new(&dir);
+    let pm = region(dir, &PmOpenOptions::default());
     truncate(&pm, PAGE);
     assert!(pm.try_read(PAGE, &mut [0; 8]).is_err(), "the handler is there");
-    let file = std::fs::File::create_new(dir.path().join("other")).unwrap();
+    let file = std::fs::File::create_new(dir.join("other")).unwrap();
     // SAFETY: a new mapping, of an empty file: any access is a bus error, which is what the test is about.
     unsafe {
         let flags = rustix::mm::MapFlags::SHARED;

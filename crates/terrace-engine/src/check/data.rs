@@ -1,8 +1,9 @@
-//! File data against its checksums.
+//! File data: whether it can be read, and matches its checksums.
 
+use std::ops::Range;
 use terrace_layout::{
-    BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRC_NONE, CRCS_PER_BLOCK, INCOMPAT_PM_DATA_CRC, WriteEntry, crc_blocks_for,
-    data_crc, verify_crc_block,
+    BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRC_NONE, CRCS_PER_BLOCK, WriteEntry, crc_blocks_for, data_crc,
+    verify_crc_block,
 };
 use terrace_media::AlignedBuf;
 
@@ -30,11 +31,10 @@ impl Check<'_> {
         self.blocks_verified.fetch_add(blocks, Ordering::Relaxed);
     }
 
-    /// Verifies all extents that have checksums, in order of address, so that disks are read in sequence.
+    /// Reads all extents, and verifies those that have checksums, in order of address, so that disks are read in sequence.
     pub(super) fn data(&self, extents: &[DataRun]) {
-        let pm_too = self.sb.incompat & INCOMPAT_PM_DATA_CRC != 0;
-        let mut runs: Vec<&DataRun> = extents.iter().filter(|run| pm_too || !run.extent.addr.is_pm()).collect();
-        runs.retain(|run| self.is_inside(run.extent.addr, u64::from(run.extent.blocks)));
+        let mut runs: Vec<&DataRun> =
+            extents.iter().filter(|run| self.is_inside(run.extent.addr, u64::from(run.extent.blocks))).collect();
         runs.sort_by_key(|run| run.extent.addr);
         let total = runs.iter().map(|run| u64::from(run.extent.blocks)).sum();
         let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
@@ -58,7 +58,10 @@ impl Check<'_> {
     }
 
     fn run_of_data(&self, run: &DataRun, done: &dyn Fn(u64)) {
-        let entry = read_write_entry(self.pm, run.extent.entry());
+        let Ok(entry) = read_write_entry(self.pm, run.extent.entry()) else {
+            // Reported with the extent.
+            return;
+        };
         let device = usize::from(run.extent.addr.device());
         let blocks = u64::from(run.extent.blocks);
         let crcs = match self.checksums(&entry, run) {
@@ -68,13 +71,15 @@ impl Check<'_> {
                 return done(blocks);
             }
         };
-        if crcs.is_empty() {
+        // Without checksums, whether it can be read is all that there is to know.
+        if crcs.is_empty() && (run.extent.unwritten() || !run.extent.addr.is_pm()) {
             return done(blocks);
         }
         let mut bad = Vec::new();
         for from in (0..blocks).step_by(PIECE_BLOCKS as usize) {
             let len = PIECE_BLOCKS.min(blocks - from);
-            self.piece(run, &entry, from, &crcs[from as usize..(from + len) as usize], &mut bad);
+            let crcs = crcs.get(from as usize..(from + len) as usize);
+            self.piece(run, &entry, from..from + len, crcs, &mut bad);
             done(len);
         }
         for same in bad.chunk_by(|a: &(u64, String), b| a.0 + 1 == b.0 && a.1 == b.1) {
@@ -90,34 +95,44 @@ impl Check<'_> {
         }
     }
 
-    /// Reads and compares some blocks of a run; block by block, if they cannot be read together.
-    fn piece(&self, run: &DataRun, entry: &WriteEntry, from: u64, crcs: &[u32], bad: &mut Vec<(u64, String)>) {
-        let mut buf = AlignedBuf::new(crcs.len() * BLOCK);
-        let addr = run.extent.addr.offset(from);
+    /// Reads some blocks of a run and compares them with their checksums, if they have any; block by block, if they
+    /// cannot be read together.
+    fn piece(
+        &self,
+        run: &DataRun,
+        entry: &WriteEntry,
+        blocks: Range<u64>,
+        crcs: Option<&[u32]>,
+        bad: &mut Vec<(u64, String)>,
+    ) {
+        let len = (blocks.end - blocks.start) as usize;
+        let mut buf = AlignedBuf::new(len * BLOCK);
+        let addr = run.extent.addr.offset(blocks.start);
         if let Err(error) = self.read(addr, &mut buf) {
-            if crcs.len() == 1 {
-                bad.push((from, error));
+            if len == 1 {
+                bad.push((blocks.start, error));
                 return;
             }
-            for i in 0..crcs.len() {
-                self.piece(run, entry, from + i as u64, &crcs[i..=i], bad);
+            for (i, block) in blocks.enumerate() {
+                self.piece(run, entry, block..block + 1, crcs.map(|crcs| &crcs[i..=i]), bad);
             }
             return;
         }
-        for (i, (block, &crc)) in buf.chunks(BLOCK).zip(crcs).enumerate() {
-            let index = from + i as u64;
+        let Some(crcs) = crcs else {
+            return;
+        };
+        for ((index, block), &crc) in blocks.zip(buf.chunks(BLOCK)).zip(crcs) {
             let covered = if addr.is_pm() { covered_bytes(run.file_block + index, entry.size) } else { BLOCK };
             if data_crc(&block[..covered]) != crc {
                 bad.push((index, "its checksum does not match".into()));
             }
         }
-        self.verified(crcs.len() as u64);
+        self.verified(len as u64);
     }
 
     fn read(&self, addr: BlockAddr, buf: &mut AlignedBuf) -> Result<(), String> {
         if addr.is_pm() {
-            self.pm.read(addr.byte(), buf);
-            return Ok(());
+            return self.pm.try_read(addr.byte(), buf).map_err(|e| e.to_string());
         }
         self.disks[usize::from(addr.device()) - 1].read_at(addr.byte(), buf).map_err(|e| e.to_string())
     }
@@ -128,7 +143,7 @@ impl Check<'_> {
         match entry.crc_form {
             CRC_NONE => Ok(Vec::new()),
             CRC_BLOCKS => self.checksums_from_blocks(entry, extent),
-            _ => Ok(extent_crcs_in_log(self.pm, entry, extent)),
+            _ => extent_crcs_in_log(self.pm, entry, extent).map_err(|e| e.to_string()),
         }
     }
 

@@ -14,6 +14,7 @@ use crate::file::BLOCK;
 use crate::inode::{Inner, Meta};
 use crate::offline::Offline;
 use crate::space::{Purpose, Space};
+use crate::sync::Arc;
 use crate::types::{Ino, Time};
 
 impl Check<'_> {
@@ -71,7 +72,7 @@ impl Check<'_> {
         let usage = &tree.scan.usage[0];
         let words = (0..usage.words()).map(|i| usage.word(i)).collect();
         let alloc = DeviceAlloc::from_bitmap(device.blocks, u64::from(device.group_blocks), 1, words);
-        Space::new(vec![alloc], vec![0], terrace_policy::Placement { pm_full_percent: 100 })
+        Space::new(Arc::clone(self.pm), vec![alloc], vec![0], terrace_policy::Placement { pm_full_percent: 100 })
     }
 
     fn write_superblock(&self, device: usize, copy: u64, good: &Superblock) -> FsResult<()> {

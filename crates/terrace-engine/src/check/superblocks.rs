@@ -30,6 +30,7 @@ impl Check<'_> {
         for copy in 0..SUPERBLOCK_BLOCKS {
             let mut bytes = AlignedBuf::new(BLOCK);
             if device == 0 {
+                // What cannot be read is zeros, and so no superblock.
                 self.pm.read(copy * BLOCK_BYTES, &mut bytes);
             } else {
                 self.disks[device - 1].read_at(copy * BLOCK_BYTES, &mut bytes)?;

@@ -156,7 +156,10 @@ impl Check<'_> {
         if usize::from(e.addr.device()) >= self.sb.devices().len() {
             return;
         }
-        let entry = read_write_entry(self.pm, e.entry());
+        let entry = match read_write_entry(self.pm, e.entry()) {
+            Ok(entry) => entry,
+            Err(error) => return loss(&error.to_string()),
+        };
         if entry.crc_form == CRC_NONE && !e.addr.is_pm() && !e.unwritten() {
             loss("has no checksums for data on a disk");
         }
@@ -176,9 +179,9 @@ impl Check<'_> {
                 continue;
             }
             let mut value = vec![0u8; xattr.entry.value_len as usize];
-            self.pm.read(addr.byte(), &mut value);
+            let unreadable = self.pm.try_read(addr.byte(), &mut value).is_err();
             self.verified(blocks);
-            if crc32c::crc32c(&value) != xattr.entry.value_crc {
+            if unreadable || crc32c::crc32c(&value) != xattr.entry.value_crc {
                 let name = String::from_utf8_lossy(name).escape_debug().to_string();
                 let what = format!("the value of extended attribute {name}, at byte {}, is damaged", addr.byte());
                 self.found(Finding::contents(0, ino, what));

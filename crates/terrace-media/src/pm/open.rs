@@ -223,7 +223,7 @@ impl Mapping {
         let base = unsafe { mmap_anonymous(ptr::null_mut(), len, protection, MapFlags::PRIVATE) };
         let base = base.unwrap_or_else(|errno| panic!("cannot map {len_bytes} bytes of memory: {errno}"));
         // Memory of the process cannot go bad without ending it: nobody needs to watch.
-        let poison = Arc::new(Poison::new(base.cast(), len_bytes, PAGE_BYTES));
+        let poison = Arc::new(Poison::new(base.cast(), len_bytes, PAGE_BYTES, true));
         Mapping { base: base.cast(), len, writable: true, file: None, poison }
     }
 
@@ -256,7 +256,7 @@ impl Mapping {
         // SAFETY: a new mapping, wherever the kernel finds room.
         let base = unsafe { mmap(ptr::null_mut(), len, protection, flags, &file, 0) }?;
         let writable = protection.contains(ProtFlags::WRITE);
-        let poison = Arc::new(Poison::new(base.cast(), len_bytes, page_bytes));
+        let poison = Arc::new(Poison::new(base.cast(), len_bytes, page_bytes, !options.private));
         let mapping = Mapping { base: base.cast(), len, writable, file: Some(file), poison };
         Poison::watch(&mapping.poison)?;
         Ok((mapping, kind))

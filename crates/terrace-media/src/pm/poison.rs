@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! * A page is noted as bad before it is replaced: who read a replacement finds it noted.
-//! * A replacement never reaches media. A store to one is noted, and from then on every fence fails. (A store that was
+//! * A replacement never reaches media. A store to one, but in a private mapping, is noted, and from then on every fence fails. (A store that was
 //!   on its way when the page went bad is no different from one that was durable a moment before: both are gone.)
 //! * The handler takes no lock, allocates nothing and makes one system call. What it looks at is never freed.
 
@@ -35,6 +35,8 @@ pub(super) struct Poison {
     len: u64,
     /// What is replaced at a time (bytes): a page of the mapping.
     page_bytes: u64,
+    /// Stores are to reach media.
+    durable: bool,
     /// The number of bad pages: 0 on all machines that are well.
     bad_pages: AtomicU64,
     /// One more than the offset of the first store to a bad page; 0: there was none.
@@ -50,13 +52,14 @@ impl fmt::Debug for Poison {
 }
 
 impl Poison {
-    /// For a mapping at `base` that is made of pages of `page_bytes`.
-    pub(super) fn new(base: *mut u8, len: u64, page_bytes: u64) -> Self {
+    /// For a mapping at `base` that is made of pages of `page_bytes`; `durable`: stores are to reach media.
+    pub(super) fn new(base: *mut u8, len: u64, page_bytes: u64, durable: bool) -> Self {
         let words = len.div_ceil(page_bytes).div_ceil(64);
         Poison {
             base: base as usize,
             len,
             page_bytes,
+            durable,
             bad_pages: AtomicU64::new(0),
             lost_store: AtomicU64::new(0),
             bad: (0..words).map(|_| AtomicU64::new(0)).collect(),
@@ -128,7 +131,7 @@ impl Poison {
     pub(super) fn stored(&self, off: u64, len: u64) {
         // A fault of the store itself was handled on this thread: only the compiler could take the load ahead of it.
         compiler_fence(Ordering::SeqCst);
-        if self.bad_pages.load(Ordering::Relaxed) != 0 && self.find_bad(off, len).is_some() {
+        if self.bad_pages.load(Ordering::Relaxed) != 0 && self.durable && self.find_bad(off, len).is_some() {
             let _ = self.lost_store.compare_exchange(0, off + 1, Ordering::AcqRel, Ordering::Relaxed);
         }
     }

@@ -1,0 +1,215 @@
+//! PM that cannot be read under a volume: who is told, who is not, and what becomes of writes.
+
+mod rig;
+
+use std::collections::BTreeSet;
+
+use rig::{FILE, Rig, find, pattern, populated, put, tree};
+use terrace_engine::{
+    CheckOptions, FsResult, Ino, OpenOptions, SetAttr, Volume, WriteOptions, XattrFlags, check, save,
+};
+
+const PAGE: u64 = 4096;
+
+fn read(v: &Volume, ino: Ino, at: u64, len: usize) -> FsResult<Vec<u8>> {
+    let mut buf = vec![0xee; len];
+    v.read(ino, at, &mut buf).map(|n| buf[..n].to_vec())
+}
+
+/// The byte in PM where a file's data lies.
+fn data_at(v: &Volume, ino: Ino, offset: u64) -> u64 {
+    let map = v.file_map(ino).unwrap();
+    let extent = map.extents.iter().find(|e| (e.offset_bytes..e.offset_bytes + e.len_bytes).contains(&offset)).unwrap();
+    assert_eq!(extent.tier, "pm");
+    extent.device_offset_bytes + offset - extent.offset_bytes
+}
+
+/// Everything but the file with bad data goes on; what was lost is overwritten or removed, and the volume is sound.
+#[test]
+fn bad_data_is_an_error_of_its_file_only() {
+    for checksums in [false, true] {
+        let rig = populated(checksums);
+        let v = rig.open(90);
+        let deep = find(&v, "dir/sub/deep");
+        let bad = data_at(&v, deep, 8192);
+        rig.pm.fail_page(bad);
+        let error = read(&v, deep, 9000, 10).unwrap_err();
+        assert_eq!(error.errno(), libc::EIO);
+        let message = error.to_string();
+        assert!(message.contains("<memory>") && message.contains(&format!("offset {bad} ")), "{message}");
+        assert!(read(&v, deep, 0, 20_000).is_err());
+        assert_eq!(read(&v, deep, 0, 8192).unwrap(), pattern(20_000, 2)[..8192]);
+        assert_eq!(read(&v, deep, 12_288, 8000).unwrap(), pattern(20_000, 2)[12_288..]);
+        // A write that needs the old bytes around it cannot be; one that does not, can.
+        let refused = v.write(deep, 8192 + 1000, &[7; 1000], WriteOptions::default()).unwrap_err();
+        assert_eq!(refused.errno(), libc::EIO);
+        put(&v, deep, 8192, &[7; 4096]);
+        assert_eq!(read(&v, deep, 8192, 4096).unwrap(), [7; 4096]);
+        put(&v, find(&v, "small"), 0, b"others go on");
+        let status = v.status();
+        assert_eq!(status.read_only, None);
+        assert_eq!(status.devices[0].health, format!("failing: 4096 bytes cannot be read, the first at byte {bad}"));
+        v.sync().unwrap();
+        // Nobody gets the bad block again, however full PM becomes.
+        let filler = v.create(Ino::ROOT, b"filler", &FILE).unwrap().ino;
+        for i in 0..1000 {
+            put(&v, filler, i * PAGE, &[1; PAGE as usize]);
+        }
+        v.sync().unwrap();
+        let extents = v.file_map(filler).unwrap().extents;
+        let owns = |start: u64, len: u64| (start..start + len).contains(&bad);
+        assert!(extents.iter().any(|e| e.tier != "pm"), "PM is full");
+        assert!(!extents.iter().any(|e| e.tier == "pm" && owns(e.device_offset_bytes, e.len_bytes)));
+        v.close().unwrap();
+        drop(v);
+        // Back from the workshop.
+        let report = Rig { pm: rig.image().rig().pm, disks: rig.disks.clone() }.check(false);
+        assert!(report.problems.is_empty(), "{:#?}", report.problems);
+    }
+}
+
+/// A small overwrite in place, an append in place: neither may be acknowledged when the page is bad, and from then on
+/// the volume is read-only. Everything acknowledged before is there on the repaired device.
+#[test]
+fn a_write_to_bad_memory_is_refused_and_the_volume_turns_read_only() {
+    type Write = fn(&Volume, Ino) -> FsResult<()>;
+    let writes: [(&str, Write); 5] = [
+        ("append", |v, f| v.write(f, 5000, b"appended", WriteOptions::default()).map(drop)),
+        ("extend", |v, f| v.setattr(f, &SetAttr { size: Some(6000), ..Default::default() }).map(drop)),
+        // These store to the record and the log in it.
+        ("chmod", |v, f| v.setattr(f, &SetAttr { mode: Some(0o600), ..Default::default() }).map(drop)),
+        ("setxattr", |v, f| v.setxattr(f, b"user.new", b"value", XattrFlags::default(), None)),
+        ("unlink", |v, _| v.unlink(Ino::ROOT, b"small")),
+    ];
+    for (name, write) in writes {
+        let rig = populated(false);
+        let v = rig.open(90);
+        let before = tree(&v);
+        let small = find(&v, "small");
+        let record = rig.record_at(small);
+        let root = rig.record_at(Ino::ROOT);
+        let bad: Vec<u64> = match name {
+            "append" | "extend" => vec![data_at(&v, small, 4096)],
+            // Wherever the log of the inode, or of its directory, goes on.
+            "unlink" => std::iter::once(root).chain(log_pages(&rig, Ino::ROOT)).collect(),
+            _ => std::iter::once(record).chain(log_pages(&rig, small)).collect(),
+        };
+        let image = rig.image();
+        bad.iter().for_each(|&at| rig.pm.fail_page(at));
+        let error = write(&v, small).unwrap_err();
+        assert_eq!(error.errno(), libc::EIO, "{name}: {error}");
+        // What has to read the page first never comes to store to it.
+        let read_first = error.to_string().contains("cannot be read");
+        assert!(!read_first || name == "append", "{name}: {error}");
+        let (reason, status) = (error.to_string(), v.status());
+        assert_eq!(status.read_only, (!read_first).then(|| reason.clone()), "{name}");
+        assert!(reason.contains("<memory>"), "{name}: {reason}");
+        let errno = v.create(Ino::ROOT, b"more", &FILE).map_or_else(|error| error.errno(), |_| 0);
+        assert_eq!(errno, if read_first { 0 } else { libc::EROFS }, "{name}");
+        // Reads of the rest go on.
+        assert_eq!(read(&v, find(&v, "dir/sub/deep"), 0, 20_000).unwrap(), pattern(20_000, 2), "{name}");
+        assert_eq!(v.close().is_err(), !read_first, "{name}: a volume that is read-only cannot be unmounted cleanly");
+        drop(v);
+        // The page as it was before it failed, everything else as it is now.
+        let mut now = rig.image();
+        for at in bad.iter().map(|at| (at / PAGE * PAGE) as usize) {
+            now.0[0][at..at + PAGE as usize].copy_from_slice(&image.0[0][at..at + PAGE as usize]);
+        }
+        let repaired = now.rig();
+        let mut after = tree(&repaired.open(90));
+        after.remove("/more");
+        assert_eq!(after, before, "{name}");
+        assert!(repaired.check(false).problems.is_empty(), "{name}");
+    }
+}
+
+/// The pages of an inode's log (bytes in PM).
+fn log_pages(rig: &Rig, ino: Ino) -> Vec<u64> {
+    let text = rig.dump(ino);
+    let entries = text.lines().filter_map(|line| rig::number_after(line, "  byte "));
+    entries.map(|at| at / PAGE * PAGE).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// Bad metadata, before a mount and during one: every page of PM in turn. Nothing panics, and what can be read is right.
+#[test]
+fn every_page_of_pm_may_be_bad() {
+    let rig = populated(false);
+    let whole = tree(&rig.open(90));
+    let image = rig.image();
+    let (mut mounted, mut damaged, mut seen_empty) = (0, 0, false);
+    for page in 0..image.0[0].len() as u64 / PAGE {
+        let bytes = &image.0[0][(page * PAGE) as usize..][..PAGE as usize];
+        // Pages that hold nothing are all alike, and so are pages of file data (see `pattern`).
+        let empty = bytes.iter().all(|&b| b == 0);
+        let data = bytes.iter().all(|&b| b & 1 == 1) && page % 16 != 0;
+        if (empty && seen_empty) || data {
+            continue;
+        }
+        seen_empty |= empty;
+        let rig = image.rig();
+        rig.pm.fail_page(page * PAGE);
+        let options = CheckOptions { repair: false, data: true };
+        match check(&rig.pm, &rig.disks, &options, &|_, _, _| {}) {
+            Ok(report) => {
+                let told = report.problems.iter().any(|p| p.what.contains("cannot be read"));
+                assert!(told, "page {page}: {report:#?}");
+            }
+            Err(error) => assert!(error.message().is_some(), "page {page}: {error}"),
+        }
+        // An image of it would be worth nothing; but nobody saves free blocks.
+        if let Err(error) = save(&rig.pm, &mut Vec::new(), &|_, _, _| {}) {
+            assert!(error.message().is_some(), "page {page}: {error}");
+        }
+        let options = OpenOptions { cache_bytes: 8 << 20, ..Default::default() };
+        if let Ok(v) = Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {}) {
+            mounted += 1;
+            readable_part_is(&v, Ino::ROOT, "", &whole, &mut damaged);
+            let created = v.create(Ino::ROOT, b"new", &FILE);
+            let _ = created.and_then(|a| v.write(a.ino, 0, &[1; 9000], WriteOptions::default()));
+            let _ = v.close();
+        }
+    }
+    assert!(mounted > 10 && damaged > 10, "{mounted} mounts, {damaged} files with errors");
+}
+
+/// What can be read below a directory is as it should be; counts what cannot.
+fn readable_part_is(v: &Volume, dir: Ino, path: &str, whole: &rig::Tree, damaged: &mut u64) {
+    let mut names = Vec::new();
+    let listed = v.readdir(dir, 0, &mut |entry| {
+        names.push(String::from_utf8(entry.name.to_vec()).unwrap());
+        true
+    });
+    if listed.is_err() {
+        *damaged += 1;
+        return;
+    }
+    for name in names.into_iter().filter(|name| name != "." && name != "..") {
+        let path = format!("{path}/{name}");
+        let expected = &whole[&path];
+        let attr = match v.lookup(dir, name.as_bytes()) {
+            Ok(attr) => attr,
+            Err(error) => {
+                assert_eq!(error.errno(), libc::EIO, "{path}: {error}");
+                *damaged += 1;
+                continue;
+            }
+        };
+        if attr.kind == terrace_engine::FileKind::Directory {
+            readable_part_is(v, attr.ino, &path, whole, damaged);
+            continue;
+        }
+        if attr.kind != terrace_engine::FileKind::Regular {
+            continue;
+        }
+        match read(v, attr.ino, 0, attr.size as usize) {
+            Ok(data) => {
+                let contents = format!("{} bytes, crc {:x}", data.len(), crc32c::crc32c(&data));
+                assert!(expected.ends_with(&contents), "{path}: {expected}, found {contents}");
+            }
+            Err(error) => {
+                assert_eq!(error.errno(), libc::EIO, "{path}: {error}");
+                *damaged += 1;
+            }
+        }
+    }
+}
