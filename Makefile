@@ -19,6 +19,7 @@ test:
 	@scripts/test.sh
 
 bench:
+	@scripts/setup.sh bench
 	$(CARGO) run --release --locked --package terrace-bench -- $(ARGS)
 
 lint:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what this machine lacks: `setup.sh run` for the demonstration, `setup.sh test` for the
-# tests. Nothing is downloaded if nothing is missing, and no service is started.
+# tests, `setup.sh bench` for the benchmarks. Nothing is downloaded if nothing is missing, and no service is started.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -66,7 +66,7 @@ test)
     install_packages "fusermount3:fuse3 git:git cc:build-essential make:make tar:tar sqlite3:sqlite3 fio:fio
         db_bench:rocksdb-tools ldb:rocksdb-tools sst_dump:rocksdb-tools
         mariadbd:mariadb-server-core mariadb:mariadb-client-core
-        setfacl:acl setfattr:attr mkfs.ext4:e2fsprogs"
+        setfacl:acl setfattr:attr mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs"
     for component in clippy fmt; do
         cargo "$component" --version >/dev/null 2>&1 || rustup component add "$(echo $component | sed 's/^fmt$/rustfmt/')"
     done
@@ -74,7 +74,11 @@ test)
     install_suite fsx 0.3.2
     need_shared_memory $((1024 * 1024))
     ;;
+bench)
+    install_packages "fusermount3:fuse3 losetup:mount mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs db_bench:rocksdb-tools"
+    need_shared_memory $((3 * 1024 * 1024))
+    ;;
 *)
-    fail "usage: setup.sh run|test"
+    fail "usage: setup.sh run|test|bench"
     ;;
 esac

@@ -1,89 +1,113 @@
-//! Which benchmarks there are, what each is compared with, and how its rows are called.
+//! Which benchmarks there are, what each is compared with, the ratio it is to reach, and how its rows are called.
+//!
+//! Most are contests: an operation on our side and on baselines, in rounds (`contest`). The rest measure by themselves
+//! (`large`, `dram`) and return rows.
 
-use std::fmt;
+use anyhow::Result;
 
+use crate::dram;
 use crate::engine::{self, OnVolume};
 use crate::files::{self, OnFiles};
+use crate::ground::Ground;
+use crate::large;
+use crate::many;
+use crate::names;
 use crate::options::Options;
-use crate::workload::{BLOCK_BYTES, RECORD_BYTES};
+use crate::progress::Progress;
+use crate::report::{Row, Unit};
+use crate::rocksdb;
+use crate::stage::Room;
+use crate::stream;
+use crate::threads;
+use crate::workload::{BLOCK_BYTES, RECORD_BYTES, Sizes};
 
-/// Where our side of a benchmark runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+/// How a side does its operation.
+#[derive(Clone, Copy, Debug)]
+pub enum How {
+    /// By system calls.
+    Files(OnFiles),
     /// On a volume in process.
-    Engine,
-    /// On a mount; `durable` as in `terrace mount -o durable`.
-    Mount { durable: bool },
+    Volume(OnVolume),
 }
 
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Place::Engine => "engine",
-            Place::Mount { durable: false } => "mount",
-            Place::Mount { durable: true } => "mount -o durable",
-        })
-    }
-}
-
-/// What our side is compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Baseline {
-    /// The same system calls on the kernel's file system in memory.
-    Tmpfs,
-    /// The same system calls on the FUSE file system that does nothing, mounted the same way.
-    Null,
-}
-
-impl fmt::Display for Baseline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Baseline::Tmpfs => "tmpfs",
-            Baseline::Null => "do-nothing FUSE",
-        })
-    }
-}
-
-/// A comparison, and the ratio to reach where one is set.
+/// A baseline, and the ratio to reach where one is set.
 #[derive(Clone, Copy, Debug)]
 pub struct Against {
-    /// With what.
-    pub baseline: Baseline,
+    /// What it is called in the row's name.
+    pub name: &'static str,
+    /// Where it runs.
+    pub ground: Ground,
+    /// What it does there.
+    pub how: How,
     /// Least ratio of rates that counts as met.
     pub reach: Option<f64>,
 }
 
 /// One operation, measured on our side and on each baseline.
-#[derive(Debug)]
-pub struct Benchmark {
+#[derive(Clone, Copy, Debug)]
+pub struct Contest {
+    /// Where our side runs, in the row's name.
+    pub place: &'static str,
     /// The operation, in a few words.
     pub name: &'static str,
     /// Where our side runs.
-    pub place: Place,
+    pub ground: Ground,
+    /// What it does there.
+    pub how: How,
     /// The comparisons, each a row.
     pub against: &'static [Against],
-    /// The operation as system calls: the baselines', and on mounts ours.
-    pub on_files: OnFiles,
-    /// The operation in process: ours if `place` is the engine.
-    pub on_volume: Option<OnVolume>,
-    /// Of writes in process: bytes that the program writes. A row compares them with the bytes stored to PM.
-    pub payload_bytes: Option<usize>,
+    /// A row more, against the slowest baseline of each round, and its least ratio.
+    pub slowest_reach: Option<f64>,
+    /// What is counted.
+    pub unit: Unit,
+    /// Of writes in process: bytes that the program writes, and at most how many may be stored to PM for them, if
+    /// that is a target. A row compares the two.
+    pub payload: Option<(usize, Option<usize>)>,
     /// READ messages that each operation must take on every FUSE mount, if that is what it is about.
     pub reads: Option<u64>,
+    /// Nearly all of it must be read from disks, where there are any.
+    pub cold: bool,
 }
 
-/// Appended to a benchmark's title for the row of bytes stored to PM.
+/// A benchmark that is no contest.
+#[derive(Clone, Copy, Debug)]
+pub struct Measurement {
+    /// What it is about.
+    pub title: &'static str,
+    /// All rows that it may return.
+    pub rows: &'static [&'static str],
+    /// What it needs.
+    pub room: fn(&Options) -> Room,
+    /// Measures.
+    pub run: fn(&Options, &Progress) -> Result<Vec<Row>>,
+}
+
+/// A benchmark.
+#[derive(Clone, Copy, Debug)]
+pub enum Benchmark {
+    /// Rates beside each other.
+    Contest(Contest),
+    /// Whatever else.
+    Measurement(Measurement),
+}
+
+/// Appended to a contest's title for the row of bytes stored to PM.
 const PM_BYTES: &str = "bytes stored to PM vs bytes written";
 
-impl Benchmark {
+impl Contest {
     /// Place and operation.
     pub fn title(&self) -> String {
         format!("{}: {}", self.place, self.name)
     }
 
     /// The name of the row of one comparison.
-    pub fn rate_row_name(&self, baseline: Baseline) -> String {
-        format!("{} vs {baseline}", self.title())
+    pub fn rate_row_name(&self, against: &Against) -> String {
+        format!("{} vs {}", self.title(), against.name)
+    }
+
+    /// The name of the row against the slowest baseline.
+    pub fn slowest_row_name(&self) -> String {
+        format!("{} vs the slower of those", self.title())
     }
 
     /// The name of the row of bytes stored to PM.
@@ -91,18 +115,62 @@ impl Benchmark {
         format!("{}, {PM_BYTES}", self.title())
     }
 
+    /// The grounds of all sides, ours first.
+    pub fn grounds(&self) -> Vec<Ground> {
+        std::iter::once(self.ground).chain(self.against.iter().map(|against| against.ground)).collect()
+    }
+
+    /// How large files are to be.
+    pub fn sizes(&self, options: &Options) -> Sizes {
+        if self.ground == Ground::Engine { Sizes::in_process(options) } else { Sizes::on_mounts(options) }
+    }
+
+    fn row_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.against.iter().map(|against| self.rate_row_name(against)).collect();
+        names.extend(self.slowest_reach.map(|_| self.slowest_row_name()));
+        names.extend(self.payload.map(|_| self.bytes_row_name()));
+        names
+    }
+}
+
+impl Benchmark {
+    /// What it is about.
+    pub fn title(&self) -> String {
+        match self {
+            Benchmark::Contest(contest) => contest.title(),
+            Benchmark::Measurement(measurement) => measurement.title.to_owned(),
+        }
+    }
+
     /// Names of all rows.
     pub fn row_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.against.iter().map(|against| self.rate_row_name(against.baseline)).collect();
-        if self.payload_bytes.is_some() {
-            names.push(self.bytes_row_name());
+        match self {
+            Benchmark::Contest(contest) => contest.row_names(),
+            Benchmark::Measurement(measurement) => measurement.rows.iter().map(|&row| row.to_owned()).collect(),
         }
-        names
     }
 
     /// Whether any row is selected.
     pub fn matches(&self, options: &Options) -> bool {
         self.row_names().iter().any(|name| is_selected(name, options))
+    }
+
+    /// Whether it cannot do without FUSE.
+    pub fn needs_fuse(&self) -> bool {
+        matches!(self, Benchmark::Contest(contest) if contest.grounds().iter().any(|ground| ground.is_fuse()))
+    }
+
+    /// Whether it cannot do without loop devices.
+    pub fn needs_loop_devices(&self) -> bool {
+        matches!(self, Benchmark::Contest(contest) if contest.grounds().iter().any(|ground| ground.has_image()))
+    }
+
+    /// What it needs while it runs.
+    pub fn room(&self, options: &Options) -> Room {
+        match self {
+            Benchmark::Contest(contest) => Room::of(&contest.grounds(), contest.sizes(options)),
+            Benchmark::Measurement(measurement) => (measurement.room)(options),
+        }
     }
 }
 
@@ -111,40 +179,221 @@ pub fn is_selected(row_name: &str, options: &Options) -> bool {
     row_name.to_lowercase().contains(&options.filter.to_lowercase())
 }
 
-const TMPFS: Against = Against { baseline: Baseline::Tmpfs, reach: None };
-const NULL: Against = Against { baseline: Baseline::Null, reach: None };
-
-const fn in_process(name: &'static str, on_volume: OnVolume, on_files: OnFiles) -> Benchmark {
-    let on_volume = Some(on_volume);
-    Benchmark { name, place: Place::Engine, against: &[TMPFS], on_files, on_volume, payload_bytes: None, reads: None }
+const fn reported(name: &'static str, ground: Ground, how: How) -> Against {
+    Against { name, ground, how, reach: None }
 }
 
-const fn mounted(name: &'static str, on_files: OnFiles) -> Benchmark {
-    let (place, against) = (Place::Mount { durable: false }, &[NULL, TMPFS]);
-    Benchmark { name, place, against, on_files, on_volume: None, payload_bytes: None, reads: None }
+const fn target(name: &'static str, ground: Ground, how: How, reach: f64) -> Against {
+    Against { name, ground, how, reach: Some(reach) }
+}
+
+const BARE: Contest = Contest {
+    place: "engine",
+    name: "",
+    ground: Ground::Engine,
+    how: How::Files(files::overwrite),
+    against: &[],
+    slowest_reach: None,
+    unit: Unit::OpsPerSecond,
+    payload: None,
+    reads: None,
+    cold: false,
+};
+
+/// In process.
+const fn engine(name: &'static str, how: OnVolume, against: &'static [Against]) -> Contest {
+    Contest { name, how: How::Volume(how), against, ..BARE }
+}
+
+/// On a mount whose files are in PM.
+const fn mounted(name: &'static str, how: OnFiles, against: &'static [Against]) -> Contest {
+    let (place, ground) = ("mount", Ground::Mount { durable: false });
+    Contest { place, name, ground, how: How::Files(how), against, ..BARE }
+}
+
+/// The same, durable.
+const fn durable(name: &'static str, how: OnFiles, against: &'static [Against]) -> Contest {
+    Contest { place: "mount -o durable", ground: Ground::Mount { durable: true }, ..mounted(name, how, against) }
+}
+
+/// On a mount whose files are on disk, in MiB per second.
+const fn streamed(name: &'static str, how: OnFiles, against: &'static [Against]) -> Contest {
+    let (place, ground) = ("mount", Ground::MountOnDisk);
+    Contest { place, ground, unit: Unit::MibPerSecond, slowest_reach: Some(0.9), ..mounted(name, how, against) }
+}
+
+const TMPFS: Ground = Ground::Tmpfs;
+const NULL: Ground = Ground::Null { durable: false };
+const NULL_DURABLE: Ground = Ground::Null { durable: true };
+const FUSE: &str = "do-nothing FUSE";
+const EXT4_JOURNAL: &str = "ext4 data=journal, journal in memory";
+const XFS_LOG: &str = "XFS, log in memory";
+
+/// Both: what the engine costs (with a target), what FUSE and engine cost together.
+macro_rules! null_and_tmpfs {
+    ($how:expr, $null:expr, $tmpfs:expr) => {
+        &[
+            Against { name: FUSE, ground: NULL, how: How::Files($how), reach: $null },
+            Against { name: "tmpfs", ground: TMPFS, how: How::Files($how), reach: $tmpfs },
+        ]
+    };
 }
 
 /// All benchmarks, in the order of their rows.
-pub static CATALOG: [Benchmark; 13] = [
-    Benchmark {
-        payload_bytes: Some(BLOCK_BYTES),
-        ..in_process("4 KiB durable overwrite", engine::overwrite, files::overwrite)
-    },
-    in_process("4 KiB random read", engine::read, files::read),
-    in_process("create + write 4 KiB + unlink", engine::create_write_unlink, files::create_write_unlink),
-    Benchmark {
-        payload_bytes: Some(RECORD_BYTES),
-        ..in_process("128-byte durable append", engine::append, files::append)
-    },
-    mounted("4 KiB pwrite", files::overwrite),
-    mounted("4 KiB pwrite + fsync", files::overwrite_fsync),
-    Benchmark { place: Place::Mount { durable: true }, ..mounted("4 KiB pwrite + fsync", files::overwrite_fsync) },
-    Benchmark { reads: Some(1), ..mounted("4 KiB read, cold", files::cold_read) },
-    Benchmark { reads: Some(0), ..mounted("4 KiB read, cached", files::read) },
-    mounted("stat, cached", files::stat),
-    mounted("create + unlink", files::create_unlink),
-    mounted("128-byte append", files::append),
-    Benchmark { reads: Some(0), ..mounted("open + read 64 KiB + close, cached", files::open_read_close) },
+pub static CATALOG: &[Benchmark] = &[
+    Benchmark::Contest(Contest {
+        payload: Some((BLOCK_BYTES, None)),
+        ..engine(
+            "4 KiB durable overwrite",
+            engine::overwrite,
+            &[target("tmpfs", TMPFS, How::Files(files::overwrite), 2.0)],
+        )
+    }),
+    Benchmark::Contest(engine(
+        "4 KiB random read",
+        engine::read,
+        &[target("tmpfs", TMPFS, How::Files(files::read), 2.0)],
+    )),
+    Benchmark::Contest(engine(
+        "create + write 4 KiB + unlink",
+        engine::create_write_unlink,
+        &[target("tmpfs", TMPFS, How::Files(names::create_write_unlink), 1.5)],
+    )),
+    Benchmark::Contest(Contest {
+        payload: Some((RECORD_BYTES, Some(2 * RECORD_BYTES))),
+        ..engine("128-byte durable append", engine::append, &[target("tmpfs", TMPFS, How::Files(files::append), 2.0)])
+    }),
+    Benchmark::Contest(mounted("4 KiB write", files::overwrite, null_and_tmpfs!(files::overwrite, Some(0.9), None))),
+    Benchmark::Contest(mounted(
+        "fsync after a 4 KiB write",
+        files::fsync,
+        null_and_tmpfs!(files::fsync, Some(0.9), None),
+    )),
+    Benchmark::Contest(mounted(
+        "4 KiB write + fsync",
+        files::overwrite_fsync,
+        null_and_tmpfs!(files::overwrite_fsync, None, None),
+    )),
+    Benchmark::Contest(durable(
+        "4 KiB write + fsync",
+        files::overwrite_fsync,
+        &[
+            target("without -o durable", Ground::Mount { durable: false }, How::Files(files::overwrite_fsync), 1.6),
+            reported(FUSE, NULL_DURABLE, How::Files(files::overwrite_fsync)),
+            reported("tmpfs", TMPFS, How::Files(files::overwrite_fsync)),
+        ],
+    )),
+    Benchmark::Contest(Contest {
+        reads: Some(1),
+        ..mounted("4 KiB read, cold", files::cold_read, null_and_tmpfs!(files::cold_read, Some(0.9), None))
+    }),
+    Benchmark::Contest(Contest {
+        reads: Some(0),
+        ..mounted("4 KiB read, cached", files::read, null_and_tmpfs!(files::read, None, None))
+    }),
+    Benchmark::Contest(mounted("create", names::create, null_and_tmpfs!(names::create, Some(0.9), None))),
+    Benchmark::Contest(mounted("unlink", names::unlink, null_and_tmpfs!(names::unlink, Some(0.9), None))),
+    Benchmark::Contest(mounted("stat, cached", names::stat, null_and_tmpfs!(names::stat, None, Some(0.9)))),
+    Benchmark::Contest(Contest {
+        reads: Some(0),
+        ..mounted(
+            "open + read 64 KiB + close, cached",
+            files::open_read_close,
+            null_and_tmpfs!(files::open_read_close, None, Some(0.9)),
+        )
+    }),
+    Benchmark::Contest(mounted("128-byte append", files::append, null_and_tmpfs!(files::append, None, None))),
+    Benchmark::Contest(Contest {
+        cold: true,
+        ..streamed(
+            "sequential read of a file on disk, cold",
+            stream::read,
+            &[reported("ext4", Ground::Ext4, How::Files(stream::read)), reported(FUSE, NULL, How::Files(stream::read))],
+        )
+    }),
+    Benchmark::Contest(streamed(
+        "sequential write of a file on disk + fsync",
+        stream::write,
+        &[reported("ext4", Ground::Ext4, How::Files(stream::write)), reported(FUSE, NULL, How::Files(stream::write))],
+    )),
+    Benchmark::Contest(mounted(
+        "RocksDB fillseq, sync",
+        rocksdb::fillseq,
+        &[
+            target(FUSE, NULL, How::Files(rocksdb::fillseq), 0.9),
+            reported(EXT4_JOURNAL, Ground::Ext4Journal, How::Files(rocksdb::fillseq)),
+            reported(XFS_LOG, Ground::XfsLog, How::Files(rocksdb::fillseq)),
+        ],
+    )),
+    Benchmark::Contest(durable(
+        "RocksDB fillseq, sync",
+        rocksdb::fillseq,
+        &[
+            target(FUSE, NULL_DURABLE, How::Files(rocksdb::fillseq), 0.9),
+            reported(EXT4_JOURNAL, Ground::Ext4Journal, How::Files(rocksdb::fillseq)),
+            reported(XFS_LOG, Ground::XfsLog, How::Files(rocksdb::fillseq)),
+        ],
+    )),
+    Benchmark::Contest(engine(
+        "4 KiB durable overwrite, two threads, a file each",
+        threads::overwrite_two,
+        &[target("one thread", Ground::Engine, How::Volume(threads::overwrite_one), 1.8)],
+    )),
+    Benchmark::Contest(engine(
+        "4 KiB random read, two threads, a file each",
+        threads::read_two,
+        &[target("one thread", Ground::Engine, How::Volume(threads::read_one), 1.8)],
+    )),
+    Benchmark::Contest(engine(
+        "4 KiB random read, two threads, one file",
+        threads::read_shared_two,
+        &[target("one thread", Ground::Engine, How::Volume(threads::read_one), 1.8)],
+    )),
+    Benchmark::Contest(Contest {
+        place: "machine",
+        ..engine(
+            "copies of 4 KiB from memory, two threads",
+            threads::copy_two,
+            &[reported("one thread", Ground::Engine, How::Volume(threads::copy_one))],
+        )
+    }),
+    Benchmark::Contest(engine(
+        "create in a directory of 1 million files",
+        many::create_among_many,
+        &[target("of 10", Ground::Engine, How::Volume(many::create_among_few), 0.5)],
+    )),
+    Benchmark::Contest(engine(
+        "lookup in a directory of 1 million files",
+        many::lookup_among_many,
+        &[target("of 10", Ground::Engine, How::Volume(many::lookup_among_few), 0.5)],
+    )),
+    Benchmark::Contest(engine(
+        "unlink in a directory of 1 million files",
+        many::unlink_among_many,
+        &[target("of 10", Ground::Engine, How::Volume(many::unlink_among_few), 0.5)],
+    )),
+    Benchmark::Contest(engine(
+        "4 KiB durable overwrite in a file of 100 GiB",
+        many::overwrite_large_file,
+        &[target("in files of 1 MiB", Ground::Engine, How::Volume(many::overwrite_small_files), 0.5)],
+    )),
+    Benchmark::Contest(engine(
+        "4 KiB read in a file of 100 GiB",
+        many::read_large_file,
+        &[target("in files of 1 MiB", Ground::Engine, How::Volume(many::read_small_files), 0.5)],
+    )),
+    Benchmark::Measurement(Measurement {
+        title: "mount and recovery of 1 million files",
+        rows: large::ROWS,
+        room: large::room,
+        run: large::run,
+    }),
+    Benchmark::Measurement(Measurement {
+        title: "DRAM of resident inodes",
+        rows: dram::ROWS,
+        room: dram::room,
+        run: dram::run,
+    }),
 ];
 
 #[cfg(test)]
@@ -159,9 +408,16 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_in_process_says_how() {
-        for benchmark in &CATALOG {
-            assert_eq!(benchmark.on_volume.is_some(), benchmark.place == Place::Engine, "{}", benchmark.title());
+    fn sides_in_process_run_on_the_engine_and_all_others_on_files() {
+        for contest in CATALOG.iter().filter_map(|benchmark| match benchmark {
+            Benchmark::Contest(contest) => Some(contest),
+            Benchmark::Measurement(_) => None,
+        }) {
+            let sides = contest.against.iter().map(|against| (against.ground, against.how));
+            for (ground, how) in sides.chain([(contest.ground, contest.how)]) {
+                assert_eq!(matches!(how, How::Volume(_)), ground == Ground::Engine, "{}: {ground}", contest.title());
+            }
+            assert!(!contest.against.is_empty(), "{}", contest.title());
         }
     }
 }

@@ -4,17 +4,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use terrace_fuse::{Message, MessageCounts, Mounted};
+use anyhow::{Context, Result, bail, ensure};
+use terrace_fuse::{Message, MessageCounts};
 use terrace_media::Pm;
 
-use crate::catalog::{Against, Baseline, Benchmark, is_selected};
+use crate::catalog::{Against, Contest, How, is_selected};
+use crate::ground::Ground;
 use crate::interrupt;
 use crate::options::Options;
 use crate::progress::Progress;
 use crate::report::{Row, Unit};
-use crate::stage::Stage;
-use crate::workload::{BATCH_OPS, Workload};
+use crate::stage::{Site, Stage};
+use crate::workload::{PIECE_BYTES, Workload};
 
 /// Counters behind one side.
 #[derive(Default)]
@@ -33,6 +34,10 @@ struct Reading {
 }
 
 impl Meter {
+    fn of(site: &Site) -> Self {
+        Self { pm: site.pm().cloned(), messages: site.fuse().map(|mounted| mounted.shared_counts()) }
+    }
+
     fn read(&self) -> Reading {
         let messages = self.messages.as_ref().map(|counts| counts.snapshot().without(Message::Forget));
         Reading {
@@ -74,6 +79,7 @@ impl Tally {
 /// One side, ready to run, and what its rounds gave.
 struct Side {
     name: String,
+    ground: Ground,
     workload: Box<dyn Workload>,
     meter: Meter,
     /// Operations per second of each round.
@@ -82,52 +88,46 @@ struct Side {
 }
 
 impl Side {
-    fn new(name: String, workload: Result<Box<dyn Workload>>, meter: Meter) -> Result<Self> {
+    fn new(name: &str, ground: Ground, how: How, stage: &Stage) -> Result<Self> {
+        let site = stage.site(ground)?;
+        let workload = match how {
+            How::Files(on_files) => on_files(site.directory(), stage.sizes()),
+            How::Volume(on_volume) => {
+                on_volume(site.volume().with_context(|| format!("{ground} has no volume"))?, stage.sizes())
+            }
+        };
         let workload = workload.with_context(|| format!("preparing {name}"))?;
-        Ok(Self { name, workload, meter, rates: Vec::new(), total: Tally::default() })
+        Ok(Self {
+            name: name.to_owned(),
+            ground,
+            workload,
+            meter: Meter::of(site),
+            rates: Vec::new(),
+            total: Tally::default(),
+        })
     }
 
-    fn on_mount(name: String, benchmark: &Benchmark, stage: &Stage, mounted: &Mounted) -> Result<Self> {
-        let meter = Meter { pm: None, messages: Some(mounted.shared_counts()) };
-        Self::new(name, (benchmark.on_files)(mounted.mountpoint(), stage.sizes()), meter)
-    }
-
-    fn ours(benchmark: &Benchmark, stage: &Stage) -> Result<Self> {
-        let name = "Terrace".to_owned();
-        match (benchmark.on_volume, stage.mounts()) {
-            (Some(on_volume), _) => {
-                let meter = Meter { pm: Some(stage.pm().clone()), messages: None };
-                Self::new(name, on_volume(stage.volume(), stage.sizes()), meter)
-            }
-            (None, Some(mounts)) => Self::on_mount(name, benchmark, stage, &mounts.ours),
-            (None, None) => bail!("this benchmark runs neither in process nor on a mount"),
-        }
-    }
-
-    fn baseline(baseline: Baseline, benchmark: &Benchmark, stage: &Stage) -> Result<Self> {
-        let name = baseline.to_string();
-        match (baseline, stage.mounts()) {
-            (Baseline::Null, Some(mounts)) => Self::on_mount(name, benchmark, stage, &mounts.null),
-            (Baseline::Null, None) => bail!("{name} is a baseline for mounts only"),
-            (Baseline::Tmpfs, _) => {
-                Self::new(name, (benchmark.on_files)(&stage.tmpfs(), stage.sizes()), Meter::default())
-            }
-        }
-    }
-
-    /// One round of about `time`; each operation must take `reads` READ messages, if given.
-    fn round(&mut self, time: Duration, reads: Option<u64>) -> Result<()> {
+    /// One round of about `time`, which must come up to what the contest asks of caches.
+    fn round(&mut self, time: Duration, contest: &Contest, stage: &Stage) -> Result<()> {
         let mut round = Tally::default();
+        let site = stage.site(self.ground)?;
+        let disk_before = site.disk_bytes_read();
         while round.spent < time {
             interrupt::check()?;
-            self.workload.prepare(BATCH_OPS)?;
+            let ops = self.workload.batch_ops();
+            self.workload.prepare(ops)?;
             let before = self.meter.read();
             let start = Instant::now();
-            self.workload.run(BATCH_OPS)?;
+            self.workload.run(ops)?;
             let spent = start.elapsed();
-            round.add(BATCH_OPS, spent, self.meter.read().since(before));
+            let used = self.meter.read().since(before);
+            round.add(ops, self.workload.spent().unwrap_or(spent), used);
         }
-        let (expected, came) = (reads.map(|reads| reads * round.ops), round.used.read_messages);
+        if let (true, Some(before), Some(after)) = (contest.cold, disk_before, site.disk_bytes_read()) {
+            let (asked, came) = (round.ops * PIECE_BYTES as u64, after - before);
+            ensure!(came >= asked / 10 * 9, "of {asked} bytes only {came} came from the disk: a cache had the rest");
+        }
+        let (expected, came) = (contest.reads.map(|reads| reads * round.ops), round.used.read_messages);
         if let Some(expected) = expected.filter(|&expected| self.meter.messages.is_some() && expected != came) {
             bail!(
                 "{} operations took {came} READ messages instead of {expected}: the kernel's cache did not do what the \
@@ -141,73 +141,87 @@ impl Side {
     }
 }
 
-/// Runs a benchmark and returns its selected rows.
+/// Runs a contest and returns its selected rows.
 ///
 /// # Errors
 /// If an operation fails, if the kernel's cache interfered, or if the run is interrupted.
-pub fn hold(benchmark: &Benchmark, stage: &Stage, options: &Options, progress: &Progress) -> Result<Vec<Row>> {
-    let is_compared = |against: &&Against| is_selected(&benchmark.rate_row_name(against.baseline), options);
-    let compared: Vec<&Against> = benchmark.against.iter().filter(is_compared).collect();
+pub fn hold(contest: &Contest, stage: &mut Stage, options: &Options, progress: &Progress) -> Result<Vec<Row>> {
+    // The row against the slowest needs them all.
+    let all = contest.slowest_reach.is_some() && is_selected(&contest.slowest_row_name(), options);
+    let is_compared = |against: &&Against| all || is_selected(&contest.rate_row_name(against), options);
+    let compared: Vec<&Against> = contest.against.iter().filter(is_compared).collect();
     let mut sides = Vec::new();
     for against in &compared {
-        sides.push(Side::baseline(against.baseline, benchmark, stage)?);
+        sides.push(Side::new(against.name, against.ground, against.how, stage)?);
     }
-    // Between the baselines if there are two: so each of them runs right beside ours.
+    // Between the first two baselines if there are as many: so each of them runs right beside ours.
     let our_place = sides.len().min(1);
-    sides.insert(our_place, Side::ours(benchmark, stage)?);
+    sides.insert(our_place, Side::new("Terrace", contest.ground, contest.how, stage)?);
     for round in 1..=options.rounds {
         progress.round(round, options.rounds);
         for side in &mut sides {
-            let run = side.round(Duration::from_secs_f64(options.seconds), benchmark.reads);
+            let run = side.round(Duration::from_secs_f64(options.seconds), contest, stage);
             run.with_context(|| format!("on {}", side.name))?;
+        }
+        if let Some(probe) = stage.probe() {
+            probe.measure()?;
         }
     }
     let ours = sides.remove(our_place);
-    let rate_rows = compared.iter().zip(&sides).map(|(against, side)| rate_row(benchmark, against, &side.rates, &ours));
-    let bytes_row = bytes_row(benchmark, &ours.total).filter(|row| is_selected(&row.name, options));
-    Ok(rate_rows.chain(bytes_row).collect())
+    let fdatasync_us = stage.probe().and_then(|probe| probe.fdatasync_us());
+    let rated = |name, baseline: &[f64], reach| rate_row(name, contest, &ours, baseline, reach, fdatasync_us);
+    let mut rows: Vec<Row> = (compared.iter().zip(&sides))
+        .map(|(against, side)| rated(contest.rate_row_name(against), &side.rates, against.reach))
+        .collect();
+    if let Some(reach) = contest.slowest_reach {
+        rows.push(rated(contest.slowest_row_name(), &slowest(&sides), Some(reach)));
+    }
+    rows.extend(bytes_row(contest, &ours.total));
+    rows.retain(|row| is_selected(&row.name, options));
+    Ok(rows)
 }
 
-fn rate_row(benchmark: &Benchmark, against: &Against, baseline: &[f64], ours: &Side) -> Row {
+/// The lowest rate of all sides in each round.
+fn slowest(sides: &[Side]) -> Vec<f64> {
+    let rounds = sides.iter().map(|side| side.rates.len()).min().unwrap_or(0);
+    (0..rounds).map(|round| sides.iter().map(|side| side.rates[round]).fold(f64::INFINITY, f64::min)).collect()
+}
+
+fn rate_row(
+    name: String,
+    contest: &Contest,
+    ours: &Side,
+    baseline: &[f64],
+    reach: Option<f64>,
+    fdatasync_us: Option<f64>,
+) -> Row {
     let ratios: Vec<f64> = ours.rates.iter().zip(baseline).map(|(ours, baseline)| ours / baseline).collect();
     let ratio = median(&ratios);
     let messages = ours.total.used.messages as f64 / ours.total.ops as f64;
     Row {
-        name: benchmark.rate_row_name(against.baseline),
-        unit: Unit::OpsPerSecond,
-        baseline: median(baseline),
-        ours: median(&ours.rates),
-        ratio,
         ratio_min: ratios.iter().copied().fold(f64::INFINITY, f64::min),
         ratio_max: ratios.iter().copied().fold(0.0, f64::max),
-        reach: against.reach,
-        met: against.reach.map(|reach| ratio >= reach),
-        note: benchmark.on_volume.is_none().then(|| format!("{messages:.2} messages")),
+        fdatasync_us,
+        note: ours.meter.messages.is_some().then(|| format!("{messages:.2} messages")),
+        ..Row::new(name, contest.unit, median(baseline), median(&ours.rates), ratio, reach)
     }
 }
 
 /// Bytes that the program writes, as the baseline, and bytes stored to PM for them. The ratio is the share of payload,
 /// so that here, too, more is better.
-fn bytes_row(benchmark: &Benchmark, total: &Tally) -> Option<Row> {
-    let payload = benchmark.payload_bytes? as f64;
+fn bytes_row(contest: &Contest, total: &Tally) -> Option<Row> {
+    let (payload_bytes, stored_bytes_max) = contest.payload?;
+    let payload = payload_bytes as f64;
     let stored = total.used.pm_bytes_stored as f64 / total.ops as f64;
-    let ratio = payload / stored;
+    let reach = stored_bytes_max.map(|stored_bytes_max| payload / stored_bytes_max as f64);
     Some(Row {
-        name: benchmark.bytes_row_name(),
-        unit: Unit::BytesPerOp,
-        baseline: payload,
-        ours: stored,
-        ratio,
-        ratio_min: ratio,
-        ratio_max: ratio,
-        reach: None,
-        met: None,
         note: Some(format!("{:+.0} bytes", stored - payload)),
+        ..Row::new(contest.bytes_row_name(), Unit::BytesPerOp, payload, stored, payload / stored, reach)
     })
 }
 
 /// The middle of an odd number of samples, the mean of the two middle ones otherwise; NaN of none.
-fn median(samples: &[f64]) -> f64 {
+pub fn median(samples: &[f64]) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     match sorted.len() {
@@ -220,6 +234,7 @@ fn median(samples: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::{Benchmark, CATALOG};
 
     struct Idle;
 
@@ -236,23 +251,46 @@ mod tests {
         assert!(median(&[]).is_nan());
     }
 
+    fn side(rates: &[f64]) -> Side {
+        let (name, meter) = ("side".to_owned(), Meter::default());
+        Side {
+            name,
+            ground: Ground::Engine,
+            workload: Box::new(Idle),
+            meter,
+            rates: rates.to_vec(),
+            total: Tally::default(),
+        }
+    }
+
+    fn contest(title: &str) -> Contest {
+        let found = CATALOG.iter().find_map(|benchmark| match benchmark {
+            Benchmark::Contest(contest) if contest.title() == title => Some(*contest),
+            _ => None,
+        });
+        found.unwrap()
+    }
+
     #[test]
     fn ratios_are_taken_pair_by_pair() {
-        let benchmark = &crate::catalog::CATALOG[0];
-        let against = Against { baseline: Baseline::Tmpfs, reach: Some(0.9) };
-        let mut ours = Side::new("ours".to_owned(), Ok(Box::new(Idle)), Meter::default()).unwrap();
-        ours.rates = vec![80.0, 40.0, 90.0];
+        let contest = contest("engine: 4 KiB random read");
         // The machine was half as fast in the second round; the ratio does not show it.
-        let row = rate_row(benchmark, &against, &[100.0, 50.0, 100.0], &ours);
-        assert_eq!((row.baseline, row.ours, row.ratio, row.met), (100.0, 80.0, 0.8, Some(false)));
+        let ours = side(&[80.0, 40.0, 90.0]);
+        let row = rate_row("row".to_owned(), &contest, &ours, &[100.0, 50.0, 100.0], Some(0.9), None);
+        assert_eq!((row.baseline, row.ours, row.ratio, row.met), (Some(100.0), 80.0, Some(0.8), Some(false)));
         assert_eq!((row.ratio_min, row.ratio_max), (0.8, 0.9));
+    }
+
+    #[test]
+    fn the_slowest_baseline_is_found_round_by_round() {
+        assert_eq!(slowest(&[side(&[3.0, 1.0]), side(&[2.0, 5.0])]), [2.0, 1.0]);
     }
 
     #[test]
     fn bytes_are_the_share_of_payload() {
         let used = Reading { pm_bytes_stored: 2560, ..Reading::default() };
-        let append = crate::catalog::CATALOG.iter().find(|benchmark| benchmark.payload_bytes == Some(128)).unwrap();
-        let row = bytes_row(append, &Tally { ops: 10, used, ..Tally::default() }).unwrap();
-        assert_eq!((row.baseline, row.ours, row.ratio), (128.0, 256.0, 0.5));
+        let append = contest("engine: 128-byte durable append");
+        let row = bytes_row(&append, &Tally { ops: 10, used, ..Tally::default() }).unwrap();
+        assert_eq!((row.baseline, row.ours, row.ratio, row.met), (Some(128.0), 256.0, Some(0.5), Some(true)));
     }
 }

@@ -11,25 +11,29 @@ use crate::workload::{BLOCK_BYTES, FILLING, RECORD_BYTES, RandomOffsets, Sizes, 
 pub type OnVolume = fn(&Arc<Volume>, Sizes) -> Result<Box<dyn Workload>>;
 
 const NAME: &[u8] = b"file";
-const FILE: NewInode = NewInode { kind: FileKind::Regular, mode: 0o600, umask: 0, uid: 0, gid: 0, rdev: 0 };
-const DURABLE: WriteOptions = WriteOptions { append: false, durable: true, kill_priv: false };
+/// A new file.
+pub const FILE: NewInode = NewInode { kind: FileKind::Regular, mode: 0o600, umask: 0, uid: 0, gid: 0, rdev: 0 };
+/// Durable when it returns.
+pub const DURABLE: WriteOptions = WriteOptions { append: false, durable: true, kill_priv: false };
 const APPEND: WriteOptions = WriteOptions { append: true, ..DURABLE };
 
-fn write_all(volume: &Volume, ino: Ino, offset: u64, data: &[u8], options: WriteOptions) -> Result<()> {
+/// Writes all of `data`.
+pub fn write_all(volume: &Volume, ino: Ino, offset: u64, data: &[u8], options: WriteOptions) -> Result<()> {
     let written = volume.write(ino, offset, data, options)?;
     ensure!(written == data.len(), "a write of {} bytes wrote {written}", data.len());
     Ok(())
 }
 
-fn aged_file(volume: &Volume, sizes: Sizes) -> Result<Ino> {
-    let ino = volume.create(Ino::ROOT, NAME, &FILE)?.ino;
+/// A file that has been written whole and then block by block.
+pub fn aged_file(volume: &Volume, name: &[u8], sizes: Sizes) -> Result<Ino> {
+    let ino = volume.create(Ino::ROOT, name, &FILE)?.ino;
     write_aged(sizes, |offset, data| write_all(volume, ino, offset, data, DURABLE)).context("filling a file")?;
     Ok(ino)
 }
 
 /// Durable write of a block at a random offset.
 pub fn overwrite(volume: &Arc<Volume>, sizes: Sizes) -> Result<Box<dyn Workload>> {
-    let ino = aged_file(volume, sizes)?;
+    let ino = aged_file(volume, NAME, sizes)?;
     Ok(Box::new(Overwrite { volume: volume.clone(), ino, offsets: RandomOffsets::new(sizes) }))
 }
 
@@ -50,7 +54,7 @@ impl Workload for Overwrite {
 
 /// Read of a block at a random offset.
 pub fn read(volume: &Arc<Volume>, sizes: Sizes) -> Result<Box<dyn Workload>> {
-    let ino = aged_file(volume, sizes)?;
+    let ino = aged_file(volume, NAME, sizes)?;
     Ok(Box::new(Read { volume: volume.clone(), ino, offsets: RandomOffsets::new(sizes) }))
 }
 

@@ -1,5 +1,5 @@
-//! The operations through system calls, on whatever file system a directory belongs to. Names are opened relative to
-//! the directory, so that no side pays for a longer path.
+//! Operations on file data through system calls, on whatever file system a directory belongs to. Names are opened
+//! relative to the directory, so that no side pays for a longer path.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use rustix::fs::{Advice, AtFlags, CWD, Mode, OFlags, fadvise, openat, statat, unlinkat};
+use rustix::fs::{Advice, AtFlags, CWD, Mode, OFlags, fadvise, openat, unlinkat};
 
 use crate::workload::{
     BLOCK_BYTES, FILLING, RECORD_BYTES, RandomOffsets, Sizes, Workload, shuffled_offsets, write_aged,
@@ -16,16 +16,19 @@ use crate::workload::{
 /// Makes a workload in a directory.
 pub type OnFiles = fn(&Path, Sizes) -> Result<Box<dyn Workload>>;
 
-const NAME: &str = "file";
+/// The file that is worked on.
+pub const NAME: &str = "file";
 const SMALL_FILE_BYTES: usize = 64 << 10;
 const CREATE: OFlags = OFlags::RDWR.union(OFlags::CREATE).union(OFlags::CLOEXEC);
 
-fn open_directory(path: &Path) -> Result<OwnedFd> {
+/// Opens a directory to name files in it.
+pub fn open_directory(path: &Path) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     openat(CWD, path, flags, Mode::empty()).with_context(|| format!("opening {}", path.display()))
 }
 
-fn create(directory: &OwnedFd, name: &str, flags: OFlags) -> Result<File> {
+/// Opens a file, creating it if it is missing.
+pub fn create(directory: &OwnedFd, name: &str, flags: OFlags) -> Result<File> {
     Ok(openat(directory, name, CREATE | flags, Mode::RUSR | Mode::WUSR)?.into())
 }
 
@@ -61,6 +64,30 @@ impl Workload for Overwrite {
             }
         }
         Ok(())
+    }
+}
+
+/// fsync, each after a pwrite of a block at a random offset, whose time does not count.
+pub fn fsync(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
+    Ok(Box::new(Fsync { file: aged_file(directory, sizes)?, offsets: RandomOffsets::new(sizes) }))
+}
+
+struct Fsync {
+    file: File,
+    offsets: RandomOffsets,
+}
+
+impl Workload for Fsync {
+    fn batch_ops(&self) -> u64 {
+        1
+    }
+
+    fn prepare(&mut self, _ops: u64) -> Result<()> {
+        Ok(self.file.write_all_at(&FILLING[..BLOCK_BYTES], self.offsets.next())?)
+    }
+
+    fn run(&mut self, _ops: u64) -> Result<()> {
+        Ok(self.file.sync_all()?)
     }
 }
 
@@ -124,38 +151,6 @@ impl Workload for ColdRead {
     }
 }
 
-/// Creation of a new name, close, unlink.
-pub fn create_unlink(directory: &Path, _sizes: Sizes) -> Result<Box<dyn Workload>> {
-    Ok(Box::new(CreateUnlink { directory: open_directory(directory)?, created: 0, contents: &[] }))
-}
-
-/// The same with one block written before the close.
-pub fn create_write_unlink(directory: &Path, _sizes: Sizes) -> Result<Box<dyn Workload>> {
-    Ok(Box::new(CreateUnlink { directory: open_directory(directory)?, created: 0, contents: &FILLING[..BLOCK_BYTES] }))
-}
-
-struct CreateUnlink {
-    directory: OwnedFd,
-    created: u64,
-    contents: &'static [u8],
-}
-
-impl Workload for CreateUnlink {
-    fn run(&mut self, ops: u64) -> Result<()> {
-        for _ in 0..ops {
-            self.created += 1;
-            let name = self.created.to_string();
-            let file = create(&self.directory, &name, OFlags::empty())?;
-            if !self.contents.is_empty() {
-                file.write_all_at(self.contents, 0)?;
-            }
-            drop(file);
-            unlinkat(&self.directory, name.as_str(), AtFlags::empty())?;
-        }
-        Ok(())
-    }
-}
-
 /// write of a small record to a file opened with O_APPEND.
 pub fn append(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
     let directory = open_directory(directory)?;
@@ -186,28 +181,6 @@ impl Workload for Append {
             ensure!(written == RECORD_BYTES, "a write of {RECORD_BYTES} bytes wrote {written}");
         }
         self.len_bytes += ops * RECORD_BYTES as u64;
-        Ok(())
-    }
-}
-
-/// fstatat of one name.
-pub fn stat(directory: &Path, _sizes: Sizes) -> Result<Box<dyn Workload>> {
-    let directory = open_directory(directory)?;
-    create(&directory, NAME, OFlags::EXCL)?;
-    // The attributes that creation changed are asked for once.
-    statat(&directory, NAME, AtFlags::empty())?;
-    Ok(Box::new(Stat { directory }))
-}
-
-struct Stat {
-    directory: OwnedFd,
-}
-
-impl Workload for Stat {
-    fn run(&mut self, ops: u64) -> Result<()> {
-        for _ in 0..ops {
-            std::hint::black_box(statat(&self.directory, NAME, AtFlags::empty())?);
-        }
         Ok(())
     }
 }

@@ -6,8 +6,12 @@
 //! | `catalog` | which benchmarks there are, and what each is compared with |
 //! | `contest` | rounds in turn, rates, ratios |
 //! | `workload` | what every operation has in common: batches, offsets, the file that is worked on |
-//! | `files`, `engine` | the operations through system calls, and on a volume in process |
-//! | `stage` | the volume, mounts and directories of one benchmark, gone when dropped |
+//! | `files`, `names`, `stream`, `rocksdb` | operations through system calls |
+//! | `engine`, `threads`, `many` | operations on a volume in process: alone, side by side, among very many |
+//! | `large`, `dram` | mount and recovery of very many files; memory that inodes take |
+//! | `stage`, `ground` | the file systems of one benchmark, gone when dropped |
+//! | `bed`, `kernel`, `disk` | a volume; file systems of the kernel's; the disk under them |
+//! | `heap` | counts allocated memory |
 //! | `profile` | one operation alone, for a profiler |
 //! | `report` | rows, the table, the machine |
 //! | `options`, `progress`, `interrupt` | the command line, what is shown meanwhile, Ctrl-C |
@@ -15,16 +19,28 @@
 //! Invariant: whatever a benchmark makes is owned by its `Stage` and removed with it. Ctrl-C and errors therefore end
 //! the run by returning, never by exiting.
 
+mod bed;
 mod catalog;
 mod contest;
+mod disk;
+mod dram;
 mod engine;
 mod files;
+mod ground;
+mod heap;
 mod interrupt;
+mod kernel;
+mod large;
+mod many;
+mod names;
 mod options;
 mod profile;
 mod progress;
 mod report;
+mod rocksdb;
 mod stage;
+mod stream;
+mod threads;
 mod workload;
 
 use std::fs;
@@ -34,11 +50,14 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 
-use catalog::{Benchmark, CATALOG, Place};
+use catalog::{Benchmark, CATALOG, is_selected};
 use options::Options;
 use progress::Progress;
 use report::{Machine, Row};
-use stage::{Stage, check_room, why_no_mounts};
+use stage::{Stage, why_no_fuse};
+
+#[global_allocator]
+static HEAP: heap::Counting = heap::Counting;
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -57,26 +76,15 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<()> {
+    // Where that is not permitted, mounts are those of the system, and removed like all else.
+    let _ = kernel::isolate_mounts();
     interrupt::listen()?;
     if let Some(operation) = options.profile {
         return profile::run(operation, options);
     }
-    let mut selected: Vec<&Benchmark> = CATALOG.iter().filter(|benchmark| benchmark.matches(options)).collect();
-    if selected.is_empty() {
-        let names: Vec<String> = CATALOG.iter().flat_map(Benchmark::row_names).collect();
-        bail!("--filter {:?} selects no row; these exist:\n  {}", options.filter, names.join("\n  "));
-    }
-    if selected.iter().any(|benchmark| benchmark.place != Place::Engine)
-        && let Some(reason) = why_no_mounts()
-    {
-        eprintln!("terrace-bench: rows on mounts are skipped: {reason:#}");
-        selected.retain(|benchmark| benchmark.place == Place::Engine);
-        if selected.is_empty() {
-            bail!("no row is left to measure");
-        }
-    }
-    for place in selected.iter().map(|benchmark| benchmark.place) {
-        check_room(place, options)?;
+    let selected = select(options)?;
+    for benchmark in &selected {
+        benchmark.room(options).check(options).with_context(|| benchmark.title())?;
     }
     let mut machine = Machine::describe()?;
     let mut progress = Progress::new(selected.len());
@@ -93,17 +101,52 @@ fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// The benchmarks asked for, less those that this machine or user cannot run.
+fn select(options: &Options) -> Result<Vec<&'static Benchmark>> {
+    let mut selected: Vec<&Benchmark> = CATALOG.iter().filter(|benchmark| benchmark.matches(options)).collect();
+    if selected.is_empty() {
+        let names: Vec<String> = CATALOG.iter().flat_map(Benchmark::row_names).collect();
+        bail!("--filter {:?} selects no row; these exist:\n  {}", options.filter, names.join("\n  "));
+    }
+    let mut skip = |what: &str, needs: fn(&Benchmark) -> bool, why_not: &dyn Fn() -> Option<anyhow::Error>| {
+        if selected.iter().any(|benchmark| needs(benchmark))
+            && let Some(reason) = why_not()
+        {
+            eprintln!("terrace-bench: rows on {what} are skipped: {reason:#}");
+            selected.retain(|benchmark| !needs(benchmark));
+        }
+    };
+    skip("mounts", Benchmark::needs_fuse, &why_no_fuse);
+    skip("loop devices", Benchmark::needs_loop_devices, &|| kernel::why_no_loop_devices(&std::env::temp_dir()));
+    skip("RocksDB", rocksdb::is_used_by, &rocksdb::why_not);
+    if selected.is_empty() {
+        bail!("no row is left to measure");
+    }
+    Ok(selected)
+}
+
 fn measure(
     benchmark: &Benchmark,
     options: &Options,
     progress: &mut Progress,
     machine: &mut Machine,
 ) -> Result<Vec<Row>> {
-    let stage = Stage::set(benchmark.place, options)?;
-    machine.note_pm(stage.pm());
-    let outcome = contest::hold(benchmark, &stage, options, progress)?;
-    stage.strike()?;
-    Ok(outcome)
+    match benchmark {
+        Benchmark::Contest(contest) => {
+            let mut stage = Stage::set(&contest.grounds(), contest.sizes(options), options)?;
+            if let Some(pm) = stage.any_pm() {
+                machine.note_pm(pm);
+            }
+            let outcome = contest::hold(contest, &mut stage, options, progress)?;
+            stage.strike()?;
+            Ok(outcome)
+        }
+        Benchmark::Measurement(measurement) => {
+            let mut rows = (measurement.run)(options, progress)?;
+            rows.retain(|row| is_selected(&row.name, options));
+            Ok(rows)
+        }
+    }
 }
 
 fn write_results(path: &Path, rows: &[Row]) -> Result<()> {

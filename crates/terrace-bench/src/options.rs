@@ -9,6 +9,7 @@ use crate::profile::Profile;
 /// Below this, a batch of cold reads would not fit into the file of a benchmark on a mount.
 const SIZE_BYTES_MIN: u64 = 16 << 20;
 const SIZE_BYTES_MAX: u64 = 1 << 40;
+const MANY: u64 = 1_000_000;
 
 /// Benchmarks of Terrace FS: each operation beside its baseline, in rounds that take turns.
 #[derive(Debug, Parser)]
@@ -17,15 +18,22 @@ pub struct Options {
     /// Measure only rows whose name contains this (upper or lower case).
     #[arg(long, value_name = "SUBSTRING", default_value = "", hide_default_value = true)]
     pub filter: String,
+    /// A run to try things out: everything smaller and shorter, figures that mean little.
+    #[arg(long)]
+    pub quick: bool,
     /// Rounds per row; medians are taken over them.
-    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 7, default_value_if("quick", "true", "1"), value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
     /// Length of a round of one side, in seconds.
-    #[arg(long, value_name = "S", default_value = "0.4", value_parser = parse_seconds)]
+    #[arg(long, value_name = "S", default_value = "0.4", default_value_if("quick", "true", "0.02"), value_parser = parse_seconds)]
     pub seconds: f64,
     /// Size of the file that is read and overwritten in process; on mounts it is a quarter of that.
-    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "1G", default_value_if("quick", "true", "16M"), value_parser = parse_size)]
     pub size: u64,
+    /// Directory for files that stand for disks; by default the one for temporary files, or /var/tmp where that is in
+    /// memory.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub disk_dir: Option<PathBuf>,
     /// Run one operation in process alone for --seconds, ours and then tmpfs, and print the rates: for a profiler.
     #[arg(long, value_name = "OPERATION", conflicts_with = "filter")]
     pub profile: Option<Profile>,
@@ -35,6 +43,13 @@ pub struct Options {
     /// Where the rows go as JSON.
     #[arg(long, value_name = "FILE", default_value = "target/bench/results.json")]
     pub output: PathBuf,
+}
+
+impl Options {
+    /// How many "very many" files are.
+    pub fn many(&self) -> u64 {
+        if self.quick { MANY / 100 } else { MANY }
+    }
 }
 
 fn parse_seconds(text: &str) -> Result<f64, String> {

@@ -2,16 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 
-use crate::catalog::Place;
 use crate::engine::{self, OnVolume};
 use crate::files::{self, OnFiles};
+use crate::ground::Ground;
 use crate::interrupt;
+use crate::names;
 use crate::options::Options;
-use crate::stage::{Stage, check_room};
-use crate::workload::{BATCH_OPS, Workload};
+use crate::stage::{Room, Stage};
+use crate::workload::{BATCH_OPS, Sizes, Workload};
 
 /// The operations that can be run alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -32,7 +33,7 @@ impl Profile {
             Profile::Overwrite => (engine::overwrite, files::overwrite),
             Profile::Read => (engine::read, files::read),
             Profile::Append => (engine::append, files::append),
-            Profile::Create => (engine::create_write_unlink, files::create_write_unlink),
+            Profile::Create => (engine::create_write_unlink, names::create_write_unlink),
         }
     }
 }
@@ -42,15 +43,17 @@ impl Profile {
 /// # Errors
 /// If an operation fails or the run is interrupted.
 pub fn run(profile: Profile, options: &Options) -> Result<()> {
-    check_room(Place::Engine, options)?;
-    let stage = Stage::set(Place::Engine, options)?;
+    let (grounds, sizes) = ([Ground::Engine, Ground::Tmpfs], Sizes::in_process(options));
+    Room::of(&grounds, sizes).check(options)?;
+    let stage = Stage::set(&grounds, sizes, options)?;
+    let volume = stage.site(Ground::Engine)?.volume().context("the engine has a volume")?;
     let (on_volume, on_files) = profile.sides();
     let time = Duration::from_secs_f64(options.seconds);
     // The other side is made afterwards, so that its file is not in any cache of the processor.
-    let ours = nanoseconds_per_op(on_volume(stage.volume(), stage.sizes())?.as_mut(), time)?;
+    let ours = nanoseconds_per_op(on_volume(volume, sizes)?.as_mut(), time)?;
     print("Terrace", ours);
     if !options.no_baseline {
-        let tmpfs = nanoseconds_per_op(on_files(&stage.tmpfs(), stage.sizes())?.as_mut(), time)?;
+        let tmpfs = nanoseconds_per_op(on_files(stage.site(Ground::Tmpfs)?.directory(), sizes)?.as_mut(), time)?;
         print("tmpfs", tmpfs);
         println!("ratio    {:>12.2}", tmpfs / ours);
     }

@@ -36,6 +36,13 @@ impl Progress {
         }
     }
 
+    /// Something of the present benchmark begins.
+    pub fn step(&self, what: &str) {
+        if self.terminal {
+            self.show(what);
+        }
+    }
+
     /// All is done.
     pub fn end(&self) {
         if self.terminal {

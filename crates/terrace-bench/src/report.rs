@@ -15,9 +15,34 @@ pub enum Unit {
     /// Operations per second.
     #[serde(rename = "op/s")]
     OpsPerSecond,
+    /// MiB per second.
+    #[serde(rename = "MiB/s")]
+    MibPerSecond,
+    /// Log entries per second and core.
+    #[serde(rename = "entries/s/core")]
+    EntriesPerSecond,
     /// Bytes per operation.
     #[serde(rename = "B/op")]
     BytesPerOp,
+    /// Bytes of DRAM.
+    #[serde(rename = "B")]
+    Bytes,
+    /// Milliseconds.
+    #[serde(rename = "ms")]
+    Milliseconds,
+}
+
+impl Unit {
+    fn text(self) -> &'static str {
+        match self {
+            Unit::OpsPerSecond => "op/s",
+            Unit::MibPerSecond => "MiB/s",
+            Unit::EntriesPerSecond => "entries/s/core",
+            Unit::BytesPerOp => "B/op",
+            Unit::Bytes => "B",
+            Unit::Milliseconds => "ms",
+        }
+    }
 }
 
 /// One comparison. In ratios, more is better.
@@ -25,12 +50,12 @@ pub enum Unit {
 pub struct Row {
     /// What was done, where, and what it is compared with.
     pub name: String,
-    /// Median of the baseline.
-    pub baseline: f64,
+    /// Median of the baseline, or a limit; none where a figure is only reported.
+    pub baseline: Option<f64>,
     /// Median of ours.
     pub ours: f64,
-    /// Of rates: the median over rounds of ours / baseline. Of bytes: baseline / ours.
-    pub ratio: f64,
+    /// Of rates: the median over rounds of ours / baseline. Of bytes and times: baseline / ours.
+    pub ratio: Option<f64>,
     /// The ratio to reach, where one is set.
     pub reach: Option<f64>,
     /// Whether it was.
@@ -41,8 +66,39 @@ pub struct Row {
     pub ratio_min: f64,
     /// The best round.
     pub ratio_max: f64,
+    /// Where a disk is involved: what `fdatasync` took on it meanwhile, in microseconds.
+    pub fdatasync_us: Option<f64>,
     /// What else was found: messages per operation, for instance.
     pub note: Option<String>,
+}
+
+impl Row {
+    /// A comparison without spread.
+    pub fn new(name: String, unit: Unit, baseline: f64, ours: f64, ratio: f64, reach: Option<f64>) -> Self {
+        Self {
+            name,
+            unit,
+            baseline: Some(baseline),
+            ours,
+            ratio: Some(ratio),
+            reach,
+            met: reach.map(|reach| ratio >= reach),
+            ratio_min: ratio,
+            ratio_max: ratio,
+            fdatasync_us: None,
+            note: None,
+        }
+    }
+
+    /// A comparison of two figures of which the lower is better.
+    pub fn lower_is_better(name: &str, unit: Unit, baseline: f64, ours: f64, reach: Option<f64>) -> Self {
+        Self::new(name.to_owned(), unit, baseline, ours, baseline / ours, reach)
+    }
+
+    /// A figure that is compared with nothing.
+    pub fn figure(name: &str, unit: Unit, ours: f64) -> Self {
+        Self { baseline: None, ratio: None, ..Self::new(name.to_owned(), unit, ours, ours, 1.0, None) }
+    }
 }
 
 /// All rows as one aligned table. Targets have a column if there are any.
@@ -73,12 +129,10 @@ pub fn table(rows: &[Row]) -> String {
 }
 
 fn cells(row: &Row, with_targets: bool) -> Vec<String> {
-    let unit = match row.unit {
-        Unit::OpsPerSecond => "op/s",
-        Unit::BytesPerOp => "B/op",
-    };
-    let mut cells = vec![row.name.clone(), unit.to_owned(), grouped(row.baseline), grouped(row.ours)];
-    cells.extend([row.ratio, row.ratio_min, row.ratio_max].map(|ratio| format!("{ratio:.2}")));
+    let mut cells = vec![row.name.clone(), row.unit.text().to_owned()];
+    cells.extend([row.baseline.map_or(String::new(), figure), figure(row.ours)]);
+    let ratios = [row.ratio, row.ratio.map(|_| row.ratio_min), row.ratio.map(|_| row.ratio_max)];
+    cells.extend(ratios.map(|ratio| ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"))));
     if with_targets {
         cells.push(match (row.reach, row.met) {
             (Some(reach), Some(true)) => format!("{reach:.2} met"),
@@ -86,8 +140,14 @@ fn cells(row: &Row, with_targets: bool) -> Vec<String> {
             (None, _) => String::new(),
         });
     }
-    cells.push(row.note.clone().unwrap_or_default());
+    let disk = row.fdatasync_us.map(|fdatasync_us| format!("fdatasync {fdatasync_us:.0} us"));
+    cells.push(disk.into_iter().chain(row.note.clone()).collect::<Vec<_>>().join(", "));
     cells
+}
+
+/// Small figures need their decimals.
+fn figure(number: f64) -> String {
+    if number.abs() < 10.0 { format!("{number:.2}") } else { grouped(number) }
 }
 
 /// A whole number with its digits in groups of three.
@@ -177,18 +237,17 @@ mod tests {
     use std::time::Duration;
 
     fn row(name: &str, reach: Option<f64>) -> Row {
-        Row {
-            name: name.to_owned(),
-            unit: Unit::OpsPerSecond,
-            baseline: 1_234_567.0,
-            ours: 999.0,
-            ratio: 0.5,
-            ratio_min: 0.4,
-            ratio_max: 0.6,
-            reach,
-            met: reach.map(|reach| reach <= 0.5),
-            note: None,
-        }
+        Row::new(name.to_owned(), Unit::OpsPerSecond, 1_234_567.0, 999.0, 0.5, reach)
+    }
+
+    #[test]
+    fn lower_figures_make_higher_ratios() {
+        let row = Row::lower_is_better("mount", Unit::Milliseconds, 1000.0, 250.0, Some(1.0));
+        assert_eq!((row.ratio, row.met), (Some(4.0), Some(true)));
+        let row = Row::lower_is_better("mount", Unit::Milliseconds, 1000.0, 2000.0, Some(1.0));
+        assert_eq!((row.ratio, row.met), (Some(0.5), Some(false)));
+        let alone = Row::figure("DRAM", Unit::Bytes, 7.25);
+        assert!(table(&[alone]).contains("7.25"));
     }
 
     #[test]

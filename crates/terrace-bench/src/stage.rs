@@ -1,137 +1,199 @@
-//! What one benchmark runs on: a new volume whose PM is a file in `/dev/shm`, a directory on the same tmpfs as
-//! baseline, and, for rows on mounts, the volume and the do-nothing file system mounted in directories of their own.
+//! What one contest runs on: a site for each side, and a probe of the disk if one is involved.
 //!
-//! Invariant: fields are dropped mounts first, then the volume, then directories: nothing is left behind, whichever
-//! way a run ends.
+//! Invariant: within a site, mounts are dropped first, then the volume, and all of that before the directories: nothing
+//! is left behind, whichever way a run ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{getegid, geteuid};
 use tempfile::TempDir;
-use terrace_engine::{FormatOptions, OpenOptions, Volume};
+use terrace_engine::{OpenOptions, Volume};
 use terrace_fuse::{MountConfig, Mounted, mount, mount_null};
-use terrace_media::{Disk, DiskOpenOptions, Pm, PmOpenOptions, create_disk_file, open_disk};
+use terrace_media::Pm;
 
-use crate::catalog::Place;
+use crate::bed::{Bed, DiskKind};
+use crate::disk::{DiskProbe, disk_directory};
+use crate::ground::Ground;
+use crate::kernel::{KernelMount, LOG_BYTES, disk_image};
 use crate::options::Options;
-use crate::workload::{BLOCK_BYTES, Sizes};
+use crate::workload::Sizes;
 
 const SHM: &str = "/dev/shm";
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 /// Tables, logs and slack of a volume, beyond what files need.
 const PM_BYTES_BASE: u64 = 32 << 20;
-/// The disk's file is sparse and stays empty as long as PM has room.
-const DISK_BYTES: u64 = 1 << 30;
+/// A disk that stays empty as long as PM has room; its file is sparse.
+const SPARE_DISK_BYTES: u64 = 1 << 30;
 const CACHE_BYTES: u64 = 32 << 20;
+/// PM of a volume whose file data is on disk.
+const PM_BYTES_OF_LOGS: u64 = 128 << 20;
+const IMAGE_BYTES_MIN: u64 = 96 << 20;
+/// Least that mkfs.xfs takes, with slack.
+const XFS_BYTES_MIN: u64 = 320 << 20;
 
-/// Both mounts of a benchmark, with the same settings.
+/// One side's file system, mounted if that is what it is about.
 #[derive(Debug)]
-pub struct Mounts {
-    /// The volume.
-    pub ours: Mounted,
-    /// The file system that does nothing.
-    pub null: Mounted,
+pub struct Site {
+    ground: Ground,
+    fuse: Option<Mounted>,
+    kernel: Option<KernelMount>,
+    bed: Option<Bed>,
+    /// Where its files are; unused in process.
+    directory: PathBuf,
 }
 
-/// Everything that one benchmark runs on.
+impl Site {
+    fn new(ground: Ground, sizes: Sizes, memory: &Path, mounts: &Path) -> Result<Self> {
+        let name = format!("{ground:?}").replace(|c: char| !c.is_ascii_alphanumeric(), "");
+        let mut site = Self { ground, fuse: None, kernel: None, bed: None, directory: mounts.join(&name) };
+        let device = || disk_image(&mounts.join(format!("{name}-image")), image_bytes(ground, sizes));
+        let config = |durable| MountConfig { fs_name: "terrace-bench".to_owned(), durable, ..MountConfig::default() };
+        let in_pm = |durable| OpenOptions { durable, cache_bytes: CACHE_BYTES, ..OpenOptions::default() };
+        let directory = match ground {
+            Ground::Tmpfs => memory.join(&name),
+            _ => site.directory.clone(),
+        };
+        fs::create_dir(&directory).with_context(|| format!("creating {}", directory.display()))?;
+        site.directory = directory;
+        match ground {
+            Ground::Tmpfs => {}
+            Ground::Engine => {
+                site.bed = Some(Bed::new(memory, &name, pm_bytes(ground, sizes), &DiskKind::None, in_pm(true))?);
+            }
+            Ground::Mount { durable } => {
+                let disk = DiskKind::Sparse(SPARE_DISK_BYTES);
+                let bed = Bed::new(memory, &name, pm_bytes(ground, sizes), &disk, in_pm(durable))?;
+                site.fuse = Some(mount(bed.volume().clone(), &site.directory, &config(durable))?);
+                site.bed = Some(bed);
+            }
+            Ground::MountOnDisk => {
+                let device = device()?;
+                let disk = DiskKind::Device(device.path().to_owned());
+                // A file that is streamed must not fit.
+                let cache_bytes = sizes.stream_bytes / 2;
+                let open = OpenOptions { pm_full_percent: 0, cache_bytes, ..OpenOptions::default() };
+                let bed = Bed::new(memory, &name, pm_bytes(ground, sizes), &disk, open)?;
+                site.fuse = Some(mount(bed.volume().clone(), &site.directory, &config(false))?);
+                site.bed = Some(bed);
+            }
+            Ground::Null { durable } => site.fuse = Some(mount_null(&site.directory, &config(durable))?),
+            Ground::Ext4 | Ground::Ext4Journal | Ground::XfsLog => {
+                site.kernel = Some(KernelMount::new(ground, device()?, memory, &site.directory)?);
+            }
+        }
+        Ok(site)
+    }
+
+    fn strike(self) -> Result<()> {
+        if let Some(mounted) = self.fuse {
+            mounted.unmount()?;
+        }
+        if let Some(mounted) = self.kernel {
+            mounted.unmount()?;
+        }
+        self.bed.map_or(Ok(()), |mut bed| bed.close())
+    }
+
+    /// Where files are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The FUSE mount, if it is one.
+    pub fn fuse(&self) -> Option<&Mounted> {
+        self.fuse.as_ref()
+    }
+
+    /// The volume behind it, if there is one.
+    pub fn volume(&self) -> Option<&Arc<Volume>> {
+        self.bed.as_ref().map(Bed::volume)
+    }
+
+    /// Bytes read so far from the disk that was made for it, where that is known.
+    pub fn disk_bytes_read(&self) -> Option<u64> {
+        let of_volume = || Some(self.bed.as_ref()?.disk()?.stats().bytes_read);
+        self.kernel.as_ref().map_or_else(of_volume, KernelMount::disk_bytes_read)
+    }
+
+    /// That volume's PM.
+    pub fn pm(&self) -> Option<&Arc<Pm>> {
+        self.bed.as_ref().map(Bed::pm)
+    }
+}
+
+/// Everything that one contest runs on.
 #[derive(Debug)]
 pub struct Stage {
-    mounts: Option<Mounts>,
-    volume: Arc<Volume>,
-    pm: Arc<Pm>,
+    sites: Vec<Site>,
+    probe: Option<DiskProbe>,
     sizes: Sizes,
-    memory: TempDir,
-    _directory: Option<TempDir>,
+    _mounts: TempDir,
+    _memory: TempDir,
 }
 
 impl Stage {
-    /// Makes everything that a benchmark at `place` needs.
+    /// Makes a site for each of the `grounds` (one for those that occur twice).
     ///
     /// # Errors
     /// If the system refuses any of it; nothing is left behind then.
-    pub fn set(place: Place, options: &Options) -> Result<Self> {
-        let sizes = sizes(place, options);
-        let memory = new_directory(Path::new(SHM))?;
-        fs::create_dir(memory.path().join("tmpfs"))?;
-        let pm_path = memory.path().join("pm");
-        Pm::create_file(&pm_path, pm_bytes(sizes))?;
-        let pm = Pm::open(&pm_path, &PmOpenOptions::default())?;
-        map_all(&pm);
-        let Place::Mount { durable } = place else {
-            let volume = new_volume(&pm, Vec::new(), true)?;
-            return Ok(Self { mounts: None, volume, pm, sizes, memory, _directory: None });
-        };
-        let directory = new_directory(&std::env::temp_dir())?;
-        let disk_path = directory.path().join("disk");
-        create_disk_file(&disk_path, DISK_BYTES)?;
-        let disk = open_disk(&disk_path, &DiskOpenOptions::default())?;
-        let volume = new_volume(&pm, vec![disk], durable)?;
-        let config = MountConfig { fs_name: "terrace-bench".to_owned(), durable, ..MountConfig::default() };
-        let ours = mount(volume.clone(), &new_mount_point(&directory, "terrace")?, &config)?;
-        let null = mount_null(&new_mount_point(&directory, "null")?, &config)?;
-        Ok(Self { mounts: Some(Mounts { ours, null }), volume, pm, sizes, memory, _directory: Some(directory) })
+    pub fn set(grounds: &[Ground], sizes: Sizes, options: &Options) -> Result<Self> {
+        let memory = memory_directory()?;
+        let on_disk = grounds.iter().any(|ground| ground.has_image());
+        let mounts = new_directory(&if on_disk { disk_directory(options)? } else { std::env::temp_dir() })?;
+        let probe = on_disk.then(|| DiskProbe::new(mounts.path())).transpose()?;
+        let mut stage = Self { sites: Vec::new(), probe, sizes, _mounts: mounts, _memory: memory };
+        for &ground in grounds {
+            if stage.sites.iter().all(|site| site.ground != ground) {
+                stage.sites.push(Site::new(ground, sizes, stage._memory.path(), stage._mounts.path())?);
+            }
+        }
+        Ok(stage)
     }
 
     /// Unmounts and closes everything, and removes it.
     ///
     /// # Errors
-    /// If a mount was in use or the volume could not be closed.
+    /// If a mount was in use or a volume could not be closed.
     pub fn strike(self) -> Result<()> {
-        if let Some(mounts) = self.mounts {
-            mounts.ours.unmount()?;
-            mounts.null.unmount()?;
-        }
-        self.volume.close().context("closing the volume")
+        self.sites.into_iter().try_for_each(Site::strike)
     }
 
-    /// The mounts, if the place is one.
-    pub fn mounts(&self) -> Option<&Mounts> {
-        self.mounts.as_ref()
+    /// The site of a ground that the stage was set with.
+    pub fn site(&self, ground: Ground) -> Result<&Site> {
+        self.sites.iter().find(|site| site.ground == ground).with_context(|| format!("no site for {ground}"))
     }
 
-    /// The volume.
-    pub fn volume(&self) -> &Arc<Volume> {
-        &self.volume
+    /// The PM of any of its volumes.
+    pub fn any_pm(&self) -> Option<&Arc<Pm>> {
+        self.sites.iter().find_map(Site::pm)
     }
 
-    /// Its PM.
-    pub fn pm(&self) -> &Arc<Pm> {
-        &self.pm
+    /// Measures the disk, if one is involved.
+    pub fn probe(&mut self) -> Option<&mut DiskProbe> {
+        self.probe.as_mut()
     }
 
     /// How large files are to be here.
     pub fn sizes(&self) -> Sizes {
         self.sizes
     }
-
-    /// An empty directory on tmpfs.
-    pub fn tmpfs(&self) -> PathBuf {
-        self.memory.path().join("tmpfs")
-    }
-}
-
-fn sizes(place: Place, options: &Options) -> Sizes {
-    match place {
-        Place::Engine => Sizes::in_process(options),
-        Place::Mount { .. } => Sizes::on_mounts(options),
-    }
 }
 
 /// PM for the files, for the log entries of a file overwritten block by block, and for an appended file that is being
 /// freed while the next one grows.
-fn pm_bytes(sizes: Sizes) -> u64 {
-    sizes.file_bytes + sizes.file_bytes / 2 + 2 * sizes.appended_bytes_max + PM_BYTES_BASE
+fn pm_bytes(ground: Ground, sizes: Sizes) -> u64 {
+    match ground {
+        Ground::MountOnDisk => PM_BYTES_OF_LOGS,
+        _ => sizes.file_bytes + sizes.file_bytes / 2 + 2 * sizes.appended_bytes_max + PM_BYTES_BASE,
+    }
 }
 
-/// Touches every page, as a daemon has done that has run for a while: a first touch is a page fault, which would be
-/// measured in place of the operation that happens to be the first.
-fn map_all(pm: &Pm) {
-    for page in (0..pm.len()).step_by(BLOCK_BYTES) {
-        std::hint::black_box(pm.load_u64(page));
-    }
+/// A device for a file that is read, one that is written anew, and its predecessor.
+fn image_bytes(ground: Ground, sizes: Sizes) -> u64 {
+    let least = if ground == Ground::XfsLog { XFS_BYTES_MIN } else { IMAGE_BYTES_MIN };
+    (3 * sizes.stream_bytes).max(least)
 }
 
 fn new_directory(parent: &Path) -> Result<TempDir> {
@@ -140,49 +202,80 @@ fn new_directory(parent: &Path) -> Result<TempDir> {
     directory.with_context(|| format!("creating a directory in {}", parent.display()))
 }
 
-fn new_mount_point(directory: &TempDir, name: &str) -> Result<PathBuf> {
-    let path = directory.path().join(name);
-    fs::create_dir(&path).with_context(|| format!("creating {}", path.display()))?;
-    Ok(path)
-}
-
-fn new_volume(pm: &Arc<Pm>, disks: Vec<Arc<dyn Disk>>, durable: bool) -> Result<Arc<Volume>> {
-    let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-    let format = FormatOptions { pm_data_checksums: false, uid, gid, ..FormatOptions::default() };
-    terrace_engine::format(pm, &disks, &format).context("formatting a volume")?;
-    let options = OpenOptions { durable, cache_bytes: CACHE_BYTES, ..OpenOptions::default() };
-    Volume::open(pm.clone(), disks, options, &|_, _, _| {}).context("opening the volume")
-}
-
-/// Refuses what memory has no room for, before anything is made.
+/// A new directory in memory.
 ///
 /// # Errors
-/// If `/dev/shm` is no tmpfs, or if it or the machine's memory lacks room.
-pub fn check_room(place: Place, options: &Options) -> Result<()> {
-    let statfs = rustix::fs::statfs(SHM).with_context(|| format!("{SHM}: the benchmarks need a tmpfs there"))?;
-    // The field's type differs between architectures; the number has 32 bits.
-    if statfs.f_type as u64 & 0xffff_ffff != TMPFS_MAGIC {
-        bail!("{SHM} is no tmpfs; mount one: mount -t tmpfs tmpfs {SHM}");
-    }
-    let sizes = sizes(place, options);
-    let in_shm_bytes = pm_bytes(sizes) + sizes.file_bytes.max(sizes.appended_bytes_max);
-    // The kernel caches the files of both mounts.
-    let cached_bytes = if place == Place::Engine { 0 } else { 2 * sizes.file_bytes };
-    let shm_bytes = statfs.f_bavail.saturating_mul(u64::try_from(statfs.f_bsize).unwrap_or(0));
-    for (what, available_bytes, need_bytes) in [
-        (SHM, Some(shm_bytes), in_shm_bytes),
-        ("the machine's memory", available_memory_bytes(), in_shm_bytes + cached_bytes),
-    ] {
-        if let Some(available_bytes) = available_bytes.filter(|&available_bytes| available_bytes < need_bytes) {
-            bail!(
-                "{what} has {} MiB free, but the rows on the {} need {} MiB: give a smaller --size, or make room",
-                available_bytes >> 20,
-                if place == Place::Engine { "engine" } else { "mounts" },
-                need_bytes.div_ceil(1 << 20)
-            );
+/// If the system refuses.
+pub fn memory_directory() -> Result<TempDir> {
+    new_directory(Path::new(SHM))
+}
+
+/// What a benchmark needs while it runs, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// In `/dev/shm`.
+    pub shm: u64,
+    /// Memory beyond that: what the kernel caches of mounted files.
+    pub cached: u64,
+    /// On the disk.
+    pub disk: u64,
+}
+
+impl Room {
+    /// What the sites of these grounds need.
+    pub fn of(grounds: &[Ground], sizes: Sizes) -> Self {
+        let mut room = Room::default();
+        for &ground in grounds {
+            room.shm += match ground {
+                Ground::Tmpfs => sizes.file_bytes.max(sizes.appended_bytes_max),
+                _ if ground.is_volume() => pm_bytes(ground, sizes),
+                Ground::Ext4Journal | Ground::XfsLog => LOG_BYTES,
+                _ => 0,
+            };
+            room.cached += if ground.is_fuse() { sizes.file_bytes } else { 0 };
+            room.disk += if ground.has_image() { image_bytes(ground, sizes) } else { 0 };
         }
+        room
     }
-    Ok(())
+
+    /// Refuses what there is no room for, before anything is made.
+    ///
+    /// # Errors
+    /// If `/dev/shm` is no tmpfs, or if it, the machine's memory or the disk lacks room.
+    pub fn check(&self, options: &Options) -> Result<()> {
+        let statfs = rustix::fs::statfs(SHM).with_context(|| format!("{SHM}: the benchmarks need a tmpfs there"))?;
+        if !is_tmpfs(&statfs) {
+            bail!("{SHM} is no tmpfs; mount one: mount -t tmpfs tmpfs {SHM}");
+        }
+        let free_bytes =
+            |statfs: rustix::fs::StatFs| statfs.f_bavail.saturating_mul(u64::try_from(statfs.f_bsize).unwrap_or(0));
+        let mut limits = vec![
+            (SHM.to_owned(), Some(free_bytes(statfs)), self.shm),
+            ("the machine's memory".to_owned(), available_memory_bytes(), self.shm + self.cached),
+        ];
+        if self.disk > 0 {
+            let directory = disk_directory(options)?;
+            let statfs = rustix::fs::statfs(&directory).with_context(|| directory.display().to_string())?;
+            limits.push((directory.display().to_string(), Some(free_bytes(statfs)), self.disk));
+        }
+        for (what, available, need_bytes) in limits {
+            if let Some(available_bytes) = available.filter(|&available_bytes| available_bytes < need_bytes) {
+                bail!(
+                    "{what} has {} MiB free, but this benchmark needs {} MiB: give a smaller --size, --quick, or make \
+                     room",
+                    available_bytes >> 20,
+                    need_bytes.div_ceil(1 << 20)
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a file system is one in memory.
+pub fn is_tmpfs(statfs: &rustix::fs::StatFs) -> bool {
+    // The field's type differs between architectures; the number has 32 bits.
+    statfs.f_type as u64 & 0xffff_ffff == TMPFS_MAGIC
 }
 
 /// None where the system does not say.
@@ -193,11 +286,11 @@ fn available_memory_bytes() -> Option<u64> {
 }
 
 /// Why nothing can be mounted here, if so; found out by mounting.
-pub fn why_no_mounts() -> Option<anyhow::Error> {
+pub fn why_no_fuse() -> Option<anyhow::Error> {
     let try_it = || -> Result<()> {
         fs::OpenOptions::new().read(true).write(true).open("/dev/fuse").context("opening /dev/fuse")?;
         let directory = new_directory(&std::env::temp_dir())?;
-        mount_null(&new_mount_point(&directory, "null")?, &MountConfig::default())?.unmount()
+        mount_null(directory.path(), &MountConfig::default())?.unmount()
     };
     try_it().err()
 }
@@ -210,18 +303,21 @@ mod tests {
     #[test]
     fn what_memory_cannot_hold_is_refused_with_a_remedy() {
         let options = Options::parse_from(["terrace-bench", "--size", "1024G"]);
-        let refusal = check_room(Place::Engine, &options).unwrap_err().to_string();
+        let room = Room::of(&[Ground::Engine], Sizes::in_process(&options));
+        let refusal = room.check(&options).unwrap_err().to_string();
         assert!(refusal.contains("--size"), "{refusal}");
     }
 
     #[test]
     fn small_files_fit_and_leave_nothing_behind() {
         let options = Options::parse_from(["terrace-bench", "--size", "16M"]);
-        check_room(Place::Engine, &options).unwrap();
-        let stage = Stage::set(Place::Engine, &options).unwrap();
-        let made = stage.memory.path().to_owned();
-        assert!(made.join("pm").exists() && made.join("tmpfs").is_dir());
+        let (grounds, sizes) = ([Ground::Engine, Ground::Tmpfs], Sizes::in_process(&options));
+        Room::of(&grounds, sizes).check(&options).unwrap();
+        let stage = Stage::set(&grounds, sizes, &options).unwrap();
+        let made = stage.site(Ground::Tmpfs).unwrap().directory().to_owned();
+        assert!(made.is_dir() && stage.site(Ground::Engine).unwrap().pm().is_some());
+        assert!(stage.site(Ground::Ext4).is_err());
         stage.strike().unwrap();
-        assert!(!made.exists());
+        assert!(!made.parent().unwrap().exists());
     }
 }

@@ -1,5 +1,7 @@
 //! What every operation has in common, whether it goes through a system call or straight to the engine.
 
+use std::time::Duration;
+
 use anyhow::Result;
 
 use crate::interrupt;
@@ -9,16 +11,22 @@ use crate::options::Options;
 pub const BLOCK_BYTES: usize = 4096;
 /// What an append appends: a small record.
 pub const RECORD_BYTES: usize = 128;
-/// Operations between two looks at the clock.
+/// Operations between two looks at the clock, where a workload has no other preference.
 pub const BATCH_OPS: u64 = 64;
 /// What fills files.
 pub static FILLING: [u8; PIECE_BYTES] = [0x5a; PIECE_BYTES];
 
-const PIECE_BYTES: usize = 1 << 20;
+/// What files are filled and streamed with.
+pub const PIECE_BYTES: usize = 1 << 20;
 const APPENDED_BYTES_MAX: u64 = 64 << 20;
 
 /// One side of a benchmark: an operation, ready to be repeated.
 pub trait Workload {
+    /// Operations to be done at a time.
+    fn batch_ops(&self) -> u64 {
+        BATCH_OPS
+    }
+
     /// Makes `ops` operations possible; its time does not count.
     fn prepare(&mut self, _ops: u64) -> Result<()> {
         Ok(())
@@ -26,32 +34,54 @@ pub trait Workload {
 
     /// Does `ops` operations.
     fn run(&mut self, ops: u64) -> Result<()>;
+
+    /// What the last run took, where the workload knows better than a clock around it.
+    fn spent(&self) -> Option<Duration> {
+        None
+    }
 }
 
-/// How large files are.
+/// How large files are, and how much there is of what is many.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
     /// The file that is read and overwritten.
     pub file_bytes: u64,
     /// A file that is appended to is replaced by a new one before it grows beyond this.
     pub appended_bytes_max: u64,
+    /// A file on disk that is read or written from one end to the other.
+    pub stream_bytes: u64,
+    /// What stands for "very many" files.
+    pub many: u64,
+    /// A round of one side.
+    pub round: Duration,
 }
 
 impl Sizes {
     /// Of benchmarks in process.
     pub fn in_process(options: &Options) -> Self {
-        Self { file_bytes: options.size, appended_bytes_max: APPENDED_BYTES_MAX.min(options.size) }
+        Self {
+            file_bytes: options.size,
+            appended_bytes_max: APPENDED_BYTES_MAX.min(options.size),
+            stream_bytes: whole_pieces(options.size / 2),
+            many: options.many(),
+            round: Duration::from_secs_f64(options.seconds),
+        }
     }
 
     /// Of benchmarks on mounts: smaller, since the kernel caches these files once more.
     pub fn on_mounts(options: &Options) -> Self {
-        let file_bytes = options.size / 4 / PIECE_BYTES as u64 * PIECE_BYTES as u64;
-        Self { file_bytes, appended_bytes_max: APPENDED_BYTES_MAX.min(file_bytes) }
+        let in_process = Self::in_process(options);
+        let file_bytes = whole_pieces(options.size / 4);
+        Self { file_bytes, appended_bytes_max: APPENDED_BYTES_MAX.min(file_bytes), ..in_process }
     }
 
     fn blocks(&self) -> u64 {
         self.file_bytes / BLOCK_BYTES as u64
     }
+}
+
+fn whole_pieces(bytes: u64) -> u64 {
+    bytes / PIECE_BYTES as u64 * PIECE_BYTES as u64
 }
 
 /// Writes the file that is read and overwritten: first in long pieces, then each block again in random order, so that
@@ -100,15 +130,17 @@ impl RandomOffsets {
 
 /// xorshift64*: the same numbers on both sides and in every run, at next to no cost.
 #[derive(Debug)]
-struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    fn new() -> Self {
+    /// The sequence from its start.
+    pub fn new() -> Self {
         Self(0x9e37_79b9_7f4a_7c15)
     }
 
+    /// A number below `limit`.
     #[inline]
-    fn below(&mut self, limit: u64) -> u64 {
+    pub fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -121,7 +153,13 @@ impl Random {
 mod tests {
     use super::*;
 
-    const SIZES: Sizes = Sizes { file_bytes: 4 << 20, appended_bytes_max: 4 << 20 };
+    const SIZES: Sizes = Sizes {
+        file_bytes: 4 << 20,
+        appended_bytes_max: 4 << 20,
+        stream_bytes: 4 << 20,
+        many: 10,
+        round: Duration::ZERO,
+    };
 
     #[test]
     fn shuffling_keeps_every_block_once() {

@@ -1,8 +1,8 @@
 //! The file system that does nothing, as a baseline: what is left of a measurement when the engine is taken away.
 //!
-//! Names, kinds, owners, modes and sizes live in a tree in memory, just enough for programs to run; file contents are
-//! zeros, writes are thrown away, extended attributes do not stick and times stand still. The transport (INIT, caching,
-//! refused messages, threads) is the real one.
+//! Names, kinds, owners, modes and sizes live in a tree in memory, and so do the first 64 KiB of each file: just enough
+//! for programs to run. All other contents are zeros, writes to them are thrown away, extended attributes do not stick
+//! and times stand still. The transport (INIT, caching, refused messages, threads) is the real one.
 
 use std::ffi::OsStr;
 use std::io;
@@ -26,7 +26,7 @@ mod tree;
 
 use tree::Tree;
 
-/// What every file contains. Never written, so it stays one shared page of the system.
+/// What files contain. Never written, so it stays one shared page of the system.
 static ZEROS: [u8; MESSAGE_BYTES_MAX as usize] = [0; MESSAGE_BYTES_MAX as usize];
 
 #[derive(Debug)]
@@ -100,14 +100,16 @@ impl Filesystem for NullFs {
         reply: ReplyAttr,
     ) {
         self.transport.count(Message::Setattr);
-        let attr = self.tree.lock().node(inode).map(|node| {
+        let mut tree = self.tree.lock();
+        let sized = size.map_or(Ok(()), |size| tree.set_size(inode, size));
+        let attr = sized.and_then(|()| tree.node(inode)).map(|node| {
             let attr = &mut node.attr;
             attr.perm = mode.map_or(attr.perm, |mode| (mode & 0o7777) as u16);
             attr.uid = uid.unwrap_or(attr.uid);
             attr.gid = gid.unwrap_or(attr.gid);
-            attr.size = size.unwrap_or(attr.size);
             *attr
         });
+        drop(tree);
         match attr {
             Ok(attr) => reply.attr(&FOREVER, &attr),
             Err(errno) => reply.error(errno),
@@ -213,11 +215,12 @@ impl Filesystem for NullFs {
         reply: ReplyData,
     ) {
         self.transport.count(Message::Read);
-        let size = self.tree.lock().node(inode).map(|node| node.attr.size);
-        match size {
-            Ok(size) => {
-                let rest = size.saturating_sub(offset).min(size_bytes.into());
-                reply.data(&ZEROS[..ZEROS.len().min(rest as usize)]);
+        let found = self.tree.lock().read(inode, offset, size_bytes.into());
+        match found {
+            Ok((len_bytes, None)) => reply.data(&ZEROS[..len_bytes.min(ZEROS.len())]),
+            Ok((len_bytes, Some(mut known))) => {
+                known.resize(len_bytes, 0);
+                reply.data(&known);
             }
             Err(errno) => reply.error(errno),
         }
@@ -236,7 +239,7 @@ impl Filesystem for NullFs {
         reply: ReplyWrite,
     ) {
         self.transport.count(Message::Write);
-        let written = self.tree.lock().write(inode, offset + data.len() as u64);
+        let written = self.tree.lock().write(inode, offset, data);
         match written {
             Ok(()) => reply.written(data.len() as u32),
             Err(errno) => reply.error(errno),
@@ -421,7 +424,7 @@ impl Filesystem for NullFs {
     ) {
         self.transport.count(Message::Fallocate);
         let end = if mode & libc::FALLOC_FL_KEEP_SIZE == 0 { offset + len_bytes } else { 0 };
-        reply_empty(self.tree.lock().write(inode, end), reply);
+        reply_empty(self.tree.lock().write(inode, end, &[]), reply);
     }
 
     fn lseek(
@@ -458,7 +461,7 @@ impl Filesystem for NullFs {
     ) {
         self.transport.count(Message::CopyFileRange);
         let len_bytes = len_bytes.min(u64::from(MESSAGE_BYTES_MAX));
-        let copied = self.tree.lock().write(to, to_offset + len_bytes);
+        let copied = self.tree.lock().write(to, to_offset + len_bytes, &[]);
         match copied {
             Ok(()) => reply.written(len_bytes as u32),
             Err(errno) => reply.error(errno),

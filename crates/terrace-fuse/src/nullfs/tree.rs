@@ -10,6 +10,9 @@ use fuser::{Errno, FileAttr, FileType, INodeNo, RenameFlags, Request};
 
 use crate::convert::BLOCK_BYTES;
 
+/// What is kept of each file.
+const HEAD_BYTES_MAX: u64 = 64 << 10;
+
 /// Inodes by number.
 #[derive(Debug)]
 pub(super) struct Tree {
@@ -23,6 +26,8 @@ pub(super) struct Node {
     pub(super) attr: FileAttr,
     pub(super) lookups: u64,
     pub(super) target: OsString,
+    /// The first bytes of a file's contents, up to [`HEAD_BYTES_MAX`]: what a database reads back of its own small files.
+    head: Vec<u8>,
     names: Names,
 }
 
@@ -81,7 +86,8 @@ impl Tree {
             blksize: BLOCK_BYTES,
             flags: 0,
         };
-        self.nodes.insert(self.last, Node { attr, lookups: 0, target: OsString::new(), names: Names::default() });
+        let node = Node { attr, lookups: 0, target: OsString::new(), head: Vec::new(), names: Names::default() };
+        self.nodes.insert(self.last, node);
         self.last
     }
 
@@ -203,9 +209,39 @@ impl Tree {
         dots.into_iter().chain(names).filter(|&(next, ..)| next > offset).collect()
     }
 
-    pub(super) fn write(&mut self, inode: INodeNo, end: u64) -> Result<(), Errno> {
-        let attr = &mut self.node(inode)?.attr;
-        attr.size = attr.size.max(end);
+    /// Takes note of a write of `data` at `offset`, or, without data, of a range that ends there.
+    pub(super) fn write(&mut self, inode: INodeNo, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        let node = self.node(inode)?;
+        node.attr.size = node.attr.size.max(offset + data.len() as u64);
+        if offset < HEAD_BYTES_MAX && !data.is_empty() {
+            let kept = data.len().min((HEAD_BYTES_MAX - offset) as usize);
+            let (start, end) = (offset as usize, offset as usize + kept);
+            if node.head.len() < end {
+                node.head.resize(end, 0);
+            }
+            node.head[start..end].copy_from_slice(&data[..kept]);
+        }
         Ok(())
+    }
+
+    /// Sets a size, forgetting what lies beyond it.
+    pub(super) fn set_size(&mut self, inode: INodeNo, size: u64) -> Result<(), Errno> {
+        let node = self.node(inode)?;
+        node.attr.size = size;
+        node.head.truncate(usize::try_from(size).unwrap_or(usize::MAX));
+        Ok(())
+    }
+
+    /// How many bytes a read of `len_bytes` at `offset` gets, and those of them that are known, if any; the rest are zeros.
+    pub(super) fn read(
+        &mut self,
+        inode: INodeNo,
+        offset: u64,
+        len_bytes: u64,
+    ) -> Result<(usize, Option<Vec<u8>>), Errno> {
+        let node = self.node(inode)?;
+        let len_bytes = node.attr.size.saturating_sub(offset).min(len_bytes) as usize;
+        let known = node.head.get(usize::try_from(offset).unwrap_or(usize::MAX)..).filter(|known| !known.is_empty());
+        Ok((len_bytes, known.map(|known| known[..known.len().min(len_bytes)].to_vec())))
     }
 }

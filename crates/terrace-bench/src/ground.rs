@@ -1,0 +1,58 @@
+//! What a side of a contest runs on.
+
+use std::fmt;
+
+/// A volume, a file system behind FUSE, or one of the kernel's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ground {
+    /// A volume in process.
+    Engine,
+    /// A mounted volume whose PM has room for everything; `durable` as in `terrace mount -o durable`.
+    Mount { durable: bool },
+    /// A mounted volume that keeps file data on its disk.
+    MountOnDisk,
+    /// The FUSE file system that does nothing, mounted like a volume.
+    Null { durable: bool },
+    /// The kernel's file system in memory.
+    Tmpfs,
+    /// ext4 on a device like that of [`Ground::MountOnDisk`].
+    Ext4,
+    /// ext4 with `data=journal` on such a device, its journal on a device in memory.
+    Ext4Journal,
+    /// XFS on such a device, its log on a device in memory.
+    XfsLog,
+}
+
+impl Ground {
+    /// Whether FUSE is needed.
+    pub fn is_fuse(self) -> bool {
+        matches!(self, Ground::Mount { .. } | Ground::MountOnDisk | Ground::Null { .. })
+    }
+
+    /// Whether a file on a disk serves it as a block device.
+    pub fn has_image(self) -> bool {
+        matches!(self, Ground::MountOnDisk | Ground::Ext4 | Ground::Ext4Journal | Ground::XfsLog)
+    }
+
+    /// Whether a volume is behind it.
+    pub fn is_volume(self) -> bool {
+        matches!(self, Ground::Engine | Ground::Mount { .. } | Ground::MountOnDisk)
+    }
+}
+
+impl fmt::Display for Ground {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Ground::Engine => "engine",
+            Ground::Mount { durable: false } => "mount",
+            Ground::Mount { durable: true } => "mount -o durable",
+            Ground::MountOnDisk => "mount, file on disk",
+            Ground::Null { durable: false } => "do-nothing FUSE",
+            Ground::Null { durable: true } => "do-nothing FUSE -o durable",
+            Ground::Tmpfs => "tmpfs",
+            Ground::Ext4 => "ext4",
+            Ground::Ext4Journal => "ext4 data=journal, journal in memory",
+            Ground::XfsLog => "XFS, log in memory",
+        })
+    }
+}
