@@ -146,12 +146,12 @@ fn write_device(area: &Area, alloc: &DeviceAlloc, device: &DeviceEntry) -> FsRes
         let at = summary_bytes + g as usize * group_bytes;
         let bitmap = &mut buf[at..at + group_bytes];
         bitmap.copy_from_slice(words.as_bytes());
-        let summary = GroupSummary { free: group_free as u32, bitmap_crc: crc32c::crc32c(bitmap) };
+        let summary = GroupSummary { free: group_free as u32, bitmap_crc: terrace_layout::data_crc(bitmap) };
         let at = g as usize * size_of::<GroupSummary>();
         buf[at..at + size_of::<GroupSummary>()].copy_from_slice(summary.as_bytes());
     });
     let used = device.groups() as usize * size_of::<GroupSummary>();
-    let summaries_crc = crc32c::crc32c(&buf[..used]);
+    let summaries_crc = terrace_layout::data_crc(&buf[..used]);
     area.write(device.checkpoint_start, &buf)?;
     area.make_durable()?;
     Ok(CheckpointDevice { free, summaries_crc, reserved: 0 })

@@ -11,7 +11,7 @@
 
 use std::time::Instant;
 
-use terrace_layout::{INCOMPAT_PM_DATA_CRC, InodeRecord, Superblock};
+use terrace_layout::{INCOMPAT_PM_DATA_CRC, InodeRecord, Stamp, Superblock};
 use terrace_media::{Disk, Pm};
 use terrace_policy::PmSpace;
 use zerocopy::IntoBytes;
@@ -20,7 +20,7 @@ use crate::cache::PageCache;
 use crate::error::{FsError, FsResult, fail, fence};
 use crate::file::PmIo;
 use crate::index::Freed;
-use crate::inode::{Inner, Inode, kind_of};
+use crate::inode::{Inner, Inode, Replay, kind_of};
 use crate::itable::{InodeTable, RecordState, record_state, shard_of};
 use crate::journal::Journal;
 use crate::log::Log;
@@ -94,6 +94,8 @@ pub(crate) struct Core {
     /// Disks by device index less one.
     pub disks: Vec<Arc<dyn Disk>>,
     pub sb: Mutex<Superblock>,
+    /// The superblock's mount epoch.
+    pub epoch: AtomicU64,
     pub space: Space,
     pub shards: Vec<Shard>,
     pub cache: Arc<PageCache>,
@@ -131,6 +133,7 @@ impl Core {
             pm,
             disks,
             sb: Mutex::new(sb),
+            epoch: AtomicU64::new(sb.mount_epoch),
             space,
             shards,
             cache,
@@ -145,9 +148,14 @@ impl Core {
         }
     }
 
+    /// Marks what this mount commits with one fence.
+    pub fn stamp(&self) -> Stamp {
+        Stamp::of_epoch(self.epoch.load(Ordering::Relaxed))
+    }
+
     /// What a file's data path works on, for shard `shard`.
     pub fn io<'a>(&'a self, source: &'a ShardSource<'a>) -> PmIo<'a> {
-        PmIo { pm: &self.pm, source, data_crc: self.data_crc }
+        PmIo { pm: &self.pm, source, data_crc: self.data_crc, stamp: self.stamp() }
     }
 
     /// Runs an operation that changes the volume: refused with `EROFS` when it must not be written; an error that
@@ -216,7 +224,7 @@ impl Core {
                 )));
             }
         };
-        let inner = Inner::load(&self.pm, at, &record, false)?;
+        let inner = Inner::load(&self.pm, at, &record, self.stamp(), Replay::No)?;
         self.check_extents(ino, &inner)?;
         let inode = Arc::new(self.make_inode(ino, &record, inner)?);
         Ok(shard.inodes.write().entry(ino.0).or_insert(inode).clone())
@@ -260,16 +268,17 @@ impl Core {
     /// `ENOSPC`: nothing changed. Others are fatal.
     pub fn commit(&self, shard: usize, purpose: Purpose, logs: &mut [&mut Log]) -> FsResult<()> {
         let source = self.space.source(shard, purpose);
+        let alone = (logs.len() == 1).then(|| self.stamp());
         for i in 0..logs.len() {
-            if let Err(error) = logs[i].stage(&self.pm, &source) {
+            if let Err(error) = logs[i].stage(&self.pm, &source, alone) {
                 logs[..i].iter_mut().for_each(|log| log.abort(&source));
                 return Err(error);
             }
         }
-        fence(&self.pm)?;
         match logs {
-            [log] => log.publish(&self.pm)?,
+            [log] => log.commit(&self.pm)?,
             _ => {
+                fence(&self.pm)?;
                 let words: Vec<_> = logs.iter().map(|log| log.tail_word()).collect();
                 self.shards[shard].journal.commit(&self.pm, &words)?;
                 logs.iter_mut().for_each(|log| log.published());

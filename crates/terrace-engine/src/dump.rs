@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use terrace_layout::{
-    BLOCK_BYTES, BlockAddr, CHECKPOINT_VALID, CRC_BLOCKS, CRC_ENTRY, CRC_NONE, CRC_SLOTS, CheckedPtr, CheckpointHeader,
-    HEAD_OFFSET, INCOMPAT_PM_DATA_CRC, InodeRecord, LogEntry, MediaStruct, SUPERBLOCK_BLOCKS, Superblock, TAIL_OFFSET,
-    Tail, WRITE_UNWRITTEN, WriteEntry,
+    BLOCK_BYTES, BlockAddr, CHECKPOINT_VALID, CRC_BLOCKS, CRC_COMMIT, CRC_ENTRY, CRC_NONE, CRC_SLOTS, CheckedPtr,
+    CheckpointHeader, HEAD_OFFSET, INCOMPAT_PM_DATA_CRC, InodeRecord, LogEntry, MediaStruct, SUPERBLOCK_BLOCKS, Stamp,
+    Superblock, TAIL_OFFSET, Tail, WRITE_UNWRITTEN, WriteEntry,
 };
 use terrace_media::Pm;
 
@@ -13,7 +13,7 @@ use crate::checkpoint;
 use crate::error::{FsError, FsResult};
 use crate::file::{BLOCK, read_write_entry};
 use crate::format::{format_text, uuid_text};
-use crate::inode::{Body, Inner};
+use crate::inode::{Body, Inner, Replay};
 use crate::itable::RecordState;
 use crate::log::Log;
 use crate::offline::{Offline, journal, volume_on};
@@ -160,11 +160,11 @@ pub fn dump_inode(pm: &Arc<Pm>, ino: Ino, with_log: bool, out: &mut dyn Write) -
     let RecordState::Used(record) = state else {
         return Ok(());
     };
-    match Inner::load(pm, at, &record, false) {
+    match Inner::load(pm, at, &record, offline.stamp, Replay::No) {
         Ok(inner) => dump_state(pm, &sb, &inner, out)?,
         Err(error) => writeln!(out, "DAMAGED          {error}")?,
     }
-    if with_log { dump_log(pm, at, &record, out) } else { Ok(()) }
+    if with_log { dump_log(pm, at, &record, offline.stamp, out) } else { Ok(()) }
 }
 
 fn dump_record(pm: &Pm, at: u64, state: RecordState, out: Out<'_>) -> FsResult<()> {
@@ -270,6 +270,7 @@ fn dump_state(pm: &Pm, sb: &Superblock, inner: &Inner, out: Out<'_>) -> FsResult
 fn checksums(entry: &WriteEntry) -> String {
     match entry.crc_form {
         CRC_NONE => "none".into(),
+        CRC_COMMIT => "of the data when committed".into(),
         CRC_ENTRY => "in the entry".into(),
         CRC_SLOTS => "behind the entry".into(),
         CRC_BLOCKS => {
@@ -279,9 +280,9 @@ fn checksums(entry: &WriteEntry) -> String {
     }
 }
 
-fn dump_log(pm: &Pm, at: u64, record: &InodeRecord, out: Out<'_>) -> FsResult<()> {
+fn dump_log(pm: &Pm, at: u64, record: &InodeRecord, stamp: Stamp, out: Out<'_>) -> FsResult<()> {
     writeln!(out, "log")?;
-    let read = Log::load(pm, at, record, &mut |_, position, entry| {
+    let read = Log::load(pm, at, record, stamp, &mut |_, position, entry| {
         writeln!(out, "  byte {position}: {}", entry_text(&entry))?;
         Ok(())
     });

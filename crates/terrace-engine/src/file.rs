@@ -12,15 +12,15 @@
 //!   its blocks count; the others read as zeros. A truncation into a block therefore rewrites it.
 
 use terrace_layout::{
-    AppendEntry, BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRC_ENTRY, CRC_NONE, CRC_SLOTS, CRC_SLOTS_BLOCKS_MAX, EntryType,
-    HoleEntry, MediaStruct, PATCH_BYTES_MAX, PatchEntry, SET_SIZE_TRUNCATES, SetSizeEntry, WRITE_UNWRITTEN, WriteEntry,
-    data_crc,
+    AppendEntry, BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRC_COMMIT, CRC_ENTRY, CRC_ENTRY_BLOCKS_MAX, CRC_NONE, CRC_SLOTS,
+    CRC_SLOTS_BLOCKS_MAX, EntryType, HoleEntry, MediaStruct, PATCH_BYTES_MAX, PatchEntry, SET_SIZE_TRUNCATES,
+    SetSizeEntry, Stamp, WRITE_UNWRITTEN, WriteEntry, crc_append, data_crc,
 };
 use terrace_media::Pm;
 use zerocopy::IntoBytes;
 
 use crate::alloc::Run;
-use crate::error::{FsResult, fence};
+use crate::error::FsResult;
 use crate::index::{Extent, Freed, Index, Segment};
 use crate::log::{Log, Refs};
 use crate::space::BlockSource;
@@ -36,6 +36,8 @@ pub(crate) struct PmIo<'a> {
     pub source: &'a dyn BlockSource,
     /// PM data carries checksums.
     pub data_crc: bool,
+    /// Marks what this mount commits with one fence.
+    pub stamp: Stamp,
 }
 
 /// Reads a file block as it is now, zeros beyond the end of the file: how a write gets the bytes around it.
@@ -117,18 +119,17 @@ impl FileData {
             self.patch(log, io, offset, data, now)?;
             return Ok(true);
         }
-        let result = self.stage_write(log, io, offset, data, now, read_old).and_then(|fits| {
-            if fits {
-                log.stage(io.pm, io.source)?;
+        let staged = self.stage_write(log, io, offset, data, now, read_old).and_then(|staged| {
+            if let Some(vouched) = staged {
+                log.stage(io.pm, io.source, vouched.then_some(io.stamp))?;
             }
-            Ok(fits)
+            Ok(staged.is_some())
         });
-        if !matches!(result, Ok(true)) {
+        if !matches!(staged, Ok(true)) {
             self.give_up(io);
-            return result;
+            return staged;
         }
-        fence(io.pm)?;
-        log.publish(io.pm)?;
+        log.commit(io.pm)?;
         self.apply_staged(log, io, end.max(self.size), now);
         Ok(true)
     }
@@ -165,9 +166,8 @@ impl FileData {
             mtime_ns: now.0,
         };
         let index = log.push(&entry, &[data]);
-        log.stage(io.pm, io.source)?;
-        fence(io.pm)?;
-        log.publish(io.pm)?;
+        log.stage(io.pm, io.source, Some(io.stamp))?;
+        log.commit(io.pm)?;
         self.mtime = now;
         move_ref(log, &mut self.mtime_ref, index);
         log.drop_dead_front(io.pm, io.source);
@@ -178,7 +178,8 @@ impl FileData {
         Ok(())
     }
 
-    /// Writes the data and puts the entries into the log's batch.
+    /// Writes the data and puts the entries into the log's batch. Returns whether they vouch for all of the data; `None`:
+    /// PM has no room.
     fn stage_write(
         &mut self,
         log: &mut Log,
@@ -187,11 +188,12 @@ impl FileData {
         data: &[u8],
         now: Time,
         read_old: ReadOld<'_>,
-    ) -> FsResult<bool> {
+    ) -> FsResult<Option<bool>> {
         let end = offset + data.len() as u64;
         let new_size = end.max(self.size);
         let mut start = offset;
         let mut rest = data;
+        let mut vouched = true;
         if !io.data_crc
             && new_size > self.committed
             && let Some(tail) = self.pm_tail_block()
@@ -199,13 +201,33 @@ impl FileData {
             let taken = self.write_into_tail(io.pm, tail, offset, data, new_size);
             start += taken as u64;
             rest = &data[taken..];
+            if rest.is_empty() {
+                log.push(&self.append_entry(new_size, now, tail, offset, data), &[]);
+                return Ok(Some(true));
+            }
+            // The tail block changed, and no entry says how.
+            vouched = false;
         }
-        if rest.is_empty() {
-            let tail = self.pm_tail_block().expect("the data went there");
-            log.push(&append_entry(new_size, now, tail), &[]);
-            return Ok(true);
+        let fits = self.stage_runs(log, io, start, rest, new_size, now, read_old)?;
+        Ok(fits.then_some(vouched))
+    }
+
+    /// An append of `data` at `offset` within the tail block.
+    fn append_entry(&self, size: u64, now: Time, tail: BlockAddr, offset: u64, data: &[u8]) -> AppendEntry {
+        let gap = [0u8; BLOCK];
+        let crc = crc_append(0, &gap[..(offset - self.committed) as usize]);
+        AppendEntry {
+            kind: EntryType::Append as u8,
+            slots: 0,
+            flags: 0,
+            crc: 0,
+            size,
+            mtime_ns: now.0,
+            address: tail.0,
+            from: self.committed,
+            data_crc: crc_append(crc, data),
+            reserved: [0; 20],
         }
-        self.stage_runs(log, io, start, rest, new_size, now, read_old)
     }
 
     /// The PM block that holds the last, partly filled block of what is committed, if it is a written PM block.
@@ -272,9 +294,11 @@ impl FileData {
             };
             let staged = StagedRun { in_place, ..StagedRun::new(block, BlockAddr::pm(run.start), run.len) };
             self.staged.push(staged);
-            self.fill_run(io.pm, &staged, offset, data, read_old)?;
-            let crcs = if io.data_crc { pm_crcs(io.pm, &staged, new_size) } else { Vec::new() };
-            let entry = push_write(log, &staged, new_size, now, &crcs);
+            let crc = self.fill_run(io.pm, &staged, offset, data, read_old)?;
+            let entry = match io.data_crc {
+                true => push_write(log, &staged, new_size, now, &pm_crcs(io.pm, &staged, new_size)),
+                false => push_vouched(log, &staged, new_size, now, crc),
+            };
             self.staged.last_mut().expect("just pushed").entry_index = entry;
             block += run.len;
         }
@@ -298,7 +322,26 @@ impl FileData {
     }
 
     /// Stores the part of `data` (which starts at `offset`) that belongs into the run, merging old bytes at the edges.
-    fn fill_run(&self, pm: &Pm, run: &StagedRun, offset: u64, data: &[u8], read_old: ReadOld<'_>) -> FsResult<()> {
+    /// Returns the checksum of all that was stored, if the run is short: checksums are computed while the stores are
+    /// under way, and that time is not free for long ones.
+    fn fill_run(
+        &self,
+        pm: &Pm,
+        run: &StagedRun,
+        offset: u64,
+        data: &[u8],
+        read_old: ReadOld<'_>,
+    ) -> FsResult<Option<u32>> {
+        let short = run.blocks <= CRC_ENTRY_BLOCKS_MAX;
+        let (mut crc, mut uncovered) = (0, self.size.max(offset + data.len() as u64) - run.file_block * BLOCK_BYTES);
+        let mut store = |at: u64, bytes: &[u8]| {
+            pm.write_nt(at, bytes);
+            if short {
+                let covered = uncovered.min(bytes.len() as u64);
+                crc = crc_append(crc, &bytes[..covered as usize]);
+                uncovered -= covered;
+            }
+        };
         let end = offset + data.len() as u64;
         let (run_start, run_end) = (run.file_block * BLOCK_BYTES, (run.file_block + run.blocks) * BLOCK_BYTES);
         let base = run.addr.byte();
@@ -306,11 +349,12 @@ impl FileData {
         let mut to = end.min(run_end);
         let slice = |a: u64, b: u64| &data[(a - offset) as usize..(b - offset) as usize];
         let mut edge = [0u8; BLOCK];
+        let mut last = false;
         if from > run_start {
             let stop = to.min(run_start + BLOCK_BYTES);
             read_old(run.file_block, &mut edge)?;
             edge[(from - run_start) as usize..(stop - run_start) as usize].copy_from_slice(slice(from, stop));
-            pm.write_nt(base, &edge);
+            store(base, &edge);
             from = stop;
         }
         if to < run_end && to > from {
@@ -318,14 +362,17 @@ impl FileData {
             if block_start >= from && self.size > to {
                 read_old(to / BLOCK_BYTES, &mut edge)?;
                 edge[..(to - block_start) as usize].copy_from_slice(slice(block_start, to));
-                pm.write_nt(base + (block_start - run_start), &edge);
+                last = true;
                 to = block_start;
             }
         }
         if to > from {
-            pm.write_nt(base + (from - run_start), slice(from, to));
+            store(base + (from - run_start), slice(from, to));
         }
-        Ok(())
+        if last {
+            store(base + (to - run_start), &edge);
+        }
+        Ok(short.then_some(crc))
     }
 
     fn give_up(&mut self, io: PmIo<'_>) {
@@ -384,12 +431,11 @@ impl FileData {
             let entry_index = push_write(log, &staged, self.size, now, &run.crcs);
             self.staged.push(StagedRun { entry_index, ..staged });
         }
-        if let Err(error) = log.stage(io.pm, io.source) {
+        if let Err(error) = log.stage(io.pm, io.source, None) {
             self.staged.clear();
             return Err(error);
         }
-        fence(io.pm)?;
-        log.publish(io.pm)?;
+        log.commit(io.pm)?;
         self.apply_staged(log, io, self.size, now);
         Ok(())
     }
@@ -407,12 +453,12 @@ impl FileData {
             self.stage_cut_block(log, io, size, now)?;
         }
         let index = log.push(&set_size_entry(size, now, size < self.size), &[]);
-        if let Err(error) = log.stage(io.pm, io.source) {
+        let alone = (size <= self.committed).then_some(io.stamp);
+        if let Err(error) = log.stage(io.pm, io.source, alone) {
             self.give_up(io);
             return Err(error);
         }
-        fence(io.pm)?;
-        log.publish(io.pm)?;
+        log.commit(io.pm)?;
         if size < self.size {
             self.index.unmap(&mut log.refs, size.div_ceil(BLOCK_BYTES), u64::MAX, &mut self.freed);
         }
@@ -476,8 +522,7 @@ impl FileData {
         let hole_index = log.push(&hole, &[]);
         self.push_reserved(log, reserve, size, now);
         self.stage_or_clear(log, io)?;
-        fence(io.pm)?;
-        log.publish(io.pm)?;
+        log.commit(io.pm)?;
         self.index.unmap(&mut log.refs, from, to, &mut self.freed);
         self.apply_staged(log, io, size, now);
         if reserve.is_empty() {
@@ -507,14 +552,13 @@ impl FileData {
             log.push(&set_size_entry(size, now, false), &[]);
         }
         self.stage_or_clear(log, io)?;
-        fence(io.pm)?;
-        log.publish(io.pm)?;
+        log.commit(io.pm)?;
         self.apply_staged(log, io, size, now);
         Ok(())
     }
 
     fn stage_or_clear(&mut self, log: &mut Log, io: PmIo<'_>) -> FsResult<()> {
-        log.stage(io.pm, io.source).inspect_err(|_| self.staged.clear())
+        log.stage(io.pm, io.source, None).inspect_err(|_| self.staged.clear())
     }
 
     fn push_reserved(&mut self, log: &mut Log, reserve: &[(u64, BlockAddr, u64)], size: u64, now: Time) {
@@ -579,19 +623,6 @@ pub(crate) fn apply_patch(pm: &Pm, block: BlockAddr, offset: u64, data: &[u8]) -
     (at, len)
 }
 
-fn append_entry(size: u64, now: Time, tail: BlockAddr) -> AppendEntry {
-    AppendEntry {
-        kind: EntryType::Append as u8,
-        slots: 0,
-        flags: 0,
-        crc: 0,
-        size,
-        mtime_ns: now.0,
-        address: tail.0,
-        reserved: [0; 32],
-    }
-}
-
 fn set_size_entry(size: u64, mtime: Time, truncates: bool) -> SetSizeEntry {
     SetSizeEntry {
         kind: EntryType::SetSize as u8,
@@ -605,7 +636,20 @@ fn set_size_entry(size: u64, mtime: Time, truncates: bool) -> SetSizeEntry {
 }
 
 fn push_write(log: &mut Log, run: &StagedRun, size: u64, now: Time, crcs: &[u32]) -> usize {
-    let entry = WriteEntry {
+    push_with_crcs(log, write_entry(run, size, now), run.crc_run.is_some(), crcs)
+}
+
+/// As [`push_write`], for PM without data checksums; `crc` covers the data as they are committed.
+fn push_vouched(log: &mut Log, run: &StagedRun, size: u64, now: Time, crc: Option<u32>) -> usize {
+    let mut entry = write_entry(run, size, now);
+    if let Some(crc) = crc {
+        (entry.crc_form, entry.crcs) = (CRC_COMMIT, [crc, 0]);
+    }
+    log.push(&entry, &[])
+}
+
+fn write_entry(run: &StagedRun, size: u64, now: Time) -> WriteEntry {
+    WriteEntry {
         kind: EntryType::Write as u8,
         slots: 0,
         flags: if run.unwritten { WRITE_UNWRITTEN } else { 0 },
@@ -619,8 +663,7 @@ fn push_write(log: &mut Log, run: &StagedRun, size: u64, now: Time, crcs: &[u32]
         mtime_ns: now.0,
         crc_address: run.crc_run.map_or(0, |(addr, _)| addr.0),
         crcs: [run.crc_skip, run.crc_run.map_or(0, |(_, blocks)| blocks as u32)],
-    };
-    push_with_crcs(log, entry, run.crc_run.is_some(), crcs)
+    }
 }
 
 fn push_with_crcs(log: &mut Log, mut entry: WriteEntry, in_blocks: bool, crcs: &[u32]) -> usize {

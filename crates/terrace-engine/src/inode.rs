@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 
 use terrace_layout::{
-    AttrEntry, BlockAddr, CRC_BLOCKS, EntryType, InodeRecord, LogEntry, SET_SIZE_TRUNCATES, TARGET_PIECE_BYTES_MAX,
-    TargetEntry, WRITE_UNWRITTEN, XattrEntry, slots_for,
+    AttrEntry, BlockAddr, CRC_BLOCKS, EntryType, InodeRecord, LogEntry, SET_SIZE_TRUNCATES, Stamp,
+    TARGET_PIECE_BYTES_MAX, TargetEntry, WRITE_UNWRITTEN, XattrEntry, slots_for,
 };
 use terrace_media::Pm;
 
@@ -94,6 +94,15 @@ pub(crate) enum Body {
     Special { mtime: Time },
 }
 
+/// Whether what the last crash left half done is finished on media when an inode is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replay {
+    /// Nothing is stored.
+    No,
+    /// Patches are stored again, the log's tail catches up; durable at the next fence.
+    Yes,
+}
+
 /// A small overwrite that may not have reached its block.
 struct Patch {
     offset: u64,
@@ -127,23 +136,27 @@ impl Inner {
         }
     }
 
-    /// Reads an inode from media. `replay`: patches may not have reached their blocks before the last crash.
+    /// Reads an inode from media; `stamp`: of the mount that wrote last.
     ///
     /// # Errors
     /// Damage, with the place.
-    pub fn load(pm: &Pm, record_at: u64, record: &InodeRecord, replay: bool) -> FsResult<Self> {
+    pub fn load(pm: &Pm, record_at: u64, record: &InodeRecord, stamp: Stamp, replay: Replay) -> FsResult<Self> {
         let kind = kind_of(record)?;
         let mut inner = Inner::new(record_at, record, kind);
         let mut patches = Vec::new();
         let mut freed = Freed::new();
-        let log = Log::load(pm, record_at, record, &mut |refs, position, entry| {
+        let log = Log::load(pm, record_at, record, stamp, &mut |refs, position, entry| {
             inner.apply(refs, position, entry, &mut patches, &mut freed)?;
             // Blocks that the log itself superseded were never counted as used.
             freed.clear();
             Ok(())
         })?;
         inner.log = log;
-        if replay && let Body::File(file) = &inner.body {
+        if replay == Replay::No {
+            return Ok(inner);
+        }
+        inner.log.recover(pm);
+        if let Body::File(file) = &inner.body {
             for patch in patches {
                 if let Segment::Extent(e) = file.index.lookup(patch.offset / terrace_layout::BLOCK_BYTES)
                     && e.addr.is_pm()

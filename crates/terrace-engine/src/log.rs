@@ -2,6 +2,9 @@
 //!
 //! Invariants:
 //! * Entries at or after the tail mean nothing. Appending writes them there; storing the tail commits them all.
+//! * But for one: an entry alone in its batch that carries the stamp of this mount commits itself (see `seal`). Then the
+//!   tail on media stays behind by this entry; the next commit moves it, before its own fence. So at most one entry
+//!   beyond the tail counts, in the page of the tail.
 //! * Head and next pointers are stored, durable, before the tail moves past them; one that lies beyond the tail
 //!   means nothing.
 //! * Dead pages are dropped only from the front: an entry that undoes an earlier one may be dropped only when the
@@ -15,14 +18,15 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 use terrace_layout::{
     BLOCK_BYTES, BlockAddr, CheckedPtr, HEAD_OFFSET, INLINE_OFFSET, INLINE_SLOTS, InodeRecord, JournalWord, LogEntry,
-    LogPageHeader, MediaStruct, NEXT_OFFSET, PAGE_SLOTS, SLOT_BYTES, TAIL_OFFSET, Tail, encode_entry, encode_pad,
-    entry_seed, entry_slots,
+    LogPageHeader, MediaStruct, NEXT_OFFSET, PAGE_SLOTS, SLOT_BYTES, Stamp, TAIL_OFFSET, Tail, encode_pad, entry_seed,
+    entry_slots, finish_entry, lay_out_entry, page_seed,
 };
 use terrace_media::Pm;
 use zerocopy::IntoBytes;
 
 use crate::error::{FsError, FsResult, fence};
 use crate::journal::Journal;
+use crate::seal;
 use crate::space::BlockSource;
 
 /// Entries being put together for one commit, and where they went.
@@ -33,6 +37,10 @@ struct Batch {
     positions: Vec<u64>,
     new_pages: Vec<u64>,
     new_tail: u64,
+    /// Seed of the region that the new tail is in.
+    new_seed: u32,
+    /// The batch is one entry that commits itself.
+    sealed: bool,
 }
 
 /// Sees a committed entry: the references to count, its position, the entry.
@@ -102,9 +110,15 @@ pub(crate) struct Log {
     record_at: u64,
     ino: u64,
     generation: u32,
+    /// Seed of the entries in the record, and in the region that the tail is in.
+    inline_seed: u32,
     seed: u32,
     tail: u64,
     tail_generation: u16,
+    /// The tail on media is behind by the last entry, which commits itself.
+    tail_behind: bool,
+    /// Byte of an entry beyond the tail whose data the last crash lost.
+    torn: Option<u64>,
     /// PM blocks of the pages, in log order.
     pages: VecDeque<u64>,
     /// What the volatile state refers to.
@@ -131,9 +145,12 @@ impl Log {
             record_at,
             ino,
             generation,
+            inline_seed: entry_seed(ino, generation),
             seed: entry_seed(ino, generation),
             tail: record_at + INLINE_OFFSET,
             tail_generation: 0,
+            tail_behind: false,
+            torn: None,
             pages: VecDeque::new(),
             refs: Refs { record_at, pages: FxHashMap::default(), inline: 0, slots: 0 },
             inline_dropped: false,
@@ -147,11 +164,12 @@ impl Log {
         }
     }
 
-    /// Reads a log from media, handing every committed entry with its position to `visit`, in order.
+    /// Reads a log from media, handing every committed entry with its position to `visit`, in order. `stamp`: of the
+    /// mount that wrote last.
     ///
     /// # Errors
     /// Damage, with the place; or what `visit` returns.
-    pub fn load(pm: &Pm, record_at: u64, record: &InodeRecord, visit: Visit<'_>) -> FsResult<Self> {
+    pub fn load(pm: &Pm, record_at: u64, record: &InodeRecord, stamp: Stamp, visit: Visit<'_>) -> FsResult<Self> {
         let mut log = Log::new(record_at, record.ino, record.generation);
         let damaged = |e: terrace_layout::LayoutError| place(pm, record_at, &e.0);
         (log.tail, log.tail_generation) = Tail(record.tail).get().map_err(damaged)?;
@@ -164,13 +182,16 @@ impl Log {
             let mut slots = [0u8; (INLINE_SLOTS * SLOT_BYTES) as usize];
             pm.try_read(record_at + INLINE_OFFSET, &mut slots)?;
             log.visit_region(pm, record_at + INLINE_OFFSET, end, &slots, visit)?;
+            if tail_inline {
+                log.roll_forward(pm, inline_end, &slots[(end - record_at - INLINE_OFFSET) as usize..], stamp, visit)?;
+            }
         } else {
             log.slots = 0;
         }
         let mut next = if tail_inline { None } else { head };
         let mut reached = tail_inline;
         while let Some((addr, _)) = next.take() {
-            next = log.load_page(pm, addr, visit, &mut reached)?;
+            next = log.load_page(pm, addr, stamp, visit, &mut reached)?;
         }
         if !reached {
             return Err(place(pm, record_at, &format!("log of inode {} does not reach its tail", log.ino)));
@@ -183,6 +204,7 @@ impl Log {
         &mut self,
         pm: &Pm,
         addr: BlockAddr,
+        stamp: Stamp,
         visit: Visit<'_>,
         reached: &mut bool,
     ) -> FsResult<Option<(BlockAddr, bool)>> {
@@ -197,6 +219,7 @@ impl Log {
             return Err(place(pm, start, &format!("log of inode {} runs in a circle", self.ino)));
         }
         self.next_sequence = header.sequence + 1;
+        self.seed = page_seed(self.inline_seed, header.sequence);
         self.pages.push_back(addr.block());
         self.slots += PAGE_SLOTS;
         let first = start + SLOT_BYTES;
@@ -204,9 +227,43 @@ impl Log {
         let end = if *reached { self.tail } else { start + BLOCK_BYTES };
         self.visit_region(pm, first, end, &page[SLOT_BYTES as usize..], visit)?;
         if *reached {
+            self.roll_forward(pm, start + BLOCK_BYTES, &page[(end - start) as usize..], stamp, visit)?;
             return Ok(None);
         }
         CheckedPtr(header.next).get().map_err(|e| place(pm, start, &e.0))
+    }
+
+    /// Takes in the entry behind the tail if it committed itself; `rest`: what stands there, up to `region_end`.
+    fn roll_forward(&mut self, pm: &Pm, region_end: u64, rest: &[u8], stamp: Stamp, visit: Visit<'_>) -> FsResult<()> {
+        let room = (region_end - self.tail) / SLOT_BYTES;
+        if room == 0 || Stamp::of_entry(rest) != Some(stamp) {
+            return Ok(());
+        }
+        let Some(slots) = entry_slots(rest, room) else {
+            return Ok(());
+        };
+        let Ok(entry) = LogEntry::decode(&rest[..(slots * SLOT_BYTES) as usize], self.seed) else {
+            return Ok(());
+        };
+        if !seal::holds(pm, &entry) {
+            self.torn = Some(self.tail);
+            return Ok(());
+        }
+        visit(&mut self.refs, self.tail, entry)?;
+        self.tail += slots * SLOT_BYTES;
+        self.tail_behind = true;
+        Ok(())
+    }
+
+    /// After a crash: the tail on media catches up, and an entry whose data were lost goes, so that nobody takes it for
+    /// one of a later mount. Durable at the next fence.
+    pub fn recover(&mut self, pm: &Pm) {
+        self.flush_tail(pm);
+        self.tail_behind = false;
+        if let Some(at) = self.torn.take() {
+            pm.store_u64(at, 0);
+            pm.flush(at, 8);
+        }
     }
 
     fn visit_region(&mut self, pm: &Pm, start: u64, end: u64, bytes: &[u8], visit: Visit<'_>) -> FsResult<()> {
@@ -241,12 +298,11 @@ impl Log {
     pub fn begin(&mut self) {
         self.batch.bytes.clear();
         self.batch.ends.clear();
-        self.batch.positions.clear();
     }
 
     /// Adds an entry to the batch; returns its index in it.
     pub fn push<T: MediaStruct>(&mut self, head: &T, parts: &[&[u8]]) -> usize {
-        encode_entry(&mut self.batch.bytes, self.seed, head, parts);
+        lay_out_entry(&mut self.batch.bytes, head, parts);
         self.batch.ends.push(self.batch.bytes.len());
         self.batch.ends.len() - 1
     }
@@ -261,20 +317,52 @@ impl Log {
         self.batch.positions[index]
     }
 
-    /// Writes the batch behind the tail, not yet committed: a fence and [`Self::publish`] must follow, or
-    /// [`Self::abort`].
+    /// Writes the batch behind the tail: [`Self::commit`] must follow, or the journal, or [`Self::abort`]. With `stamp`,
+    /// a batch of one entry may commit itself: the caller has stored nothing else that the commit depends on but what the
+    /// entry's own checksum covers.
     ///
     /// # Errors
     /// `ENOSPC` if there is no room for log pages; nothing is changed then.
-    pub fn stage(&mut self, pm: &Pm, source: &dyn BlockSource) -> FsResult<()> {
+    pub fn stage(&mut self, pm: &Pm, source: &dyn BlockSource, stamp: Option<Stamp>) -> FsResult<()> {
         self.flush_unfenced(pm);
         let mut batch = std::mem::take(&mut self.batch);
-        let result = self.stage_from(pm, source, &mut batch, self.tail, self.pages.back().copied());
+        batch.positions.clear();
+        let result = match stamp.filter(|_| self.can_seal(&batch)) {
+            Some(stamp) => {
+                self.stage_sealed(pm, &mut batch, stamp);
+                Ok(())
+            }
+            None => {
+                let page = self.pages.back().copied();
+                self.stage_from(pm, source, &mut batch, self.tail, page, self.seed)
+            }
+        };
         self.batch = batch;
         if result.is_err() {
             self.abort(source);
         }
         result
+    }
+
+    /// One entry, which can vouch for all that it stands for, and has room before the region ends.
+    fn can_seal(&self, batch: &Batch) -> bool {
+        batch.ends.len() == 1
+            && self.tail + batch.bytes.len() as u64 <= self.region_end(self.pages.back().copied())
+            && seal::can_seal(&batch.bytes)
+    }
+
+    fn region_end(&self, page: Option<u64>) -> u64 {
+        let inline_end = self.record_at + INLINE_OFFSET + INLINE_SLOTS * SLOT_BYTES;
+        page.map_or(inline_end, |p| (p + 1) * BLOCK_BYTES)
+    }
+
+    fn stage_sealed(&self, pm: &Pm, batch: &mut Batch, stamp: Stamp) {
+        finish_entry(&mut batch.bytes, self.seed, Some(stamp));
+        pm.write_nt(self.tail, &batch.bytes);
+        batch.positions.push(self.tail);
+        batch.new_tail = self.tail + batch.bytes.len() as u64;
+        batch.new_seed = self.seed;
+        batch.sealed = true;
     }
 
     /// Bytes were stored and flushed after a commit, without a fence of their own.
@@ -289,6 +377,16 @@ impl Log {
         if !self.limbo.is_empty() {
             pm.flush(self.record_at + HEAD_OFFSET, 8);
         }
+        self.flush_tail(pm);
+    }
+
+    /// The tail on media catches up with an entry that committed itself; durable at the next fence.
+    fn flush_tail(&self, pm: &Pm) {
+        if self.tail_behind {
+            let at = self.record_at + TAIL_OFFSET;
+            pm.store_u64(at, Tail::new(self.tail, self.tail_generation).0);
+            pm.flush(at, 8);
+        }
     }
 
     fn stage_from(
@@ -298,16 +396,16 @@ impl Log {
         batch: &mut Batch,
         mut at: u64,
         mut page: Option<u64>,
+        mut seed: u32,
     ) -> FsResult<()> {
-        let inline_end = self.record_at + INLINE_OFFSET + INLINE_SLOTS * SLOT_BYTES;
         let mut start = 0;
         for &end in &batch.ends {
-            let entry = &batch.bytes[start..end];
+            let entry = &mut batch.bytes[start..end];
             start = end;
-            let region_end = page.map_or(inline_end, |p| (p + 1) * BLOCK_BYTES);
+            let region_end = self.region_end(page);
             if at + entry.len() as u64 > region_end {
                 if at < region_end {
-                    pm.write_nt(at, &encode_pad(self.seed, (region_end - at) / SLOT_BYTES));
+                    pm.write_nt(at, &encode_pad(seed, (region_end - at) / SLOT_BYTES));
                 }
                 let block = source.alloc_meta()?;
                 batch.new_pages.push(block);
@@ -315,13 +413,15 @@ impl Log {
                 pm.write_nt(block * BLOCK_BYTES, LogPageHeader::new(self.ino, self.generation, sequence).as_bytes());
                 self.link(pm, page, block);
                 page = Some(block);
+                seed = page_seed(self.inline_seed, sequence);
                 at = block * BLOCK_BYTES + SLOT_BYTES;
             }
+            finish_entry(entry, seed, None);
             pm.write_nt(at, entry);
             batch.positions.push(at);
             at += entry.len() as u64;
         }
-        batch.new_tail = at;
+        (batch.new_tail, batch.new_seed, batch.sealed) = (at, seed, false);
         Ok(())
     }
 
@@ -348,23 +448,29 @@ impl Log {
         JournalWord { at: self.record_at + TAIL_OFFSET, value }
     }
 
-    /// Commits the staged batch. The caller has fenced since staging; on return the commit is durable.
+    /// Commits the staged batch: on return it is durable, with all that this thread has flushed before. A batch that
+    /// commits itself does so with one fence, others with two.
     ///
     /// # Errors
     /// If PM refuses to become durable.
-    pub fn publish(&mut self, pm: &Pm) -> FsResult<()> {
-        let word = self.tail_word();
-        pm.store_u64(word.at, word.value);
-        pm.flush(word.at, 8);
+    pub fn commit(&mut self, pm: &Pm) -> FsResult<()> {
         fence(pm)?;
+        if !self.batch.sealed {
+            let word = self.tail_word();
+            pm.store_u64(word.at, word.value);
+            pm.flush(word.at, 8);
+            fence(pm)?;
+        }
         self.published();
         Ok(())
     }
 
-    /// The staged batch was committed (by [`Self::publish`] or through the journal).
+    /// The staged batch was committed (by [`Self::commit`] or through the journal).
     pub fn published(&mut self) {
         // A fence has passed since the batch was staged, which flushed what waited for it.
         self.unfenced = None;
+        self.tail_behind = self.batch.sealed;
+        self.seed = self.batch.new_seed;
         self.free.append(&mut self.limbo);
         self.tail = self.batch.new_tail;
         self.slots += self.batch.new_pages.len() as u64 * PAGE_SLOTS;
@@ -378,10 +484,10 @@ impl Log {
     /// # Errors
     /// If PM refuses to become durable.
     pub fn settle(&mut self, pm: &Pm, source: &dyn BlockSource) -> FsResult<()> {
-        if self.unfenced.is_some() || !self.limbo.is_empty() {
+        if self.unfenced.is_some() || self.tail_behind || !self.limbo.is_empty() {
             self.flush_unfenced(pm);
             fence(pm)?;
-            self.unfenced = None;
+            (self.unfenced, self.tail_behind) = (None, false);
             self.free.append(&mut self.limbo);
         }
         self.drain_free(source);
@@ -390,7 +496,7 @@ impl Log {
 
     /// Whether nothing is left to the next commit.
     pub fn is_settled(&self) -> bool {
-        self.unfenced.is_none() && self.limbo.is_empty() && self.free.is_empty()
+        self.unfenced.is_none() && !self.tail_behind && self.limbo.is_empty() && self.free.is_empty()
     }
 
     fn drain_free(&mut self, source: &dyn BlockSource) {
@@ -433,6 +539,7 @@ impl Log {
     pub fn compact(&mut self, pm: &Pm, source: &dyn BlockSource, journal: &Journal) -> FsResult<()> {
         self.flush_unfenced(pm);
         let mut batch = std::mem::take(&mut self.batch);
+        batch.positions.clear();
         let result = self.stage_compacted(pm, source, &mut batch);
         self.batch = batch;
         if let Err(error) = result {
@@ -459,7 +566,8 @@ impl Log {
         batch.new_pages.push(block);
         let header = LogPageHeader::new(self.ino, self.generation, self.next_sequence);
         pm.write_nt(block * BLOCK_BYTES, header.as_bytes());
-        self.stage_from(pm, source, batch, block * BLOCK_BYTES + SLOT_BYTES, Some(block))
+        let seed = page_seed(self.inline_seed, self.next_sequence);
+        self.stage_from(pm, source, batch, block * BLOCK_BYTES + SLOT_BYTES, Some(block), seed)
     }
 }
 

@@ -210,7 +210,7 @@ impl Core {
             .map(|(name, value)| (*name, crate::xattr::push_set(&mut inner.log, name, value, None, now)))
             .collect();
         let source = self.space.source(shard, Purpose::Ordinary);
-        inner.log.stage(&self.pm, &source)?;
+        inner.log.stage(&self.pm, &source, None)?;
         let word = inner.log.tail_word();
         self.pm.store_u64(word.at, word.value);
         self.pm.flush(word.at, 8);

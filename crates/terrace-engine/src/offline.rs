@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use terrace_layout::{BLOCK_BYTES, HEAD_OFFSET, InodeRecord, MediaStruct, Superblock, TAIL_OFFSET};
+use terrace_layout::{BLOCK_BYTES, HEAD_OFFSET, InodeRecord, MediaStruct, Stamp, Superblock, TAIL_OFFSET};
 use terrace_media::Pm;
 
 use crate::checkpoint;
@@ -20,6 +20,8 @@ use crate::types::Ino;
 pub(crate) struct Offline {
     /// Tables of the shards that could be read.
     pub tables: Vec<InodeTable>,
+    /// Of the mount that wrote last.
+    pub stamp: Stamp,
     /// Index in `tables`, by shard.
     by_shard: Vec<Option<usize>>,
     /// Words of committed journal records: what stands in PM in their place does not count.
@@ -57,8 +59,14 @@ pub(crate) fn journal(sb: &Superblock, shard: u16) -> Journal {
 impl Offline {
     /// Reads tables and journals.
     pub fn load(pm: &Pm, sb: &Superblock) -> Self {
-        let mut this =
-            Offline { tables: Vec::new(), by_shard: Vec::new(), pending: HashMap::new(), damage: BTreeMap::new() };
+        let stamp = Stamp::of_epoch(sb.mount_epoch);
+        let mut this = Offline {
+            tables: Vec::new(),
+            stamp,
+            by_shard: Vec::new(),
+            pending: HashMap::new(),
+            damage: BTreeMap::new(),
+        };
         let clean = checkpoint::usable_header(pm, sb).is_some();
         for shard in 0..sb.shards {
             match journal(sb, shard).pending(pm) {

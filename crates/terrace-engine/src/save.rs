@@ -94,7 +94,7 @@ struct ImageWriter<'a> {
 impl ImageWriter<'_> {
     fn put(&mut self, bytes: &[u8]) -> FsResult<()> {
         self.out.write_all(bytes).map_err(|e| stream_error("the image cannot be written", &e))?;
-        self.crc = crc32c::crc32c_append(self.crc, bytes);
+        self.crc = terrace_layout::crc_append(self.crc, bytes);
         self.bytes += bytes.len() as u64;
         Ok(())
     }
@@ -227,7 +227,7 @@ impl ImageReader<'_> {
             std::io::ErrorKind::UnexpectedEof => damaged("it ends too early"),
             _ => stream_error("the image cannot be read", &e),
         })?;
-        self.crc = crc32c::crc32c_append(self.crc, bytes);
+        self.crc = terrace_layout::crc_append(self.crc, bytes);
         Ok(())
     }
 

@@ -6,11 +6,11 @@
 
 use std::collections::HashMap;
 
-use terrace_layout::{BlockAddr, HEAD_OFFSET, InodeRecord, Superblock, TAIL_OFFSET};
+use terrace_layout::{BlockAddr, HEAD_OFFSET, InodeRecord, Stamp, Superblock, TAIL_OFFSET};
 use terrace_media::Pm;
 
 use crate::error::{FsError, FsResult, fence};
-use crate::inode::{Body, Inner, kind_of};
+use crate::inode::{Body, Inner, Replay, kind_of};
 use crate::itable::{InodeTable, RecordState, record_state};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, thread};
@@ -53,8 +53,11 @@ pub(crate) enum Unfinished<'a> {
 }
 
 impl Unfinished<'_> {
-    fn stores(self) -> bool {
-        matches!(self, Unfinished::Finish)
+    fn replay(self) -> Replay {
+        match self {
+            Unfinished::Finish => Replay::Yes,
+            Unfinished::Imagine(_) => Replay::No,
+        }
     }
 
     /// The state of a record as it will be once the changes are finished.
@@ -142,6 +145,8 @@ type Work<'a> = &'a (dyn Fn(&Scanner<'_>, &[(Ino, u64)]) + Sync);
 struct Scanner<'a> {
     pm: &'a Arc<Pm>,
     unfinished: Unfinished<'a>,
+    /// Of the mount that wrote last.
+    stamp: Stamp,
     records: Vec<(Ino, u64)>,
     usage: Vec<Usage>,
     problems: Mutex<Vec<Problem>>,
@@ -169,6 +174,7 @@ pub(crate) fn scan(
     let mut scanner = Scanner {
         pm,
         unfinished,
+        stamp: Stamp::of_epoch(sb.mount_epoch),
         records: tables.iter().flat_map(InodeTable::records).collect(),
         usage: sb.devices().iter().map(|d| Usage::new(d.blocks)).collect(),
         problems: Mutex::default(),
@@ -238,7 +244,7 @@ impl Scanner<'_> {
                 continue;
             }
             // What cannot be read is reported by the second pass, if anything names it.
-            let Ok(inner) = Inner::load(self.pm, at, &record, false) else {
+            let Ok(inner) = Inner::load(self.pm, at, &record, self.stamp, Replay::No) else {
                 continue;
             };
             let Body::Dir(dir) = &inner.body else {
@@ -276,7 +282,7 @@ impl Scanner<'_> {
                     continue;
                 }
             };
-            match Inner::load(self.pm, at, &record, self.unfinished.stores()) {
+            match Inner::load(self.pm, at, &record, self.stamp, self.unfinished.replay()) {
                 Ok(inner) => {
                     self.inodes.fetch_add(1, Ordering::Relaxed);
                     self.directories.fetch_add(u64::from(inner.dir().is_ok()), Ordering::Relaxed);

@@ -578,6 +578,7 @@ fn begin_epoch(core: &Core) -> FsResult<()> {
     let old = *sb;
     sb.previous_epoch = old.mount_epoch;
     sb.mount_epoch = (old.mount_epoch + 1).max(Time::now().0 as u64);
+    core.epoch.store(sb.mount_epoch, Ordering::Relaxed);
     sb.sequence += 1;
     // A crash may have kept a disk from following PM last time: it must have caught up before PM goes on.
     write_disk_epochs(core, &old)?;

@@ -348,10 +348,10 @@ fn change_checkpoint(rig: &Rig, device: usize, change: impl FnOnce(&mut [u8])) {
     for (g, bitmap) in bitmaps.chunks(entry.group_blocks as usize / 8).take(entry.groups() as usize).enumerate() {
         let zeros: u32 = bitmap.iter().map(|b| b.count_zeros()).sum();
         free += u64::from(zeros);
-        let summary = GroupSummary { free: zeros, bitmap_crc: crc32c::crc32c(bitmap) };
+        let summary = GroupSummary { free: zeros, bitmap_crc: terrace_layout::data_crc(bitmap) };
         summaries[g * 8..g * 8 + 8].copy_from_slice(summary.as_bytes());
     }
-    let summaries_crc = crc32c::crc32c(&summaries[..entry.groups() as usize * 8]);
+    let summaries_crc = terrace_layout::data_crc(&summaries[..entry.groups() as usize * 8]);
     write_disk(rig, device, entry.checkpoint_start, &area);
     change_header(rig, |header| {
         header.devices[device].free = free;

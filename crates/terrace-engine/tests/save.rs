@@ -233,7 +233,7 @@ fn impossible_runs_are_refused() {
         let mut bytes = image[..parts[1]].to_vec();
         bytes.extend_from_slice(ImageRun::new(start, len, contents).as_bytes());
         bytes.extend_from_slice(contents.unwrap_or_default());
-        let crc = crc32c::crc32c(&bytes);
+        let crc = terrace_layout::data_crc(&bytes);
         bytes.extend_from_slice(ImageTrailer::new(2, 2u64.wrapping_add(len), crc).as_bytes());
         let error = must_be_refused(&bytes, &format!("{len} blocks at {start}"));
         assert!(error.contains("not where one can be"), "{error}");

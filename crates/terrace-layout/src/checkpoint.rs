@@ -77,5 +77,5 @@ impl CheckpointHeader {
 /// # Errors
 /// Names `what` is damaged.
 pub fn verify_checkpoint_part(what: &str, bytes: &[u8], crc: u32) -> Result<(), LayoutError> {
-    if crc32c::crc32c(bytes) == crc { Ok(()) } else { Err(LayoutError(format!("checkpoint: {what} is damaged"))) }
+    if crate::data_crc(bytes) == crc { Ok(()) } else { Err(LayoutError(format!("checkpoint: {what} is damaged"))) }
 }

@@ -3,6 +3,8 @@
 //! Data blocks on disks are covered by CRCs kept apart from them. An extent too long to keep its CRCs in its write
 //! entry keeps them in CRC blocks on the same device: 1023 CRCs, then the CRC of those.
 
+use crc_fast::{CrcAlgorithm, Digest};
+
 use crate::BLOCK_BYTES;
 
 /// CRCs of data blocks that one CRC block holds.
@@ -15,24 +17,38 @@ pub const fn crc_blocks_for(blocks: u64) -> u64 {
 
 /// The checksum of (the committed bytes of) a data block.
 pub fn data_crc(bytes: &[u8]) -> u32 {
-    crc32c::crc32c(bytes)
+    crc_append(0, bytes)
+}
+
+/// The CRC32C of bytes that follow those whose CRC32C is `crc`.
+pub fn crc_append(crc: u32, bytes: &[u8]) -> u32 {
+    let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!crc));
+    digest.update(bytes);
+    digest.finalize() as u32
 }
 
 /// Writes the checksum of a CRC block into its last four bytes.
 pub fn seal_crc_block(block: &mut [u8]) {
     let (body, seal) = block.split_at_mut(BLOCK_BYTES as usize - 4);
-    seal.copy_from_slice(&crc32c::crc32c(body).to_le_bytes());
+    seal.copy_from_slice(&crc_append(0, body).to_le_bytes());
 }
 
 /// Whether a CRC block's own checksum holds.
 pub fn verify_crc_block(block: &[u8]) -> bool {
     let (body, seal) = block.split_at(BLOCK_BYTES as usize - 4);
-    crc32c::crc32c(body).to_le_bytes() == seal
+    crc_append(0, body).to_le_bytes() == seal
 }
+
+/// What [`crc_with_hole`] copies; each hole lies within it.
+const SHORT_BYTES: usize = 64;
 
 /// CRC32C of `bytes` with the four bytes at `hole` taken as zero, continued from `seed`.
 pub(crate) fn crc_with_hole(seed: u32, bytes: &[u8], hole: usize) -> u32 {
-    let crc = crc32c::crc32c_append(seed, &bytes[..hole]);
-    let crc = crc32c::crc32c_append(crc, &[0; 4]);
-    crc32c::crc32c_append(crc, &bytes[hole + 4..])
+    // Short structures, the many, in one go: starting a checksum costs more than 64 bytes of it.
+    let (head, rest) = bytes.split_at(bytes.len().min(SHORT_BYTES));
+    let mut copy = [0; SHORT_BYTES];
+    copy[..head.len()].copy_from_slice(head);
+    copy[hole..hole + 4].fill(0);
+    let crc = crc_append(seed, &copy[..head.len()]);
+    if rest.is_empty() { crc } else { crc_append(crc, rest) }
 }

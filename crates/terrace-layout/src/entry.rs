@@ -24,6 +24,9 @@ pub const XATTR_VALUE_BYTES_MAX: usize = 65536;
 /// Longest file: what `off_t` can address.
 pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 
+/// Bits of an entry's flags that hold its [`Stamp`].
+const STAMP_SHIFT: u32 = 1;
+
 /// Flag of a write entry: the blocks are allocated but were never written; they read as zeros.
 pub const WRITE_UNWRITTEN: u16 = 1;
 
@@ -38,6 +41,11 @@ pub const CRC_ENTRY: u16 = 1;
 pub const CRC_SLOTS: u16 = 2;
 /// Write entry whose checksums stand in CRC blocks.
 pub const CRC_BLOCKS: u16 = 3;
+/// Write entry to PM without data checksums, whose first checksum covers the data as they were committed. It matters only
+/// as long as the entry lies beyond the tail: later writes in place do not keep it up.
+pub const CRC_COMMIT: u16 = 4;
+/// Most blocks of an entry with [`CRC_ENTRY`] or [`CRC_COMMIT`].
+pub const CRC_ENTRY_BLOCKS_MAX: u64 = 2;
 /// Blocks that the checksums of a [`CRC_SLOTS`] entry can cover.
 pub const CRC_SLOTS_BLOCKS_MAX: u64 = (PAGE_SLOTS - 1) * SLOT_BYTES / 4;
 
@@ -88,7 +96,7 @@ media_struct! {
         pub blocks: u32,
         /// Write-size counter of the predictor.
         pub counter: u16,
-        /// Where the data checksums are: [`CRC_NONE`], [`CRC_ENTRY`], [`CRC_SLOTS`] or [`CRC_BLOCKS`].
+        /// Where the data checksums are: [`CRC_NONE`], [`CRC_ENTRY`], [`CRC_SLOTS`], [`CRC_BLOCKS`] or [`CRC_COMMIT`].
         pub crc_form: u16,
         /// File size after this write, in bytes.
         pub size: u64,
@@ -96,7 +104,7 @@ media_struct! {
         pub mtime_ns: i64,
         /// First CRC block ([`BlockAddr`]), with [`CRC_BLOCKS`].
         pub crc_address: u64,
-        /// With [`CRC_ENTRY`] the checksums of the blocks; with [`CRC_BLOCKS`] how many checksums to skip, and how many
+        /// With [`CRC_ENTRY`] the checksums of the blocks; with [`CRC_COMMIT`] one checksum of all their bytes; with [`CRC_BLOCKS`] how many checksums to skip, and how many
         /// checksum blocks there are.
         pub crcs: [u32; 2],
     }
@@ -119,8 +127,12 @@ media_struct! {
         pub mtime_ns: i64,
         /// The block that holds the bytes ([`BlockAddr`]).
         pub address: u64,
+        /// File size before it, in bytes.
+        pub from: u64,
+        /// CRC32C of the bytes from there to the new size, as they were committed.
+        pub data_crc: u32,
         /// Zero.
-        pub reserved: [u8; 32],
+        pub reserved: [u8; 20],
     }
 }
 
@@ -363,6 +375,33 @@ pub fn entry_seed(ino: u64, generation: u32) -> u32 {
     (mixed >> 32) as u32
 }
 
+/// Seed of the checksums of the entries in page `sequence` of a log whose own seed (that of the entries in the inode
+/// record) is `seed`: what an earlier page of the same log left in a block never passes for this page's.
+pub fn page_seed(seed: u32, sequence: u64) -> u32 {
+    let mixed = (u64::from(seed) ^ (sequence + 1).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as u32
+}
+
+/// Which mount wrote an entry that commits itself: bits 1 to 15 of its flags, zero in all other entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp(u16);
+
+impl Stamp {
+    /// Stamps are below this.
+    const LIMIT: u16 = 1 << (16 - STAMP_SHIFT);
+
+    /// The stamp of the mount with this epoch; never zero.
+    pub fn of_epoch(mount_epoch: u64) -> Stamp {
+        Stamp((mount_epoch % u64::from(Self::LIMIT - 1)) as u16 + 1)
+    }
+
+    /// The stamp of an encoded entry, if it has one.
+    pub fn of_entry(bytes: &[u8]) -> Option<Stamp> {
+        let stamp = u16::from_le_bytes([bytes[2], bytes[3]]) >> STAMP_SHIFT;
+        (stamp != 0).then_some(Stamp(stamp))
+    }
+}
+
 /// Slots that `bytes` take.
 pub const fn slots_for(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(SLOT_BYTES)
@@ -377,6 +416,17 @@ pub const fn slots_for(bytes: usize) -> u64 {
 /// If the entry would be longer than [`ENTRY_BYTES_MAX`]: callers bound what they put in.
 pub fn encode_entry<'b, T: MediaStruct>(buf: &'b mut Vec<u8>, seed: u32, head: &T, parts: &[&[u8]]) -> &'b [u8] {
     let start = buf.len();
+    lay_out_entry(buf, head, parts);
+    finish_entry(&mut buf[start..], seed, None);
+    &buf[start..]
+}
+
+/// As [`encode_entry`], up to [`finish_entry`].
+///
+/// # Panics
+/// As [`encode_entry`].
+pub fn lay_out_entry<T: MediaStruct>(buf: &mut Vec<u8>, head: &T, parts: &[&[u8]]) {
+    let start = buf.len();
     buf.extend_from_slice(head.as_bytes());
     for part in parts {
         buf.extend_from_slice(part);
@@ -384,11 +434,17 @@ pub fn encode_entry<'b, T: MediaStruct>(buf: &'b mut Vec<u8>, seed: u32, head: &
     let slots = slots_for(buf.len() - start);
     assert!(slots <= PAGE_SLOTS, "log entry too long");
     buf.resize(start + (slots * SLOT_BYTES) as usize, 0);
-    let entry = &mut buf[start..];
-    entry[1] = slots as u8;
+    buf[start + 1] = slots as u8;
+}
+
+/// Sets what depends on where an entry goes and how it commits: stamp and checksum.
+pub fn finish_entry(entry: &mut [u8], seed: u32, stamp: Option<Stamp>) {
+    if let Some(Stamp(stamp)) = stamp {
+        let flags = u16::from_le_bytes([entry[2], entry[3]]) | stamp << STAMP_SHIFT;
+        entry[2..4].copy_from_slice(&flags.to_le_bytes());
+    }
     let crc = crc_with_hole(seed, entry, 4);
     entry[4..8].copy_from_slice(&crc.to_le_bytes());
-    entry
 }
 
 /// A pad of `slots` slots; only its first slot carries anything.
@@ -472,7 +528,8 @@ fn decode_write(bytes: &[u8]) -> Option<LogEntry<'_>> {
         && e.size <= FILE_BYTES_MAX;
     let crcs = match e.crc_form {
         CRC_NONE | CRC_BLOCKS => &[],
-        CRC_ENTRY if blocks <= 2 => &[],
+        CRC_ENTRY if blocks <= CRC_ENTRY_BLOCKS_MAX => &[],
+        CRC_COMMIT if blocks <= CRC_ENTRY_BLOCKS_MAX && addr.is_pm() => &[],
         CRC_SLOTS => bytes.get(64..64 + blocks as usize * 4)?,
         _ => return None,
     };

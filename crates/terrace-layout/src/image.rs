@@ -4,7 +4,7 @@
 //! need not believe anything before it has checked it, and the trailer one over all of them, so that nothing can be
 //! missing, exchanged or repeated.
 
-use crate::crc::crc_with_hole;
+use crate::crc::{crc_append, crc_with_hole};
 use crate::field::media_struct;
 use crate::{BLOCK_BYTES, DEVICE_BLOCKS_MAX, LayoutError, MediaStruct, SUPERBLOCK_BLOCKS};
 use zerocopy::IntoBytes;
@@ -149,7 +149,7 @@ impl ImageRun {
     }
 
     fn checksum(&self, contents: &[u8]) -> u32 {
-        crc32c::crc32c_append(crc_with_hole(0, self.as_bytes(), RUN_CRC_OFFSET), contents)
+        crc_append(crc_with_hole(0, self.as_bytes(), RUN_CRC_OFFSET), contents)
     }
 }
 

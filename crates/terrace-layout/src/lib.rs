@@ -28,7 +28,7 @@ mod superblock;
 
 pub use addr::*;
 pub use checkpoint::*;
-pub use crc::{CRCS_PER_BLOCK, crc_blocks_for, data_crc, seal_crc_block, verify_crc_block};
+pub use crc::{CRCS_PER_BLOCK, crc_append, crc_blocks_for, data_crc, seal_crc_block, verify_crc_block};
 pub use entry::*;
 pub use field::{Field, MediaStruct};
 pub use image::*;

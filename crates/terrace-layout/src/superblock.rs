@@ -11,7 +11,7 @@ use zerocopy::IntoBytes;
 /// First eight bytes of every device of a volume.
 pub const MAGIC: [u8; 8] = *b"TERRACE\x1a";
 /// Format that this code writes: a reader of another major refuses it.
-pub const FORMAT_MAJOR: u16 = 1;
+pub const FORMAT_MAJOR: u16 = 2;
 /// Minor format: older minors are readable.
 pub const FORMAT_MINOR: u16 = 0;
 /// Blocks that the superblock copies take.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Check, CheckProblem, Finding, Loss};
 use crate::dir::DirData;
-use crate::inode::Inner;
+use crate::inode::{Inner, Replay};
 use crate::offline::Offline;
 use crate::sync::Arc;
 use crate::types::{FileKind, Ino};
@@ -94,7 +94,7 @@ impl Check<'_> {
             let Some((at, record)) = offline.record(self.pm, ino) else {
                 continue;
             };
-            let Ok(inner) = Inner::load(self.pm, at, &record, false) else {
+            let Ok(inner) = Inner::load(self.pm, at, &record, offline.stamp, Replay::No) else {
                 continue;
             };
             let Ok(dir) = inner.dir() else {

@@ -11,7 +11,7 @@ use crate::checkpoint;
 use crate::core::free_record;
 use crate::error::{FsResult, fence};
 use crate::file::BLOCK;
-use crate::inode::{Inner, Meta};
+use crate::inode::{Inner, Meta, Replay};
 use crate::offline::Offline;
 use crate::space::{Purpose, Space};
 use crate::sync::Arc;
@@ -92,12 +92,11 @@ impl Check<'_> {
         let Some((at, record)) = offline.record(self.pm, ino) else {
             return Ok(());
         };
-        let mut inner = Inner::load(self.pm, at, &record, false)?;
+        let mut inner = Inner::load(self.pm, at, &record, offline.stamp, Replay::No)?;
         let (meta, mtime) = (Meta { nlink: count, ctime: Time::now(), ..inner.meta }, inner.mtime());
         inner.log.begin();
         inner.push_attr(&meta, mtime);
-        inner.log.stage(self.pm, &space.source(0, Purpose::Freeing))?;
-        fence(self.pm)?;
-        inner.log.publish(self.pm)
+        inner.log.stage(self.pm, &space.source(0, Purpose::Freeing), None)?;
+        inner.log.commit(self.pm)
     }
 }

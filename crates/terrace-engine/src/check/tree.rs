@@ -11,7 +11,7 @@ use crate::dir::{DirData, FIRST_COOKIE};
 use crate::error::FsResult;
 use crate::file::read_write_entry;
 use crate::index::Extent;
-use crate::inode::{Body, Inner, kind_of, xattr_blocks};
+use crate::inode::{Body, Inner, Replay, kind_of, xattr_blocks};
 use crate::itable::RecordState;
 use crate::log::Log;
 use crate::offline::Offline;
@@ -78,7 +78,7 @@ impl Check<'_> {
     /// Looks at one inode that a name leads to; called by many threads.
     fn inode(&self, offline: &Offline, record: &InodeRecord, inner: &Inner, gathered: &Mutex<Gathered>) {
         let ino = Ino(record.ino);
-        let entries = self.log(record, inner);
+        let entries = self.log(offline, record, inner);
         let mut extents = Vec::new();
         if let Body::File(file) = &inner.body {
             extents.extend(file.index.iter().map(|(file_block, e)| DataRun { ino, file_block, extent: *e }));
@@ -105,13 +105,13 @@ impl Check<'_> {
     }
 
     /// Reads a log again, for what replaying it does not tell; returns the number of its entries.
-    fn log(&self, record: &InodeRecord, inner: &Inner) -> u64 {
+    fn log(&self, offline: &Offline, record: &InodeRecord, inner: &Inner) -> u64 {
         let ino = Ino(record.ino);
         let mut entries = 0;
         let mut names: HashMap<u64, Vec<u8>> = HashMap::new();
         let mut taken: HashSet<Vec<u8>> = HashSet::new();
         let mut last_cookie = FIRST_COOKIE - 1;
-        let read = Log::load(self.pm, inner.log.record_at(), record, &mut |_, position, entry| {
+        let read = Log::load(self.pm, inner.log.record_at(), record, offline.stamp, &mut |_, position, entry| {
             entries += 1;
             match entry {
                 LogEntry::DentryAdd(e, name) => {
@@ -181,7 +181,7 @@ impl Check<'_> {
             let mut value = vec![0u8; xattr.entry.value_len as usize];
             let unreadable = self.pm.try_read(addr.byte(), &mut value).is_err();
             self.verified(blocks);
-            if unreadable || crc32c::crc32c(&value) != xattr.entry.value_crc {
+            if unreadable || terrace_layout::data_crc(&value) != xattr.entry.value_crc {
                 let name = String::from_utf8_lossy(name).escape_debug().to_string();
                 let what = format!("the value of extended attribute {name}, at byte {}, is damaged", addr.byte());
                 self.found(Finding::contents(0, ino, what));
@@ -253,7 +253,7 @@ impl Check<'_> {
                 self.found(Finding::flaw(0, Some(ino), what, Remedy::FreeRecord));
                 continue;
             };
-            let inner = Inner::load(self.pm, at, &record, false);
+            let inner = Inner::load(self.pm, at, &record, offline.stamp, Replay::No);
             if let Ok(inner) = &inner {
                 if inner.dir().is_ok_and(|dir| dir.len() > 0) {
                     self.found(Finding::loss(0, Some(ino), "no name leads to this directory, which holds names"));

@@ -305,7 +305,7 @@ impl Model {
                     self.describe(&path, d, tree);
                     "dir".into()
                 }
-                Node::Link { target, .. } => format!("link {:08x}", crc32c::crc32c(target)),
+                Node::Link { target, .. } => format!("link {:08x}", terrace_layout::data_crc(target)),
                 Node::File { id } => {
                     let f = &self.files[*id];
                     let links = self.links(*id, &self.root);
@@ -333,8 +333,8 @@ fn write(data: &mut Vec<u8>, at: usize, bytes: &[u8]) {
 }
 
 fn describe_file(data: &[u8], mode: u32, links: u32, xattrs: &BTreeMap<String, Vec<u8>>) -> String {
-    let xattrs: Vec<_> = xattrs.iter().map(|(k, v)| format!("{k}={:08x}", crc32c::crc32c(v))).collect();
-    format!("file {} bytes {:08x} mode {mode:o} links {links} {xattrs:?}", data.len(), crc32c::crc32c(data))
+    let xattrs: Vec<_> = xattrs.iter().map(|(k, v)| format!("{k}={:08x}", terrace_layout::data_crc(v))).collect();
+    format!("file {} bytes {:08x} mode {mode:o} links {links} {xattrs:?}", data.len(), terrace_layout::data_crc(data))
 }
 
 /// The playground on a volume.
@@ -368,7 +368,7 @@ fn walk(v: &Volume, dir: Ino, prefix: &str, tree: &mut Tree) {
                 walk(v, ino, &path, tree);
                 "dir".into()
             }
-            FileKind::Symlink => format!("link {:08x}", crc32c::crc32c(&v.readlink(ino).unwrap())),
+            FileKind::Symlink => format!("link {:08x}", terrace_layout::data_crc(&v.readlink(ino).unwrap())),
             _ => {
                 let mut data = vec![0; attr.size as usize];
                 assert_eq!(v.read(ino, 0, &mut data).unwrap(), data.len(), "{path}");

@@ -9,7 +9,7 @@ use terrace_engine::{
     CheckOptions, CheckReport, FileKind, FormatOptions, Ino, NewInode, OpenOptions, Volume, WriteOptions, XattrFlags,
     check, dump_inode, format,
 };
-use terrace_layout::{MediaStruct, encode_entry, entry_seed};
+use terrace_layout::{INODE_BYTES, LogPageHeader, MediaStruct, encode_entry, entry_seed, page_seed};
 use terrace_media::{AlignedBuf, Disk, Pm, memory_disk};
 
 pub const FILE: NewInode = NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 1, gid: 2, rdev: 0 };
@@ -111,7 +111,14 @@ impl Rig {
         change(&mut entry);
         let generation = number_after(&self.dump(ino), "generation       ").unwrap() as u32;
         let mut sealed = Vec::new();
-        encode_entry(&mut sealed, entry_seed(ino.0, generation), &entry, &[&bytes[size_of::<T>()..]]);
+        let mut seed = entry_seed(ino.0, generation);
+        let record = self.record_at(ino);
+        if !(record..record + INODE_BYTES).contains(&at) {
+            let mut header = [0u8; size_of::<LogPageHeader>()];
+            self.pm.read(at / 4096 * 4096, &mut header);
+            seed = page_seed(seed, LogPageHeader::from_bytes(&header).sequence);
+        }
+        encode_entry(&mut sealed, seed, &entry, &[&bytes[size_of::<T>()..]]);
         self.pm.write(at, &sealed);
     }
 
@@ -213,7 +220,7 @@ fn add_to_tree(volume: &Volume, dir: Ino, path: &str, tree: &mut Tree) {
             FileKind::Regular => {
                 let mut data = vec![0; attr.size as usize];
                 assert_eq!(volume.read(attr.ino, 0, &mut data).unwrap(), data.len());
-                format!("{} bytes, crc {:x}", data.len(), crc32c::crc32c(&data))
+                format!("{} bytes, crc {:x}", data.len(), terrace_layout::data_crc(&data))
             }
             FileKind::Symlink => String::from_utf8(volume.readlink(attr.ino).unwrap()).unwrap(),
             _ => String::new(),

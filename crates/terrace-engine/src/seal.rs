@@ -1,0 +1,74 @@
+//! Entries that commit themselves.
+//!
+//! An entry alone in its batch needs no tail that moves past it if it can tell by itself whether all that it stands for
+//! is on media: its own checksum covers the entry, a checksum in it covers data stored under the same fence. Recovery
+//! asks [`holds`] of the one entry behind the tail that carries the stamp of the mount that crashed. Bytes that the data
+//! checksum covers stay as they are until the tail has passed the entry: a later write to the same file is what moves it,
+//! before it changes or frees anything.
+
+use terrace_layout::{
+    AppendEntry, BLOCK_BYTES, BlockAddr, CRC_COMMIT, CRC_ENTRY, EntryType, LogEntry, MediaStruct, WriteEntry,
+    XattrEntry, data_crc,
+};
+use terrace_media::Pm;
+
+use crate::file::{BLOCK, covered_bytes};
+
+/// Whether the entry, as laid out, can vouch for itself. A new name can not: it depends on the inode's record.
+pub(crate) fn can_seal(entry: &[u8]) -> bool {
+    use EntryType::{Append, Attr, DentryRemove, Hole, Patch, SetSize, Write, XattrRemove, XattrSet};
+    let is = |t: EntryType| entry[0] == t as u8;
+    if is(Write) {
+        let e = WriteEntry::from_bytes(entry);
+        return e.crc_form == CRC_COMMIT || (e.crc_form == CRC_ENTRY && BlockAddr(e.address).is_pm());
+    }
+    if is(XattrSet) {
+        return XattrEntry::from_bytes(entry).address == 0;
+    }
+    [Append, Attr, DentryRemove, Hole, Patch, SetSize, XattrRemove].into_iter().any(is)
+}
+
+/// Whether all that the entry, itself sound, stands for is on media.
+pub(crate) fn holds(pm: &Pm, entry: &LogEntry<'_>) -> bool {
+    match entry {
+        LogEntry::Write(e, _) => write_holds(pm, e),
+        LogEntry::Append(e) => append_holds(pm, e),
+        LogEntry::XattrSet(e, ..) => e.address == 0,
+        LogEntry::Attr(_)
+        | LogEntry::DentryRemove(_)
+        | LogEntry::Hole(_)
+        | LogEntry::Patch(..)
+        | LogEntry::SetSize(_)
+        | LogEntry::XattrRemove(..) => true,
+        LogEntry::DentryAdd(..) | LogEntry::Target(..) | LogEntry::Pad => false,
+    }
+}
+
+fn write_holds(pm: &Pm, e: &WriteEntry) -> bool {
+    let (addr, blocks) = (BlockAddr(e.address), u64::from(e.blocks));
+    if !addr.is_pm() || addr.byte() + blocks * BLOCK_BYTES > pm.len() {
+        return false;
+    }
+    let covered = |i: u64| covered_bytes(e.file_block + i, e.size);
+    let mut bytes = vec![0; blocks as usize * BLOCK];
+    pm.read(addr.byte(), &mut bytes);
+    match e.crc_form {
+        CRC_COMMIT => data_crc(&bytes[..(0..blocks).map(covered).sum()]) == e.crcs[0],
+        CRC_ENTRY => (0..blocks).all(|i| {
+            let block = &bytes[i as usize * BLOCK..][..covered(i)];
+            data_crc(block) == e.crcs[i as usize]
+        }),
+        _ => false,
+    }
+}
+
+fn append_holds(pm: &Pm, e: &AppendEntry) -> bool {
+    let (addr, start) = (BlockAddr(e.address), e.from % BLOCK_BYTES);
+    let in_block = e.from < e.size && e.size - e.from <= BLOCK_BYTES - start;
+    if !in_block || !addr.is_pm() || addr.byte() + BLOCK_BYTES > pm.len() {
+        return false;
+    }
+    let mut bytes = vec![0; (e.size - e.from) as usize];
+    pm.read(addr.byte() + start, &mut bytes);
+    data_crc(&bytes) == e.data_crc
+}
