@@ -203,7 +203,7 @@ fn readable_part_is(v: &Volume, dir: Ino, path: &str, whole: &rig::Tree, damaged
         }
         match read(v, attr.ino, 0, attr.size as usize) {
             Ok(data) => {
-                let contents = format!("{} bytes, crc {:x}", data.len(), crc32c::crc32c(&data));
+                let contents = format!("{} bytes, crc {:x}", data.len(), terrace_layout::data_crc(&data));
                 assert!(expected.ends_with(&contents), "{path}: {expected}, found {contents}");
             }
             Err(error) => {

@@ -202,7 +202,7 @@ fn crc_of(path: &Path) -> Result<u32> {
         if len == 0 {
             return Ok(crc);
         }
-        crc = terrace_layout::crc_append(crc, &buffer[..len]);
+        crc = crc32c::crc32c_append(crc, &buffer[..len]);
     }
 }
 

@@ -271,7 +271,7 @@ fn read(file: &File, offset: u64, buffer: &mut [u8]) -> Outcome {
 }
 
 fn checksum(bytes: &[u8]) -> u64 {
-    u64::from(terrace_layout::data_crc(bytes))
+    u64::from(crc32c::crc32c(bytes))
 }
 
 fn copy_range(from: &File, from_offset: u64, to: &File, to_offset: u64, len: usize) -> Outcome {
