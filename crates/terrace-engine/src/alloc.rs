@@ -10,6 +10,7 @@
 //! * Whoever frees blocks has made durable the commit after which nothing on media refers to them.
 //! * Free space is not kept on media while mounted; a clean unmount writes it (see `checkpoint`), a crash rebuilds it.
 
+use crate::error::{FsError, FsResult};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -20,12 +21,15 @@ pub(crate) struct Run {
     pub len: u64,
 }
 
-/// Loads a group's bitmap words from the checkpoint when the group is first needed; `None` if it is damaged.
-pub(crate) type GroupLoader = Box<dyn Fn(u64) -> Option<Vec<u64>> + Send + Sync>;
+/// Loads a group's bitmap words from the checkpoint when the group is first needed; `None` if it is damaged, an error
+/// if it cannot be read now.
+pub(crate) type GroupLoader = Box<dyn Fn(u64) -> FsResult<Option<Vec<u64>>> + Send + Sync>;
 
 struct Group {
     /// `None`: still in the checkpoint.
     words: Option<Vec<u64>>,
+    /// What was freed since, in blocks of the group, while the checkpoint could not be read.
+    freed: Vec<Run>,
     free: u64,
     /// Where the next search starts, in blocks of the group.
     cursor: u64,
@@ -40,6 +44,8 @@ pub(crate) struct DeviceAlloc {
     /// Group in which each shard allocates.
     homes: Vec<AtomicUsize>,
     loader: Option<GroupLoader>,
+    /// Why a group could not be read the last time that one had to be.
+    trouble: Mutex<Option<(i32, String)>>,
     /// A group could not be loaded, or blocks are in use by nobody: this session must not write a checkpoint.
     damaged: AtomicBool,
 }
@@ -62,7 +68,7 @@ impl DeviceAlloc {
             .chunks(words_per_group)
             .map(|w| {
                 let free = w.iter().map(|x| u64::from(x.count_zeros())).sum();
-                Mutex::new(Group { words: Some(w.to_vec()), free, cursor: 0 })
+                Mutex::new(Group { words: Some(w.to_vec()), freed: Vec::new(), free, cursor: 0 })
             })
             .collect();
         Self::new(blocks, group_blocks, shards, groups, None)
@@ -78,7 +84,7 @@ impl DeviceAlloc {
     ) -> Self {
         let groups = free_counts
             .iter()
-            .map(|&free| Mutex::new(Group { words: None, free: u64::from(free), cursor: 0 }))
+            .map(|&free| Mutex::new(Group { words: None, freed: Vec::new(), free: u64::from(free), cursor: 0 }))
             .collect();
         Self::new(blocks, group_blocks, shards, groups, Some(loader))
     }
@@ -92,7 +98,16 @@ impl DeviceAlloc {
     ) -> Self {
         let free = groups.iter().map(|g| g.lock().free).sum();
         let homes = (0..shards).map(|s| AtomicUsize::new(s * groups.len() / shards)).collect();
-        Self { group_blocks, blocks, groups, free: AtomicU64::new(free), homes, loader, damaged: false.into() }
+        Self {
+            group_blocks,
+            blocks,
+            groups,
+            free: AtomicU64::new(free),
+            homes,
+            loader,
+            trouble: Mutex::default(),
+            damaged: false.into(),
+        }
     }
 
     pub fn blocks(&self) -> u64 {
@@ -129,7 +144,7 @@ impl DeviceAlloc {
 
     fn alloc_in_group(&self, g: usize, want: u64, exact: bool) -> Option<Run> {
         let mut group = self.groups[g].lock();
-        if group.free < if exact { want } else { 1 } || !self.load(g, &mut group) {
+        if group.free < if exact { want } else { 1 } || !self.is_loaded(g, &mut group) {
             return None;
         }
         let cursor = group.cursor;
@@ -142,23 +157,39 @@ impl DeviceAlloc {
         Some(Run { start: g as u64 * self.group_blocks + found.start, len: found.len })
     }
 
-    fn load(&self, g: usize, group: &mut Group) -> bool {
+    fn is_loaded(&self, g: usize, group: &mut Group) -> bool {
         if group.words.is_some() {
             return true;
         }
-        if let Some(words) = self.loader.as_ref().and_then(|load| load(g as u64)) {
-            group.words = Some(words);
-            return true;
+        match self.loader.as_ref().map_or(Ok(None), |load| load(g as u64)) {
+            Ok(Some(mut words)) => {
+                group.freed.drain(..).for_each(|run| clear_bits(&mut words, run));
+                group.words = Some(words);
+                *self.trouble.lock() = None;
+                true
+            }
+            Err(error) => {
+                *self.trouble.lock() = Some((error.errno(), error.to_string()));
+                false
+            }
+            Ok(None) => {
+                // A damaged bitmap: use the group for nothing and let the next mount rebuild it from the logs.
+                if !self.damaged.swap(true, Ordering::AcqRel) {
+                    tracing::warn!(
+                        "checkpoint: bitmap of group {g} is damaged; its free space is unusable until the next mount"
+                    );
+                }
+                self.free.fetch_sub(group.free, Ordering::AcqRel);
+                group.free = 0;
+                group.freed.clear();
+                false
+            }
         }
-        // A damaged bitmap: use the group for nothing and let the next mount rebuild it from the logs.
-        if !self.damaged.swap(true, Ordering::AcqRel) {
-            tracing::warn!(
-                "checkpoint: bitmap of group {g} is damaged; its free space is unusable until the next mount"
-            );
-        }
-        self.free.fetch_sub(group.free, Ordering::AcqRel);
-        group.free = 0;
-        false
+    }
+
+    /// Why free space cannot be found now although there is some.
+    pub fn trouble(&self) -> Option<FsError> {
+        self.trouble.lock().clone().map(|(errno, message)| FsError::with_message(errno, message))
     }
 
     /// Takes back a run.
@@ -172,9 +203,21 @@ impl DeviceAlloc {
             let g = (start / self.group_blocks) as usize;
             let in_group = (end - start).min(self.group_blocks - start % self.group_blocks);
             let mut group = self.groups[g].lock();
-            if self.load(g, &mut group) {
-                let part = Run { start: start % self.group_blocks, len: in_group };
-                clear_bits(group.words.as_mut().expect("loaded"), part);
+            let part = Run { start: start % self.group_blocks, len: in_group };
+            self.is_loaded(g, &mut group);
+            let taken = match &mut group.words {
+                Some(words) => {
+                    clear_bits(words, part);
+                    true
+                }
+                // A damaged group takes nothing back.
+                None if self.is_damaged() => false,
+                None => {
+                    group.freed.push(part);
+                    true
+                }
+            };
+            if taken {
                 group.free += in_group;
                 self.free.fetch_add(in_group, Ordering::AcqRel);
             }
@@ -194,18 +237,25 @@ impl DeviceAlloc {
 
     /// Visits every group's bitmap words and free count; `None` for one that was never loaded (it is as it was in
     /// the checkpoint).
-    pub fn visit_groups(&self, mut visit: impl FnMut(u64, Option<&[u64]>, u64)) {
+    ///
+    /// # Errors
+    /// A group that has changed cannot be read.
+    pub fn visit_groups(&self, mut visit: impl FnMut(u64, Option<&[u64]>, u64)) -> FsResult<()> {
         for (g, group) in self.groups.iter().enumerate() {
-            let group = group.lock();
+            let mut group = group.lock();
+            if !group.freed.is_empty() && !self.is_loaded(g, &mut group) {
+                return Err(self.trouble().unwrap_or_else(|| FsError::corrupt("checkpoint: a bitmap is damaged")));
+            }
             visit(g as u64, group.words.as_deref(), group.free);
         }
+        Ok(())
     }
 
     /// Visits every run of blocks in use, in order.
     pub fn visit_used(&self, mut visit: impl FnMut(Run)) {
         for (g, group) in self.groups.iter().enumerate() {
             let mut group = group.lock();
-            if !self.load(g, &mut group) {
+            if !self.is_loaded(g, &mut group) {
                 continue;
             }
             let words = group.words.as_ref().expect("loaded");

@@ -83,10 +83,15 @@ pub(crate) fn load_device(
     let loader: GroupLoader = Box::new(move |g| {
         let (block, at) = bitmap_place(&device, g);
         let mut buf = AlignedBuf::new(BLOCK);
-        area.read(block, &mut buf).ok()?;
+        match area.read(block, &mut buf) {
+            // PM that cannot be read stays so; a disk may come back.
+            Err(_) if matches!(area, Area::Pm(_)) => return Ok(None),
+            read => read?,
+        }
         let bytes = &buf[at..at + group_bytes(&device)];
-        verify_checkpoint_part("bitmap", bytes, summaries[g as usize].bitmap_crc).ok()?;
-        Some(bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("eight bytes"))).collect())
+        let sound = verify_checkpoint_part("bitmap", bytes, summaries[g as usize].bitmap_crc).is_ok();
+        let words = bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("eight bytes")));
+        Ok(sound.then(|| words.collect()))
     });
     let group_blocks = u64::from(device.group_blocks);
     Ok(DeviceAlloc::from_summaries(device.blocks, group_blocks, shards, &free, loader))
@@ -149,7 +154,7 @@ fn write_device(area: &Area, alloc: &DeviceAlloc, device: &DeviceEntry) -> FsRes
         let summary = GroupSummary { free: group_free as u32, bitmap_crc: terrace_layout::data_crc(bitmap) };
         let at = g as usize * size_of::<GroupSummary>();
         buf[at..at + size_of::<GroupSummary>()].copy_from_slice(summary.as_bytes());
-    });
+    })?;
     let used = device.groups() as usize * size_of::<GroupSummary>();
     let summaries_crc = terrace_layout::data_crc(&buf[..used]);
     area.write(device.checkpoint_start, &buf)?;

@@ -9,11 +9,12 @@
 //! 5. a file's page map and the cache's pool
 //! 6. `Journal`, then allocator groups
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use terrace_layout::{INCOMPAT_PM_DATA_CRC, InodeRecord, Stamp, Superblock};
-use terrace_media::{Disk, Pm};
-use terrace_policy::PmSpace;
+use terrace_media::{Disk, MediaError, Pm};
+use terrace_policy::{PM_RESERVE_BLOCKS, PmSpace};
 use zerocopy::IntoBytes;
 
 use crate::cache::PageCache;
@@ -34,6 +35,8 @@ use crate::volume::OpenOptions;
 const IDLE_INODES_MAX: usize = 16384;
 /// Removed inodes that wait before they are reclaimed together.
 const DOOMED_BATCH: usize = 64;
+/// Free PM blocks beyond the reserve from which on nothing more is left unreclaimed: more than an operation takes.
+const PM_LOW_BLOCKS: u64 = 64;
 
 /// A removed inode whose record and blocks are not free yet.
 #[derive(Debug)]
@@ -108,6 +111,8 @@ pub(crate) struct Core {
     pub next_shard: AtomicU64,
     read_only: AtomicBool,
     read_only_reason: Mutex<Option<String>>,
+    /// By device index: the last failure of a disk that has not been written and flushed since.
+    disk_failures: Mutex<BTreeMap<u16, String>>,
 }
 
 impl std::fmt::Debug for Core {
@@ -145,6 +150,7 @@ impl Core {
             next_shard: AtomicU64::new(0),
             read_only,
             read_only_reason: Mutex::new(None),
+            disk_failures: Mutex::default(),
         }
     }
 
@@ -164,7 +170,10 @@ impl Core {
         if self.is_read_only() {
             return fail(libc::EROFS);
         }
-        operation().inspect_err(|error| {
+        // What was removed makes room at once, for whatever comes next.
+        let is_low = self.space.pm().free_blocks() < PM_RESERVE_BLOCKS + PM_LOW_BLOCKS;
+        let reclaimed = if is_low { self.reclaim_if_any() } else { Ok(()) };
+        reclaimed.and_then(|()| operation()).inspect_err(|error| {
             if error.is_fatal() {
                 self.turn_read_only(&error.to_string());
             }
@@ -188,6 +197,21 @@ impl Core {
             *known = Some(reason.to_string());
         }
         self.read_only.store(true, Ordering::Release);
+    }
+
+    /// A disk said this: `status` tells, until the disk works.
+    pub fn disk_failed(&self, device: u16, error: &MediaError) {
+        self.disk_failures.lock().insert(device, error.to_string());
+    }
+
+    /// A disk took data and made it durable.
+    pub fn disk_works(&self, device: u16) {
+        self.disk_failures.lock().remove(&device);
+    }
+
+    /// What a disk said last, if that was an error.
+    pub fn disk_failure(&self, device: u16) -> Option<String> {
+        self.disk_failures.lock().get(&device).cloned()
     }
 
     pub fn shard_index(&self, ino: Ino) -> usize {
@@ -406,11 +430,16 @@ impl Core {
     /// # Errors
     /// Fatal ones.
     pub fn pm_space(&self, blocks: u64) -> FsResult<PmSpace> {
-        let someone_waits = || self.shards.iter().any(|s| !s.doomed.lock().is_empty());
-        if self.space.room_for_data() < blocks && someone_waits() {
-            self.reclaim_all()?;
+        if self.space.room_for_data() < blocks {
+            self.reclaim_if_any()?;
         }
         Ok(self.space.pm_space())
+    }
+
+    /// Reclaims removed inodes if there are any.
+    fn reclaim_if_any(&self) -> FsResult<()> {
+        let someone_waits = self.shards.iter().any(|s| !s.doomed.lock().is_empty());
+        if someone_waits { self.reclaim_all() } else { Ok(()) }
     }
 
     /// Takes back `count` lookups; the inode may then leave DRAM, and goes for good if it has no name.

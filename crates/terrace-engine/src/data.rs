@@ -348,15 +348,17 @@ impl Core {
         Ok(file.size > file.committed)
     }
 
-    /// The inode, exclusively, when no dirty page of `from..to` and no size is ahead of the log.
+    /// The inode, exclusively, when no dirty page of `from..to` and no size is ahead of the log, and such that a commit
+    /// may extend the file to `grown`.
     fn exclusive_settled<'a>(
         &self,
         inode: &'a Arc<Inode>,
         from: u64,
         to: u64,
+        grown: u64,
     ) -> FsResult<RwLockWriteGuard<'a, Inner>> {
         loop {
-            let inner = inode.exclusive()?;
+            let inner = self.exclusive_to_resize(inode, grown)?;
             let dirty = inode.pages.has_dirty() && !self.cache.dirty_blocks(&inode.pages, from, to).is_empty();
             if !dirty && !self.is_ahead_of_log(&inner)? {
                 return Ok(inner);
@@ -374,9 +376,17 @@ impl Core {
         if size > FILE_BYTES_MAX {
             return fail(libc::EFBIG);
         }
+        let mut inner = self.exclusive_to_resize(inode, size)?;
+        self.truncate_locked(inode, &mut inner, size)?;
+        self.tidy(inode.shard, &mut inner)
+    }
+
+    /// The inode, exclusively, such that a commit may set this size: what lies beyond the present end is zeros, and
+    /// the log knows of it.
+    fn exclusive_to_resize<'a>(&self, inode: &'a Arc<Inode>, size: u64) -> FsResult<RwLockWriteGuard<'a, Inner>> {
         let mut blanks = Vec::new();
         loop {
-            let mut inner = inode.exclusive()?;
+            let inner = inode.exclusive()?;
             if let Some(tail) = self.tail_to_uncover(inode, &inner, size, None)? {
                 if blanks.is_empty() {
                     drop(inner);
@@ -384,17 +394,11 @@ impl Core {
                     continue;
                 }
                 self.uncover_tail(inode, &inner, tail, &mut blanks)?;
-                drop(inner);
-                self.flush_file(inode)?;
-                continue;
+            } else if size <= inner.file()?.committed || !self.is_ahead_of_log(&inner)? {
+                return Ok(inner);
             }
-            if size > inner.file()?.committed && self.is_ahead_of_log(&inner)? {
-                drop(inner);
-                self.flush_file(inode)?;
-                continue;
-            }
-            self.truncate_locked(inode, &mut inner, size)?;
-            return self.tidy(inode.shard, &mut inner);
+            drop(inner);
+            self.flush_file(inode)?;
         }
     }
 
@@ -441,10 +445,8 @@ impl Core {
     }
 
     fn allocate(&self, inode: &Arc<Inode>, offset: u64, end: u64, grow: bool) -> FsResult<()> {
-        if grow && inode.shared()?.file()?.size < end {
-            self.extend(inode, end)?;
-        }
-        let mut inner = self.exclusive_settled(inode, 0, 0)?;
+        let grown = if grow { end } else { 0 };
+        let mut inner = self.exclusive_settled(inode, 0, 0, grown)?;
         let mut at = offset / BLOCK_BYTES;
         let to = end.div_ceil(BLOCK_BYTES);
         let mut holes = Vec::new();
@@ -462,19 +464,13 @@ impl Core {
         let now = Time::now();
         let source = self.space.source(inode.shard, Purpose::Ordinary);
         let (log, file) = inner.file_mut()?;
-        let size = file.size;
+        let size = file.size.max(grown);
         if let Err(error) = file.reserve(log, self.io(&source), &runs, size, now) {
             self.give_back(&runs);
             return Err(error);
         }
         inner.meta.ctime = now;
         self.tidy(inode.shard, &mut inner)
-    }
-
-    /// Extends a file to `size` as a truncate does, unless it is that long already.
-    fn extend(&self, inode: &Arc<Inode>, size: u64) -> FsResult<()> {
-        let present = inode.shared()?.file()?.size;
-        if present < size { self.truncate(inode, size) } else { Ok(()) }
     }
 
     /// Blocks for all `holes` (file block, blocks): PM as long as it has room, then disk.
@@ -500,13 +496,10 @@ impl Core {
             while done < blocks {
                 let want = (blocks - done).min(u64::from(u32::MAX));
                 let found = match in_pm {
-                    true => source.alloc_data(want).map(|run| (0, run)),
+                    true => source.alloc_data(want).map(|run| (0, run)).ok_or(FsError::new(libc::ENOSPC)),
                     false => self.space.alloc_disk(shard, want),
                 };
-                let Some((device, run)) = found else {
-                    self.give_back(&runs);
-                    return fail(libc::ENOSPC);
-                };
+                let (device, run) = found.inspect_err(|_| self.give_back(&runs))?;
                 runs.push((start + done, BlockAddr::new(device, run.start), run.len));
                 done += run.len;
             }
@@ -522,10 +515,22 @@ impl Core {
 
     /// Zeroes a range: whole blocks become a hole (or reserved, if `reserve`), the edges are written.
     fn zero(&self, inode: &Arc<Inode>, offset: u64, end: u64, grow: bool, reserve: bool) -> FsResult<()> {
-        let size = inode.shared()?.file()?.size;
-        if grow && end > size {
-            self.extend(inode, end)?;
-        }
+        // Room comes first: without it nothing changes.
+        let (from, to) = (offset.div_ceil(BLOCK_BYTES), end / BLOCK_BYTES);
+        let runs = match reserve && from < to {
+            true => self.take_runs(inode.shard, &[(from, to - from)])?,
+            false => Vec::new(),
+        };
+        let zeroed = self.zero_edges(inode, offset, end).and_then(|()| {
+            let grown = if grow { end } else { 0 };
+            self.deallocate(inode, from, to.max(from), &runs, grown)
+        });
+        zeroed.inspect_err(|_| self.give_back(&runs))
+    }
+
+    /// Writes zeros to those parts of `offset..end` that are no whole blocks. Beyond the end of the file there are
+    /// zeros anyway.
+    fn zero_edges(&self, inode: &Arc<Inode>, offset: u64, end: u64) -> FsResult<()> {
         let visible_end = end.min(inode.shared()?.file()?.size);
         let (from, to) = (offset.div_ceil(BLOCK_BYTES), end / BLOCK_BYTES);
         let zeros = [0u8; BLOCK];
@@ -537,39 +542,37 @@ impl Core {
             Ok(())
         };
         if from > to {
-            write_zeros(offset, end)?;
-            return self.touch(inode);
+            return write_zeros(offset, end);
         }
         write_zeros(offset, (from * BLOCK_BYTES).min(end))?;
         if to * BLOCK_BYTES >= offset {
             write_zeros((to * BLOCK_BYTES).max(offset), end)?;
         }
-        if from == to {
-            return self.touch(inode);
-        }
-        let mut inner = self.exclusive_settled(inode, from, to)?;
-        let runs = if reserve { self.take_runs(inode.shard, &[(from, to - from)])? } else { Vec::new() };
-        let now = Time::now();
-        self.drop_pages(inode, from, to);
-        let source = self.space.source(inode.shard, if reserve { Purpose::Ordinary } else { Purpose::Freeing });
-        let (log, file) = inner.file_mut()?;
-        let size = file.size;
-        if let Err(error) = file.deallocate(log, self.io(&source), from, to, &runs, size, now) {
-            self.give_back(&runs);
-            return Err(error);
-        }
-        inner.meta.ctime = now;
-        self.tidy(inode.shard, &mut inner)
+        Ok(())
     }
 
-    /// Commits new times, where an operation that sets them found nothing else to do.
-    fn touch(&self, inode: &Arc<Inode>) -> FsResult<()> {
-        let mut inner = self.exclusive_settled(inode, 0, 0)?;
+    /// Makes blocks a hole, or, with `runs` for all of them, reserved; the file is at least `grown` bytes long then.
+    fn deallocate(
+        &self,
+        inode: &Arc<Inode>,
+        from: u64,
+        to: u64,
+        runs: &[(u64, BlockAddr, u64)],
+        grown: u64,
+    ) -> FsResult<()> {
+        let mut inner = self.exclusive_settled(inode, from, to, grown)?;
         let now = Time::now();
-        let source = self.space.source(inode.shard, Purpose::Freeing);
+        let takes_room = !runs.is_empty() || grown > inner.file()?.size;
+        let source = self.space.source(inode.shard, if takes_room { Purpose::Ordinary } else { Purpose::Freeing });
         let (log, file) = inner.file_mut()?;
-        let size = file.size;
-        file.reserve(log, self.io(&source), &[], size, now)?;
+        let size = file.size.max(grown);
+        if from == to {
+            // Only the times, and perhaps the size.
+            file.reserve(log, self.io(&source), &[], size, now)?;
+        } else {
+            file.deallocate(log, self.io(&source), from, to, runs, size, now)?;
+            self.drop_pages(inode, from, to);
+        }
         inner.meta.ctime = now;
         self.tidy(inode.shard, &mut inner)
     }

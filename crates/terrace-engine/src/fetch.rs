@@ -150,7 +150,7 @@ impl Core {
         let Some(mut pages) = blanks.or_else(|| self.cache.take(inode.shard, blocks as usize)) else {
             // Everything in the cache is dirty: read past it.
             let mut buf = AlignedBuf::new(blocks as usize * BLOCK);
-            disk.read_at(base, &mut buf)?;
+            disk.read_at(base, &mut buf).inspect_err(|e| self.disk_failed(device, e))?;
             for (i, page) in buf.chunks(BLOCK).enumerate() {
                 self.verify(extent, i as u64, page, &crcs)?;
             }
@@ -158,7 +158,7 @@ impl Core {
             return Ok(());
         };
         let mut slices: Vec<IoSliceMut<'_>> = pages.iter_mut().map(|p| IoSliceMut::new(p.as_mut_slice())).collect();
-        disk.read_vectored_at(base, &mut slices)?;
+        disk.read_vectored_at(base, &mut slices).inspect_err(|e| self.disk_failed(device, e))?;
         let mut copied = 0;
         for (i, page) in pages.iter_mut().enumerate() {
             let page = page.as_mut_slice();

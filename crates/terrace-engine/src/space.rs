@@ -7,7 +7,7 @@ use terrace_media::Pm;
 use terrace_policy::{PM_RESERVE_BLOCKS, Placement, PmSpace};
 
 use crate::alloc::{DeviceAlloc, Run};
-use crate::error::{FsResult, fail};
+use crate::error::{FsError, FsResult, fail};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -82,10 +82,15 @@ impl Space {
     }
 
     /// A run on a disk, the highest tier with room first, and in it the device with the most free blocks.
-    pub fn alloc_disk(&self, shard: usize, want: u64) -> Option<(u16, Run)> {
+    ///
+    /// # Errors
+    /// `ENOSPC`, or what kept a disk from telling which of its blocks are free.
+    pub fn alloc_disk(&self, shard: usize, want: u64) -> FsResult<(u16, Run)> {
         let mut order: Vec<usize> = (1..self.devices.len()).filter(|&d| self.devices[d].free_blocks() > 0).collect();
         order.sort_by_key(|&d| (self.tiers[d], std::cmp::Reverse(self.devices[d].free_blocks())));
-        order.into_iter().find_map(|d| self.devices[d].alloc(shard, want).map(|run| (d as u16, run)))
+        let found = order.iter().find_map(|&d| self.devices[d].alloc(shard, want).map(|run| (d as u16, run)));
+        let trouble = || order.iter().find_map(|&d| self.devices[d].trouble());
+        found.ok_or_else(|| trouble().unwrap_or(FsError::new(libc::ENOSPC)))
     }
 
     /// Promises `blocks` of disk space to dirty pages; false if the disks cannot keep that.

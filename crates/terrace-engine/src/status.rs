@@ -103,6 +103,12 @@ impl Core {
         let reason = self.read_only_reason();
         let disks: Vec<_> = self.disks.iter().cloned().map(Some).collect();
         let mut devices = devices(&self.pm, &disks, &sb, used);
+        for device in devices.iter_mut().skip(1) {
+            let trouble = || self.space.devices()[usize::from(device.index)].trouble().map(|e| e.to_string());
+            if let Some(failure) = self.disk_failure(device.index).or_else(trouble) {
+                device.health = format!("failing: {failure}");
+            }
+        }
         if let Some(reason) = &reason {
             for device in devices.iter_mut().filter(|d| reason.contains(&d.path)) {
                 device.health.clone_from(reason);

@@ -3,6 +3,10 @@
 //! Nothing is locked while a disk writes. Pages cannot change meanwhile (the cache publishes a new version beside
 //! the old one); which of them still are the newest version of their block is found out under the inode's lock,
 //! and only those are committed.
+//!
+//! A write that fails costs nothing: the pages stay dirty, in memory that outlives the daemon, and are tried again when
+//! they are due. A flush that fails is another matter: what became of writes before it, whoever made them, nobody knows
+//! any more, so the volume turns read-only.
 
 use std::collections::BTreeSet;
 use std::io::IoSlice;
@@ -14,7 +18,7 @@ use terrace_policy::{DirtyState, writeback_due};
 
 use crate::cache::DirtyPage;
 use crate::core::{Core, DirtyFile};
-use crate::error::{FsError, FsResult, fail};
+use crate::error::{FsError, FsResult};
 use crate::file::{BLOCK, DiskRun};
 use crate::inode::{Inner, Inode};
 use crate::space::Purpose;
@@ -40,7 +44,7 @@ impl Core {
     /// Writes a file's dirty pages to disk and commits them, durably: all that was dirty when it was called.
     ///
     /// # Errors
-    /// `ENOSPC`; a disk that fails is fatal.
+    /// `ENOSPC`, or what the disk said; a disk that cannot flush is fatal.
     pub fn flush_file(&self, inode: &Arc<Inode>) -> FsResult<()> {
         let _flushing = inode.flush.lock();
         let mut from = 0;
@@ -110,9 +114,7 @@ impl Core {
             while !rest.is_empty() {
                 let want = (rest.len() as u64).min(RUN_BLOCKS_MAX);
                 let crc_blocks = if want > LOG_CRCS_MAX { crc_blocks_for(want) } else { 0 };
-                let Some((device, found)) = self.space.alloc_disk(shard, want + crc_blocks) else {
-                    return fail(libc::ENOSPC);
-                };
+                let (device, found) = self.space.alloc_disk(shard, want + crc_blocks)?;
                 // A shorter run than asked for holds fewer pages, its checksums first.
                 let (crc_blocks, blocks) = split_run(found.len, want);
                 let unused = found.len - crc_blocks - blocks;
@@ -141,10 +143,15 @@ impl Core {
             let mut slices: Vec<IoSlice<'_>> = crc_blocks.iter().map(|b| IoSlice::new(b)).collect();
             slices.extend(run.pages.iter().map(|p| IoSlice::new(p.data())));
             let disk = &self.disks[usize::from(start.device()) - 1];
-            disk.write_vectored_at(start.byte(), &slices).map_err(FsError::fatal)?;
+            disk.write_vectored_at(start.byte(), &slices).inspect_err(|e| self.disk_failed(start.device(), e))?;
             disks.insert(start.device());
         }
-        disks.iter().try_for_each(|&d| self.disks[usize::from(d) - 1].flush().map_err(FsError::fatal))
+        disks.into_iter().try_for_each(|device| {
+            let flushed = self.disks[usize::from(device) - 1].flush();
+            flushed.inspect_err(|e| self.disk_failed(device, e)).map_err(FsError::fatal)?;
+            self.disk_works(device);
+            Ok(())
+        })
     }
 
     /// Commits what is still the newest version of its block, and frees the rest. Returns the blocks that have a newer
@@ -256,6 +263,7 @@ impl Core {
         let tick = Duration::from_secs(1);
         let age = Duration::from_secs(self.options.writeback_seconds.into());
         let this = &self.shards[shard];
+        let mut failing = false;
         while !self.stopping.load(Ordering::Acquire) {
             {
                 let mut work = this.work.lock();
@@ -274,12 +282,20 @@ impl Core {
             };
             let files: Vec<DirtyFile> = this.dirty.lock().values().cloned().collect();
             for file in files.iter().filter(|f| due(f)) {
-                if let Err(error) = self.mutate(|| self.flush_file(&file.inode)) {
-                    tracing::warn!("writeback of inode {}: {error}", file.inode.ino.0);
-                    if let Some(file) = this.dirty.lock().get_mut(&file.inode.ino.0) {
-                        // Try again when it is due again, not at once.
-                        (file.since, file.urgent) = (Instant::now(), false);
-                    }
+                let flushed = self.mutate(|| self.flush_file(&file.inode));
+                // A line when it begins and one when it is over, however many files and attempts lie between them.
+                match (&flushed, failing || self.is_read_only()) {
+                    (Err(error), false) => tracing::warn!(
+                        "writeback of inode {}: {error}: dirty pages wait in the page cache and are tried again",
+                        file.inode.ino.0
+                    ),
+                    (Ok(()), true) => tracing::warn!("writeback works again"),
+                    _ => {}
+                }
+                failing = flushed.is_err();
+                if failing && let Some(file) = this.dirty.lock().get_mut(&file.inode.ino.0) {
+                    // Try again when it is due again, not at once.
+                    (file.since, file.urgent) = (Instant::now(), false);
                 }
             }
             if let Err(error) = self.mutate(|| self.reclaim(shard)) {

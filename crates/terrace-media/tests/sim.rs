@@ -5,7 +5,10 @@ use std::io::IoSlice;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
-use terrace_media::{DiskSim, PendingWrite, Pm, PmSim, SECTOR_BYTES, WriteFate, sim_disk, sim_disk_from};
+use terrace_media::{
+    AlignedBuf, DiskFault, DiskSim, IoOp, MediaError, PendingWrite, Pm, PmSim, SECTOR_BYTES, WriteFate, sim_disk,
+    sim_disk_from,
+};
 
 /// Every image a crash of a region can leave: the product of the prefixes of its lines.
 fn all_crash_images(sim: &PmSim) -> BTreeSet<Vec<u8>> {
@@ -306,4 +309,76 @@ fn injected_faults_fail_where_they_were_put() {
     sim.clear_faults();
     disk.flush().unwrap();
     assert_eq!(sim.durable_image()[4 * BLOCK..5 * BLOCK], [2; BLOCK]);
+}
+
+#[test]
+fn single_operations_go_wrong_as_planted() {
+    let (disk, sim) = sim_disk(64 << 10);
+    let block = |byte: u8| {
+        let mut buf = AlignedBuf::new(4096);
+        buf.fill(byte);
+        buf
+    };
+    disk.write_at(0, &block(1)).unwrap();
+    assert_eq!(sim.io_calls(), 1);
+    sim.plant_fault(2, DiskFault::Errno(libc::ENOSPC));
+    sim.plant_fault(3, DiskFault::Torn { mask: 0b101 });
+    sim.plant_fault(4, DiskFault::Ended);
+    sim.plant_fault(5, DiskFault::Errno(libc::EIO));
+    let mut read = AlignedBuf::new(4096);
+    disk.read_at(0, &mut read).unwrap();
+    assert_eq!(disk.write_at(0, &block(2)).unwrap_err().errno(), libc::ENOSPC);
+    disk.write_at(0, &block(3)).unwrap_err();
+    assert!(matches!(disk.read_at(0, &mut read), Err(MediaError::Ended { offset: 0, .. })));
+    assert_eq!(disk.flush().unwrap_err().errno(), libc::EIO);
+    disk.read_at(0, &mut read).unwrap();
+    let sectors: Vec<u8> = read.chunks(512).map(|sector| sector[0]).collect();
+    assert_eq!(sectors, [3, 1, 3, 1, 1, 1, 1, 1], "the write was torn, the others left nothing");
+    assert_eq!(sim.durable_image()[0], 0, "the flush did nothing");
+    disk.flush().unwrap();
+    assert_eq!(sim.durable_image()[..1024], [[3; 512], [1; 512]].concat());
+
+    sim.vanish_after(2, libc::ENXIO);
+    disk.flush().unwrap();
+    for _ in 0..2 {
+        assert_eq!(disk.flush().unwrap_err().errno(), libc::ENXIO);
+        assert_eq!(disk.read_at(0, &mut read).unwrap_err().errno(), libc::ENXIO);
+    }
+    sim.clear_faults();
+    disk.read_at(0, &mut read).unwrap();
+
+    let held = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let counter = held.clone();
+    sim.set_on_io(Box::new(move |op| {
+        counter.fetch_add(u64::from(op == IoOp::Write), std::sync::atomic::Ordering::Relaxed);
+    }));
+    disk.write_at(0, &block(4)).unwrap();
+    disk.flush().unwrap();
+    sim.clear_on_io();
+    disk.write_at(0, &block(5)).unwrap();
+    assert_eq!(held.load(std::sync::atomic::Ordering::Relaxed), 1);
+}
+
+#[test]
+fn after_a_power_cut_nothing_reaches_media() {
+    let (pm, pm_sim) = Pm::simulated(4096);
+    let (disk, disk_sim) = sim_disk(8192);
+    let mut block = AlignedBuf::new(4096);
+    block.fill(7);
+    pm.write(0, b"before");
+    disk.write_at(0, &block).unwrap();
+    let pending = (pm_sim.pending_lines(), disk_sim.pending_writes());
+    disk_sim.cut_power();
+    pm_sim.cut_power();
+    pm.write(64, b"after");
+    pm.flush(0, 4096);
+    assert_eq!(pm.fence().unwrap_err().errno(), libc::EIO);
+    assert!(disk.write_at(4096, &block).is_err() && disk.flush().is_err() && disk.discard(0, 4096).is_err());
+    disk_sim.clear_faults();
+    assert!(disk.flush().is_err(), "for good");
+    assert_eq!((pm_sim.pending_lines(), disk_sim.pending_writes()), pending);
+    let mut bytes = [0; 5];
+    pm.read(64, &mut bytes);
+    assert_eq!(&bytes, b"after", "the processor still runs");
+    disk.read_at(0, &mut block).unwrap();
 }

@@ -157,13 +157,17 @@ fn checkpointed(alloc: &DeviceAlloc, device: &DeviceEntry) -> Result<Usage, Stri
     if alloc.is_damaged() {
         return Err("checkpoint: a bitmap is damaged".into());
     }
+    if let Some(error) = alloc.trouble() {
+        return Err(error.to_string());
+    }
     let mut wrong = None;
-    alloc.visit_groups(|g, words, free| {
+    let visited = alloc.visit_groups(|g, words, free| {
         let clear = words.map_or(free, |words| words.iter().map(|w| u64::from(w.count_zeros())).sum());
         if clear != free {
             wrong = Some(format!("checkpoint: group {g} notes {free} free blocks, but its bitmap has {clear}"));
         }
     });
+    visited.map_err(|error| error.to_string())?;
     if alloc.blocks() - alloc.free_blocks() != usage.used() && wrong.is_none() {
         wrong = Some("checkpoint: blocks beyond the end of the device count as free".into());
     }

@@ -23,6 +23,8 @@ pub(crate) use open::dax_device_len;
 pub(crate) use persist::LINE_BYTES;
 pub use stats::PmStats;
 
+use rustix::io::Errno;
+
 use crate::error::MediaError;
 use crate::model::Throttle;
 use crate::sim::PmSim;
@@ -310,13 +312,15 @@ impl Pm {
     /// Makes durable what this thread flushed or stored with `write_nt` and `zero_nt`.
     ///
     /// # Errors
-    /// A store went to memory that has failed, or, on PM of kind `msync`, the system could not write. From then on
-    /// every fence fails.
+    /// A store went to memory that has failed, or, on PM of kind `msync`, the system could not write, or a simulated
+    /// power cut has come. From then on every fence fails.
     #[inline]
     pub fn fence(&self) -> Result<(), MediaError> {
         self.counters.fenced();
-        if let Some(sim) = &self.sim {
-            sim.fence();
+        if let Some(sim) = &self.sim
+            && !sim.fence()
+        {
+            return Err(MediaError::Sync { path: self.path.clone(), offset: 0, source: Errno::IO });
         }
         self.persist.fence();
         if let Some(offset) = self.poison.lost_store() {

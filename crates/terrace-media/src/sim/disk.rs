@@ -74,14 +74,30 @@ impl PendingWrite {
     }
 }
 
+/// What a planted fault does to one operation of a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskFault {
+    /// It fails with this errno and does nothing.
+    Errno(i32),
+    /// It fails with EIO. Of a write, sector `i` has reached the disk if bit `i mod 64` is set.
+    Torn {
+        /// The bits.
+        mask: u64,
+    },
+    /// It ends early, as a device does that was truncated.
+    Ended,
+}
+
 /// The recorder, and the fault injector, of a simulated disk.
 pub struct DiskSim {
     len: u64,
     state: Mutex<State>,
     on_flush: Mutex<Option<FlushHook>>,
+    on_io: Mutex<Option<IoHook>>,
 }
 
 type FlushHook = Arc<dyn Fn(&DiskSim) + Send + Sync>;
+type IoHook = Arc<dyn Fn(IoOp) + Send + Sync>;
 
 struct State {
     /// What reads see.
@@ -90,6 +106,9 @@ struct State {
     pending: Vec<PendingWrite>,
     flush_drops: PlantedDrops,
     faults: Faults,
+    /// Operations seen so far.
+    io_calls: u64,
+    power_is_off: bool,
 }
 
 #[derive(Default)]
@@ -99,6 +118,10 @@ struct Faults {
     /// How many more writes succeed.
     writes_left: Option<u64>,
     flush: bool,
+    /// Faults of single operations, by number.
+    planted: Vec<(u64, DiskFault)>,
+    /// The operation from which on all fail, and how.
+    gone: Option<(u64, i32)>,
 }
 
 impl Faults {
@@ -124,6 +147,19 @@ impl State {
         write.apply(WriteFate::Applied, &mut self.current);
         self.pending.push(write);
     }
+
+    /// Counts an operation; what is to go wrong with it.
+    fn next_fault(&mut self, op: IoOp) -> Option<DiskFault> {
+        self.io_calls += 1;
+        if self.power_is_off && op != IoOp::Read {
+            return Some(DiskFault::Errno(libc::EIO));
+        }
+        if let Some((_, errno)) = self.faults.gone.filter(|&(from, _)| self.io_calls >= from) {
+            return Some(DiskFault::Errno(errno));
+        }
+        let index = self.faults.planted.iter().position(|&(call, _)| call == self.io_calls)?;
+        Some(self.faults.planted.swap_remove(index).1)
+    }
 }
 
 impl DiskSim {
@@ -134,8 +170,11 @@ impl DiskSim {
             pending: Vec::new(),
             flush_drops: PlantedDrops::default(),
             faults: Faults::default(),
+            io_calls: 0,
+            power_is_off: false,
         };
-        DiskSim { len: state.durable.len() as u64, state: Mutex::new(state), on_flush: Mutex::new(None) }
+        let len = state.durable.len() as u64;
+        DiskSim { len, state: Mutex::new(state), on_flush: Mutex::new(None), on_io: Mutex::new(None) }
     }
 
     /// The writes that are not durable, in the order in which they were made.
@@ -212,7 +251,42 @@ impl DiskSim {
         self.state.lock().faults.flush = fails;
     }
 
-    /// Takes back every `fail_…`.
+    /// Operations (reads, writes, flushes and discards) seen so far.
+    pub fn io_calls(&self) -> u64 {
+        self.state.lock().io_calls
+    }
+
+    /// The `n`-th operation from now (1 is the next) goes wrong like this.
+    pub fn plant_fault(&self, n: u64, fault: DiskFault) {
+        assert!(n > 0, "operations are counted from 1");
+        let mut state = self.state.lock();
+        let call = state.io_calls + n;
+        state.faults.planted.push((call, fault));
+    }
+
+    /// From the `n`-th operation from now (1 is the next) on all fail with this errno: the disk has vanished.
+    pub fn vanish_after(&self, n: u64, errno: i32) {
+        let mut state = self.state.lock();
+        state.faults.gone = Some((state.io_calls + n, errno));
+    }
+
+    /// Calls `hook` before each operation, which it may hold up as long as it likes.
+    pub fn set_on_io(&self, hook: Box<dyn Fn(IoOp) + Send + Sync>) {
+        *self.on_io.lock() = Some(Arc::from(hook));
+    }
+
+    /// Removes the hook.
+    pub fn clear_on_io(&self) {
+        *self.on_io.lock() = None;
+    }
+
+    /// From now on nothing reaches the disk any more: everything but reads fails, for good. What the disk holds then
+    /// is what [`DiskSim::crash_image`] says.
+    pub fn cut_power(&self) {
+        self.state.lock().power_is_off = true;
+    }
+
+    /// Takes back every `fail_…`, `plant_…` and `vanish_…`.
     pub fn clear_faults(&self) {
         self.state.lock().faults = Faults::default();
     }
@@ -243,9 +317,37 @@ impl SimDisk {
         MediaError::Io { path: self.path.clone(), op, offset: run.start, len_bytes, source: Errno::IO }
     }
 
+    fn planted(&self, op: IoOp, run: &Range<u64>, fault: DiskFault) -> MediaError {
+        match fault {
+            DiskFault::Ended => MediaError::Ended { path: self.path.clone(), op, offset: run.start },
+            DiskFault::Torn { .. } => self.failed(op, run),
+            DiskFault::Errno(errno) => {
+                let (path, len_bytes) = (self.path.clone(), run.end - run.start);
+                MediaError::Io { path, op, offset: run.start, len_bytes, source: Errno::from_raw_os_error(errno) }
+            }
+        }
+    }
+
+    fn wait(&self, op: IoOp) {
+        // Called unlocked, since it may take its time.
+        let hook = self.sim.on_io.lock().clone();
+        if let Some(hook) = hook {
+            hook(op);
+        }
+    }
+
     fn change(&self, op: IoOp, offset: u64, data: Vec<u8>) -> Result<(), MediaError> {
+        self.wait(op);
         let run = offset..offset + data.len() as u64;
         let mut state = self.sim.state.lock();
+        if let Some(fault) = state.next_fault(op) {
+            if let DiskFault::Torn { mask } = fault {
+                let mut torn = state.current[run.start as usize..run.end as usize].to_vec();
+                PendingWrite { offset: 0, data }.apply(WriteFate::TornMask { mask }, &mut torn);
+                state.write(PendingWrite { offset, data: torn });
+            }
+            return Err(self.planted(op, &run, fault));
+        }
         if state.faults.write_fails(&run) {
             return Err(self.failed(op, &run));
         }
@@ -265,8 +367,12 @@ impl Disk for SimDisk {
 
     fn read_at(&self, off: u64, buf: &mut [u8]) -> Result<(), MediaError> {
         check_run(self, IoOp::Read, off, buf.len() as u64)?;
+        self.wait(IoOp::Read);
         let run = off..off + buf.len() as u64;
-        let state = self.sim.state.lock();
+        let mut state = self.sim.state.lock();
+        if let Some(fault) = state.next_fault(IoOp::Read) {
+            return Err(self.planted(IoOp::Read, &run, fault));
+        }
         if hit(&state.faults.reads, &run) {
             return Err(self.failed(IoOp::Read, &run));
         }
@@ -287,8 +393,12 @@ impl Disk for SimDisk {
         if let Some(hook) = hook {
             hook(&self.sim);
         }
+        self.wait(IoOp::Flush);
         self.counters.flushed();
         let mut state = self.sim.state.lock();
+        if let Some(fault) = state.next_fault(IoOp::Flush) {
+            return Err(self.planted(IoOp::Flush, &(0..self.sim.len), fault));
+        }
         let dropped = state.flush_drops.ignores_this_call();
         if state.faults.flush {
             return Err(self.failed(IoOp::Flush, &(0..self.sim.len)));

@@ -5,7 +5,7 @@ mod disk;
 mod pm;
 
 pub(crate) use disk::SimDisk;
-pub use disk::{DiskSim, PendingWrite, SECTOR_BYTES, WriteFate};
+pub use disk::{DiskFault, DiskSim, PendingWrite, SECTOR_BYTES, WriteFate};
 pub use pm::PmSim;
 
 /// A small seeded generator (splitmix64): crash images must be replayable from their seed on any

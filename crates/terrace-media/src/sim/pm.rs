@@ -37,6 +37,7 @@ struct State {
     pending: BTreeMap<u64, Line>,
     flush_drops: PlantedDrops,
     fence_drops: PlantedDrops,
+    power_is_off: bool,
 }
 
 #[derive(Default)]
@@ -86,6 +87,9 @@ impl Line {
 
 impl State {
     fn record(&mut self, off: u64, data: &[u8]) {
+        if self.power_is_off {
+            return;
+        }
         let mut at = off as usize;
         let mut rest = data;
         while !rest.is_empty() {
@@ -116,6 +120,7 @@ impl PmSim {
             pending: BTreeMap::new(),
             flush_drops: PlantedDrops::default(),
             fence_drops: PlantedDrops::default(),
+            power_is_off: false,
         };
         PmSim { state: Mutex::new(state), on_fence: Mutex::new(None) }
     }
@@ -159,15 +164,19 @@ impl PmSim {
         }
     }
 
-    pub(crate) fn fence(&self) {
+    /// False when the power is off.
+    pub(crate) fn fence(&self) -> bool {
         // Called unlocked, so that it can ask for images.
         let hook = self.on_fence.lock().clone();
         if let Some(hook) = hook {
             hook(self);
         }
         let mut state = self.state.lock();
+        if state.power_is_off {
+            return false;
+        }
         if state.fence_drops.ignores_this_call() {
-            return;
+            return true;
         }
         let State { durable, pending, .. } = &mut *state;
         let thread = thread::current().id();
@@ -175,6 +184,7 @@ impl PmSim {
             line.fence(thread, durable);
             !line.stores.is_empty()
         });
+        true
     }
 
     // The harness's side.
@@ -234,6 +244,12 @@ impl PmSim {
     pub fn calls(&self) -> (u64, u64) {
         let state = self.state.lock();
         (state.flush_drops.calls, state.fence_drops.calls)
+    }
+
+    /// From now on nothing reaches the region any more, and every fence fails, for good. What it holds then is what
+    /// [`PmSim::crash_image`] says.
+    pub fn cut_power(&self) {
+        self.state.lock().power_is_off = true;
     }
 
     /// Plants a bug: the `n`-th flush from now (1 is the next) does nothing. (`write_nt` flushes by
