@@ -235,6 +235,27 @@ impl DeviceAlloc {
         self.damaged.load(Ordering::Acquire)
     }
 
+    /// Allocation groups.
+    pub fn groups(&self) -> u64 {
+        self.groups.len() as u64
+    }
+
+    /// Reads the bitmap of a group from the checkpoint and tells whether it is whole, or why it cannot be read; `None` for
+    /// a group that is loaded: nobody will read its bitmap any more. A damaged one is out of use from then on, as if it
+    /// had been needed.
+    pub fn verify_checkpointed(&self, g: u64) -> Option<FsResult<bool>> {
+        let loader = self.loader.as_ref()?;
+        let group = &self.groups[g as usize];
+        if group.lock().words.is_some() {
+            return None;
+        }
+        // Not under the lock: others allocate meanwhile.
+        Some(match loader(g) {
+            Ok(None) => Ok(self.is_loaded(g as usize, &mut group.lock())),
+            read => read.map(|_| true),
+        })
+    }
+
     /// Visits every group's bitmap words and free count; `None` for one that was never loaded (it is as it was in
     /// the checkpoint).
     ///

@@ -50,7 +50,7 @@ impl Area {
 }
 
 /// Where group `g`'s part of a device's bitmap is: block, byte in it.
-fn bitmap_place(device: &DeviceEntry, g: u64) -> (u64, usize) {
+pub(crate) fn bitmap_place(device: &DeviceEntry, g: u64) -> (u64, usize) {
     let byte = g * u64::from(device.group_blocks) / 8;
     (device.checkpoint_start + device.summary_blocks() + byte / BLOCK_BYTES, (byte % BLOCK_BYTES) as usize)
 }

@@ -25,6 +25,7 @@ use crate::inode::{Inner, Inode, Replay, kind_of};
 use crate::itable::{InodeTable, RecordState, record_state, shard_of};
 use crate::journal::Journal;
 use crate::log::Log;
+use crate::scrub::Scrubs;
 use crate::space::{Purpose, ShardSource, Space};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Condvar, HashMap, Mutex, RwLock};
@@ -61,6 +62,8 @@ pub(crate) struct Shard {
     pub table: RwLock<InodeTable>,
     pub journal: Journal,
     pub inodes: RwLock<HashMap<u64, Arc<Inode>>>,
+    /// How often an inode has left `inodes`; changes under its lock.
+    departures: AtomicU64,
     pub dirty: Mutex<HashMap<u64, DirtyFile>>,
     pub doomed: Mutex<Vec<Doomed>>,
     /// Wakes the shard's worker; guarded flag: there is something to do.
@@ -74,11 +77,18 @@ impl Shard {
             table: RwLock::new(table),
             journal,
             inodes: RwLock::default(),
+            departures: AtomicU64::new(0),
             dirty: Mutex::default(),
             doomed: Mutex::default(),
             work: Mutex::new(false),
             wake: Condvar::new(),
         }
+    }
+
+    /// Takes an inode out of the map. Whoever is just reading it from media must read it again.
+    pub fn depart(&self, inodes: &mut HashMap<u64, Arc<Inode>>, ino: Ino) {
+        inodes.remove(&ino.0);
+        self.departures.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Tells the worker that there is something to do.
@@ -109,6 +119,7 @@ pub(crate) struct Core {
     pub rename: Mutex<()>,
     pub stopping: AtomicBool,
     pub next_shard: AtomicU64,
+    pub scrubs: Scrubs,
     read_only: AtomicBool,
     read_only_reason: Mutex<Option<String>>,
     /// By device index: the last failure of a disk that has not been written and flushed since.
@@ -148,6 +159,7 @@ impl Core {
             rename: Mutex::new(()),
             stopping: AtomicBool::new(false),
             next_shard: AtomicU64::new(0),
+            scrubs: Scrubs::default(),
             read_only,
             read_only_reason: Mutex::new(None),
             disk_failures: Mutex::default(),
@@ -231,9 +243,28 @@ impl Core {
             return fail(libc::ESTALE);
         }
         let shard = self.shard(ino);
-        if let Some(inode) = shard.inodes.read().get(&ino.0) {
-            return if inode.doomed.load(Ordering::Acquire) { fail(libc::ESTALE) } else { Ok(inode.clone()) };
+        loop {
+            let departures = {
+                let inodes = shard.inodes.read();
+                if let Some(inode) = inodes.get(&ino.0) {
+                    return if inode.doomed.load(Ordering::Acquire) { fail(libc::ESTALE) } else { Ok(inode.clone()) };
+                }
+                shard.departures.load(Ordering::Relaxed)
+            };
+            let inode = self.load_inode(shard, ino)?;
+            let mut inodes = shard.inodes.write();
+            if let Some(inode) = inodes.get(&ino.0) {
+                return if inode.doomed.load(Ordering::Acquire) { fail(libc::ESTALE) } else { Ok(inode.clone()) };
+            }
+            // Somebody else may have loaded, changed or removed it, and let it go again.
+            if shard.departures.load(Ordering::Relaxed) == departures {
+                inodes.insert(ino.0, inode.clone());
+                return Ok(inode);
+            }
         }
+    }
+
+    fn load_inode(&self, shard: &Shard, ino: Ino) -> FsResult<Arc<Inode>> {
         let Some(at) = shard.table.read().locate(ino) else {
             return fail(libc::ESTALE);
         };
@@ -250,8 +281,7 @@ impl Core {
         };
         let inner = Inner::load(&self.pm, at, &record, self.stamp(), Replay::No)?;
         self.check_extents(ino, &inner)?;
-        let inode = Arc::new(self.make_inode(ino, &record, inner)?);
-        Ok(shard.inodes.write().entry(ino.0).or_insert(inode).clone())
+        Ok(Arc::new(self.make_inode(ino, &record, inner)?))
     }
 
     /// What an inode owns must lie on devices that exist: nobody may be led outside by what stands on media.
@@ -411,7 +441,7 @@ impl Core {
         }
         for d in doomed {
             // Until now the doomed inode stood in the map, lest somebody load it anew.
-            self.shards[shard].inodes.write().remove(&d.ino.0);
+            self.shards[shard].depart(&mut self.shards[shard].inodes.write(), d.ino);
             table.free(&self.pm, d.ino);
         }
         Ok(())
@@ -476,14 +506,15 @@ impl Core {
                 return;
             }
         }
-        let mut inodes = self.shard(inode.ino).inodes.write();
+        let shard = self.shard(inode.ino);
+        let mut inodes = shard.inodes.write();
         // Two references: the map's and ours. Nobody can get another while the map is locked.
         let idle = Arc::strong_count(&inode) == 2
             && inode.lookups.load(Ordering::Acquire) == 0
             && !inode.pages.has_dirty()
             && inode.inner.try_read().is_some_and(|inner| !inner.meta.lazy && inner.log.is_settled());
         if idle && inode.ino != Ino::ROOT {
-            inodes.remove(&inode.ino.0);
+            shard.depart(&mut inodes, inode.ino);
         }
     }
 }

@@ -306,6 +306,18 @@ pub(crate) fn read_disk_superblock(disk: &dyn Disk) -> FsResult<Option<Superbloc
     choose(&disk.path().display().to_string(), [a, b])
 }
 
+/// Whether `found` differs from `good` only in what a mount writes, wholly or in part.
+pub(crate) fn differs_by_a_write(mut found: Superblock, good: &Superblock) -> bool {
+    found.crc = good.crc;
+    found.sequence = good.sequence;
+    found.mount_epoch = good.mount_epoch;
+    found.previous_epoch = good.previous_epoch;
+    for (row, good) in found.devices.iter_mut().zip(&good.devices) {
+        *row = DeviceEntry { path_bytes: good.path_bytes, path: good.path, ..*row };
+    }
+    found == *good
+}
+
 /// UUID of a superblock's volume, as text.
 pub(crate) fn uuid_text(sb: &Superblock) -> String {
     Uuid::from_bytes(sb.uuid).to_string()

@@ -58,6 +58,20 @@ impl Journal {
         Ok((record.state != 0, words.to_vec()))
     }
 
+    /// Whether the journal of a volume in use is empty, as it is between two commits. If it is not and `clear` is set, it
+    /// is cleared: a crash would repeat what it holds.
+    ///
+    /// # Errors
+    /// PM errors while clearing.
+    pub fn verify_idle(&self, pm: &Pm, clear: bool) -> FsResult<bool> {
+        let _nobody_commits = self.sequence.lock();
+        let idle = pm.load_u64(self.at) == 0;
+        if !idle && clear {
+            self.clear(pm)?;
+        }
+        Ok(idle)
+    }
+
     /// Repeats a committed record that a crash left behind; returns whether there was one.
     ///
     /// # Errors

@@ -29,6 +29,7 @@ mod namespace;
 mod offline;
 mod save;
 mod scan;
+mod scrub;
 mod seal;
 mod space;
 mod status;

@@ -13,6 +13,8 @@
 //! * [`Refs`] counts references from the volatile state into each page. It is volatile, derived by walking.
 //! * A dropped page is given back only after a fence has made the head that skips it durable.
 
+mod verify;
+
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
@@ -28,6 +30,8 @@ use crate::error::{FsError, FsResult, fence};
 use crate::journal::Journal;
 use crate::seal;
 use crate::space::BlockSource;
+
+pub(crate) use verify::LogDamage;
 
 /// Entries being put together for one commit, and where they went.
 #[derive(Debug, Default)]

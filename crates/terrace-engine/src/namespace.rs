@@ -121,7 +121,6 @@ impl Core {
             }
             let child = &born.inode;
             child.parent.store(dir.ino.0, Ordering::Relaxed);
-            self.shard(child.ino).inodes.write().insert(child.ino.0, child.clone());
             let attr = self.looked_up(child)?;
             self.tidy(dir.shard, &mut inner)?;
             Ok(attr)
@@ -178,15 +177,14 @@ impl Core {
         };
         let full_mode = new.kind.format_bits() | mode;
         let record = InodeRecord::new(at, ino.0, generation, full_mode, new.uid, gid, new.rdev, now.0);
+        let inode = Arc::new(self.make_inode(ino, &record, Inner::new(at, &record, new.kind))?);
+        // Before its record is in use: whoever meets the record finds this inode, and makes no other of it.
+        self.shards[shard].inodes.write().insert(ino.0, inode.clone());
         write_record(&self.pm, at, &record);
-        let mut inner = Inner::new(at, &record, new.kind);
-        if let Err(error) = self.write_first_entries(shard, &mut inner, target, &acls, now) {
-            free_record(&self.pm, at, ino);
-            self.shards[shard].table.write().free(&self.pm, ino);
-            return Err(error);
-        }
-        let inode = Arc::new(self.make_inode(ino, &record, inner)?);
-        Ok(Newborn { inode, record_at: at })
+        let born = Newborn { inode, record_at: at };
+        let written = self.write_first_entries(shard, &mut born.inode.inner.write(), target, &acls, now);
+        written.inspect_err(|_| self.unbear(&born))?;
+        Ok(born)
     }
 
     /// What a new inode's log starts with. No name leads to it yet, so its tail needs no fence before it.
@@ -226,10 +224,14 @@ impl Core {
     }
 
     fn unbear(&self, born: &Newborn) {
+        let (shard, ino) = (&self.shards[born.inode.shard], born.inode.ino);
         let source = self.space.source(born.inode.shard, Purpose::Freeing);
-        free_record(&self.pm, born.record_at, born.inode.ino);
-        born.inode.inner.read().log.pages().for_each(|b| source.free(BlockAddr::pm(b), 1));
-        self.shards[born.inode.shard].table.write().free(&self.pm, born.inode.ino);
+        let inner = born.inode.inner.write();
+        born.inode.doomed.store(true, Ordering::Release);
+        free_record(&self.pm, born.record_at, ino);
+        inner.log.pages().for_each(|b| source.free(BlockAddr::pm(b), 1));
+        shard.depart(&mut shard.inodes.write(), ino);
+        shard.table.write().free(&self.pm, ino);
     }
 
     /// Directories spread over the shards; files stay with their directory's.
@@ -682,9 +684,6 @@ impl Rename<'_> {
         if let Err(error) = committed {
             whiteout.iter().for_each(|w| core.unbear(w));
             return Err(error);
-        }
-        if let Some(w) = whiteout {
-            core.shard(w.inode.ino).inodes.write().insert(w.inode.ino.0, w.inode);
         }
         if let (Some(victim), Some(mut inner)) = (victim, victim_inner) {
             LinkLoss::apply(loss, &mut inner, now);

@@ -125,6 +125,7 @@ impl Core {
             cache_dirty_bytes: self.cache.dirty_pages() * BLOCK_BYTES,
             inodes: self.inodes_in_use(),
             notes: notes(&self.pm),
+            scrub: self.scrubs.status(),
         }
     }
 
@@ -230,5 +231,6 @@ pub fn offline_status(pm: &Arc<Pm>, disks: &[Arc<dyn Disk>]) -> FsResult<Status>
         cache_dirty_bytes: 0,
         inodes: header.map_or(0, |h| h.inodes),
         notes,
+        scrub: None,
     })
 }

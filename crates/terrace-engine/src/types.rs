@@ -1,6 +1,6 @@
 //! The engine's own vocabulary: what goes in and out of [`Volume`](crate::Volume).
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// An inode number. The root directory is [`Ino::ROOT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -330,4 +330,141 @@ pub struct Status {
     pub inodes: u64,
     /// Warnings in plain words (contents lost at reboot, …).
     pub notes: Vec<String>,
+    /// The scrub that runs, or the last one since the volume was mounted.
+    pub scrub: Option<ScrubStatus>,
+}
+
+/// How to scrub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScrubOptions {
+    /// Bytes to read per second at most, from all devices together; 0: as fast as they are.
+    pub bytes_per_second: u64,
+}
+
+impl Default for ScrubOptions {
+    fn default() -> Self {
+        Self { bytes_per_second: 100 << 20 }
+    }
+}
+
+/// What became of a scrub.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScrubState {
+    /// None has been started since the volume was mounted.
+    #[default]
+    Never,
+    /// It is under way.
+    Running,
+    /// It went through everything.
+    Finished,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// The volume was unmounted meanwhile.
+    Unmounted,
+}
+
+/// How far a scrub is, and what it found so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ScrubStatus {
+    /// What became of it.
+    pub state: ScrubState,
+    /// When it began, in seconds since the epoch.
+    pub started_unix_seconds: i64,
+    /// When it ended; `None` while it runs.
+    pub ended_unix_seconds: Option<i64>,
+    /// How long it took, or has been running.
+    pub elapsed_ms: u64,
+    /// Its rate limit; 0: none.
+    pub bytes_per_second: u64,
+    /// Bytes in use on all devices when it began: what it has to go through.
+    pub total_bytes: u64,
+    /// Bytes that it has gone through: verified, read without having a checksum, or changed meanwhile.
+    pub passed_bytes: u64,
+    /// How much of it is done.
+    pub percent: u8,
+    /// When it will be done at the pace it has had; `None` if it does not run or has hardly begun.
+    pub remaining_seconds: Option<u64>,
+    /// Bytes whose checksums were compared.
+    pub verified_bytes: u64,
+    /// Damaged blocks and structures.
+    pub errors: u64,
+    /// Those among them that were repaired.
+    pub repaired: u64,
+}
+
+/// What a scrub verifies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScrubKind {
+    /// The two copies of a device's superblock.
+    Superblock,
+    /// Head and journal of a shard.
+    Journal,
+    /// Bitmaps of free space that the last clean unmount left and that are still needed.
+    FreeSpace,
+    /// Inode tables: records, used and free ones.
+    InodeTable,
+    /// Logs of inodes.
+    Log,
+    /// Long values of extended attributes.
+    Attribute,
+    /// Blocks of checksums.
+    Checksums,
+    /// Data of files. What lies in PM without a checksum is read, too: memory can fail.
+    Data,
+}
+
+/// What was verified of one kind on one device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ScrubTally {
+    /// Index of the device; 0 is PM.
+    pub device_index: u16,
+    /// Its path.
+    pub device: String,
+    /// What.
+    pub kind: ScrubKind,
+    /// Bytes whose checksums were compared.
+    pub verified_bytes: u64,
+    /// Damaged blocks and structures.
+    pub errors: u64,
+}
+
+/// Damage that a scrub found: one structure, or adjacent blocks of one file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ScrubError {
+    /// Index of the device; 0 is PM.
+    pub device_index: u16,
+    /// Its path.
+    pub device: String,
+    /// What is damaged.
+    pub kind: ScrubKind,
+    /// Where it is on the device.
+    pub offset_bytes: u64,
+    /// How much of the device it takes.
+    pub len_bytes: u64,
+    /// The inode that it belongs to.
+    pub ino: Option<u64>,
+    /// A path of that inode below the mountpoint, with special characters escaped; known when the scrub has ended.
+    pub path: Option<String>,
+    /// Of data: where in the file.
+    pub file_offset_bytes: Option<u64>,
+    /// What is wrong.
+    pub what: String,
+    /// It was repaired.
+    pub repaired: bool,
+}
+
+/// All about a scrub.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ScrubReport {
+    /// How far it is, and what it found so far.
+    #[serde(flatten)]
+    pub status: ScrubStatus,
+    /// What was verified, by device and kind.
+    pub tallies: Vec<ScrubTally>,
+    /// What is damaged: as much as is worth listing.
+    pub damage: Vec<ScrubError>,
+    /// Damaged blocks and structures beyond those listed.
+    pub unlisted_errors: u64,
 }

@@ -259,11 +259,12 @@ impl Volume {
         self.stop_workers();
     }
 
-    /// Stops the workers; false if that has been done before.
+    /// Stops the workers and the scrub; false if that has been done before.
     fn stop_workers(&self) -> bool {
         if self.core.stopping.swap(true, Ordering::AcqRel) {
             return false;
         }
+        self.core.scrubs.close();
         for shard in &self.core.shards {
             *shard.work.lock() = true;
             shard.wake.notify_all();

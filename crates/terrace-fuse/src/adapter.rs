@@ -447,7 +447,7 @@ impl Filesystem for TerraceFs {
 
     fn ioctl(
         &self,
-        _request: &Request,
+        request: &Request,
         inode: INodeNo,
         _handle: FileHandle,
         _flags: IoctlFlags,
@@ -457,7 +457,7 @@ impl Filesystem for TerraceFs {
         reply: ReplyIoctl,
     ) {
         self.transport.count(Message::Ioctl);
-        match self.control.answer(&self.volume, ino(inode), command, input) {
+        match self.control.answer(&self.volume, ino(inode), request.uid(), command, input) {
             Ok(page) => reply.ioctl(0, &page),
             Err(error) => reply.error(self.errors.errno(&error)),
         }

@@ -5,8 +5,10 @@
 //! of an answer makes the daemon keep it, under a number that the following requests repeat, so that pages of two
 //! different answers never mix. The daemon keeps only a few; a reader whose answer is gone starts again.
 //!
-//! Everybody who can open a file may ask: nothing here changes a volume, and a file's map is only told to those who
-//! have that file open.
+//! What a command needs to know stands, as JSON, behind the header of the request that starts an answer.
+//!
+//! Everybody who can open a file may ask: what he gets changes no volume, and a file's map is only told to those who
+//! have that file open. Scrubs are started and cancelled by root and the daemon's own user.
 
 use std::fs::File;
 use std::io;
@@ -16,6 +18,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use rustix::ioctl::opcode;
+use terrace_engine::ScrubOptions;
 
 pub(crate) mod server;
 
@@ -34,16 +37,32 @@ pub(crate) enum Command {
     Sync,
     /// Where the data of the open file lies: [`terrace_engine::FileMap`].
     FileMap,
+    /// Start a scrub as the [`terrace_engine::ScrubOptions`] of the request say; answers `null`.
+    StartScrub,
+    /// All about the last scrub: [`terrace_engine::ScrubReport`].
+    ScrubReport,
+    /// Stop the scrub that runs; answers `null`.
+    CancelScrub,
 }
 
 impl Command {
-    const ALL: [Command; 3] = [Command::Status, Command::Sync, Command::FileMap];
+    const ALL: [Command; 6] = [
+        Command::Status,
+        Command::Sync,
+        Command::FileMap,
+        Command::StartScrub,
+        Command::ScrubReport,
+        Command::CancelScrub,
+    ];
 
     const fn number(self) -> u8 {
         match self {
             Command::Status => 1,
             Command::Sync => 2,
             Command::FileMap => 3,
+            Command::StartScrub => 4,
+            Command::ScrubReport => 5,
+            Command::CancelScrub => 6,
         }
     }
 
@@ -73,7 +92,7 @@ struct Header {
     answer: u64,
     /// Where in the answer the page's data begins.
     offset_bytes: u64,
-    /// Length of the whole answer; 0 in a request.
+    /// Length of the whole answer; in a request, of what the command needs to know.
     total_bytes: u64,
 }
 
@@ -102,7 +121,7 @@ impl Header {
 /// # Errors
 /// If `mountpoint` cannot be opened or is not on a live Terrace mount.
 pub fn status(mountpoint: &Path) -> Result<String> {
-    ask(&open(mountpoint)?, mountpoint, Command::Status)
+    ask(&open(mountpoint)?, mountpoint, Command::Status, "")
 }
 
 /// Makes everything written so far durable: what the kernel holds of mappings, then what the daemon holds.
@@ -112,7 +131,7 @@ pub fn status(mountpoint: &Path) -> Result<String> {
 pub fn sync(mountpoint: &Path) -> Result<()> {
     let file = open(mountpoint)?;
     rustix::fs::syncfs(&file).with_context(|| format!("{}: writing back mapped pages", mountpoint.display()))?;
-    ask(&file, mountpoint, Command::Sync).map(drop)
+    ask(&file, mountpoint, Command::Sync, "").map(drop)
 }
 
 /// Where the data of the file at `path` lies, as the JSON of [`terrace_engine::FileMap`].
@@ -120,7 +139,31 @@ pub fn sync(mountpoint: &Path) -> Result<()> {
 /// # Errors
 /// If `path` is not a regular file or directory that can be read, or is not on a live Terrace mount.
 pub fn file_map(path: &Path) -> Result<String> {
-    ask(&open(path)?, path, Command::FileMap)
+    ask(&open(path)?, path, Command::FileMap, "")
+}
+
+/// Starts a scrub of the volume mounted at or above `mountpoint`.
+///
+/// # Errors
+/// As [`status`]; one runs already; the caller is neither root nor the daemon's user.
+pub fn start_scrub(mountpoint: &Path, options: &ScrubOptions) -> Result<()> {
+    ask(&open(mountpoint)?, mountpoint, Command::StartScrub, &serde_json::to_string(options)?).map(drop)
+}
+
+/// The last scrub of the volume mounted at or above `mountpoint`, as the JSON of [`terrace_engine::ScrubReport`].
+///
+/// # Errors
+/// As [`status`].
+pub fn scrub_report(mountpoint: &Path) -> Result<String> {
+    ask(&open(mountpoint)?, mountpoint, Command::ScrubReport, "")
+}
+
+/// Stops the scrub of the volume mounted at or above `mountpoint`. It ends soon, not at once.
+///
+/// # Errors
+/// As [`status`]; none runs; the caller is neither root nor the daemon's user.
+pub fn cancel_scrub(mountpoint: &Path) -> Result<()> {
+    ask(&open(mountpoint)?, mountpoint, Command::CancelScrub, "").map(drop)
 }
 
 /// Opens a file or directory on a FUSE mount. Anything else is refused unopened: opening a device acts on it.
@@ -146,6 +189,15 @@ fn explain(error: io::Error, path: &Path) -> anyhow::Error {
         Some(libc::ENOTTY | libc::ENOSYS | libc::EINVAL | libc::EOPNOTSUPP) => {
             anyhow::anyhow!("{} is not on a Terrace mount", path.display())
         }
+        Some(libc::EPERM) => {
+            anyhow::anyhow!("{}: only root and the user who mounted the volume may do this", path.display())
+        }
+        Some(libc::EBUSY) => anyhow::anyhow!(
+            "{}: a scrub is running already; `terrace scrub status` shows it, `terrace scrub cancel` ends it",
+            path.display()
+        ),
+        Some(libc::ESRCH) => anyhow::anyhow!("{}: no scrub is running", path.display()),
+        Some(libc::ESHUTDOWN) => anyhow::anyhow!("{}: the volume is being unmounted", path.display()),
         Some(libc::ENOTCONN | libc::ECONNABORTED) => anyhow::anyhow!(
             "{}: the daemon of this mount is gone; mount the volume again to recover it",
             path.display()
@@ -154,10 +206,10 @@ fn explain(error: io::Error, path: &Path) -> anyhow::Error {
     }
 }
 
-/// Fetches the whole answer.
-fn ask(file: &File, path: &Path, command: Command) -> Result<String> {
+/// Fetches the whole answer to a command that needs to know `arguments`.
+fn ask(file: &File, path: &Path, command: Command, arguments: &str) -> Result<String> {
     for _ in 0..TRIES_MAX {
-        if let Some(answer) = fetch(file, path, command)? {
+        if let Some(answer) = fetch(file, path, command, arguments)? {
             return String::from_utf8(answer).with_context(|| format!("{}: answer of the daemon", path.display()));
         }
     }
@@ -165,10 +217,11 @@ fn ask(file: &File, path: &Path, command: Command) -> Result<String> {
 }
 
 /// `None` if the daemon forgot the answer before its last page was read.
-fn fetch(file: &File, path: &Path, command: Command) -> Result<Option<Vec<u8>>> {
+fn fetch(file: &File, path: &Path, command: Command, arguments: &str) -> Result<Option<Vec<u8>>> {
     let mut page = [0; PAGE_BYTES];
     let mut answer = Vec::new();
-    let mut request = Header::default();
+    let mut request = Header { total_bytes: arguments.len() as u64, ..Header::default() };
+    page[HEADER_BYTES..][..arguments.len()].copy_from_slice(arguments.as_bytes());
     loop {
         request.encode(&mut page);
         match exchange(file, command, &mut page) {

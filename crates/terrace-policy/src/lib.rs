@@ -3,7 +3,11 @@
 //! Today they are plain: PM until it is nearly full, then the page cache and, from there, disk. Predictors and
 //! migration decide here, too, when they come; the engine already asks here and nowhere else.
 
+mod pace;
+
 use std::time::Duration;
+
+pub use pace::Pace;
 
 /// PM blocks that only operations which free space may take.
 pub const PM_RESERVE_BLOCKS: u64 = 16;

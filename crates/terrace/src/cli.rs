@@ -19,8 +19,8 @@ Exit status:
   0  success
   1  the operation failed; standard error says what happened and what to do
   2  the command line is wrong
-  4  check: there was damage, and all of it was repaired
-  8  check: there is damage (not repaired, or beyond repair)
+  4  check, scrub --wait: there was damage, and all of it was repaired
+  8  check, scrub --wait: there is damage (not repaired, or beyond repair)
 Called as mount.terrace by mount(8): 0, 1 (wrong usage), 32 (the mount failed).";
 
 /// A file system over persistent memory and disks.
@@ -71,6 +71,9 @@ Examples:
   terrace where /mnt/db/*.sst
   terrace where --json /mnt/db/000042.sst")]
     Where(WhereArgs),
+    /// Verify every checksum of a mounted volume in the background
+    #[command(after_help = scrub_help())]
+    Scrub(ScrubArgs),
     /// Write everything that a mounted volume has in memory to its devices
     #[command(after_help = "\
 Example:
@@ -267,6 +270,90 @@ pub struct WhereArgs {
     pub json: bool,
 }
 
+/// `scrub`
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub struct ScrubArgs {
+    /// What to do; without it, start.
+    #[command(subcommand)]
+    pub action: Option<ScrubCommand>,
+    /// What to start.
+    #[command(flatten)]
+    pub start: Option<ScrubStartArgs>,
+}
+
+/// The subcommands of `scrub`.
+#[derive(Debug, Subcommand)]
+pub enum ScrubCommand {
+    /// Start a scrub
+    Start(ScrubStartArgs),
+    /// Show the scrub that runs, or the last one since the volume was mounted
+    Status(ScrubStatusArgs),
+    /// End the scrub that runs
+    Cancel(ScrubCancelArgs),
+}
+
+/// `scrub start`
+#[derive(Args, Debug)]
+pub struct ScrubStartArgs {
+    /// Where the volume is mounted, or its PM device
+    #[arg(value_name = "MOUNTPOINT|PM")]
+    pub target: PathBuf,
+    /// Bytes to read per second at most, from all devices together; 0: no limit
+    #[arg(long, value_name = "SIZE", default_value = "100M", value_parser = size::parse_size)]
+    pub rate: u64,
+    /// Wait until it has ended, and show the result; interrupting the wait does not end the scrub
+    #[arg(long, short)]
+    pub wait: bool,
+    /// With --wait, print the result as JSON
+    #[arg(long, requires = "wait")]
+    pub json: bool,
+}
+
+/// `scrub status`
+#[derive(Args, Debug)]
+pub struct ScrubStatusArgs {
+    /// Where the volume is mounted, or its PM device
+    #[arg(value_name = "MOUNTPOINT|PM")]
+    pub target: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `scrub cancel`
+#[derive(Args, Debug)]
+pub struct ScrubCancelArgs {
+    /// Where the volume is mounted, or its PM device
+    #[arg(value_name = "MOUNTPOINT|PM")]
+    pub target: PathBuf,
+}
+
+fn scrub_help() -> String {
+    format!(
+        "\
+Examples:
+  terrace scrub /mnt                          the same as scrub start
+  terrace scrub start --rate 500M --wait /mnt
+  terrace scrub status /mnt
+  terrace scrub status --json /mnt | jq '.damage[] | {{path, device, what}}'
+  terrace scrub cancel /mnt
+
+It reads superblocks, inode tables, logs, checksums and data from the devices,
+past all caches, and compares checksums; data in PM has some if the volume was
+formatted with --data-checksums, and is read in any case. Damaged superblock copies are written anew from
+the good one; lost data is named, with its file. The volume stays in use. The
+daemon does the work; its log has the damage, too. The result is kept until the
+volume is unmounted, and a scrub that an unmount ended is not resumed.
+
+With --wait, the exit status is 4 if all damage was repaired, 8 if some is left,
+and 1 if the scrub did not get to its end.
+
+{}",
+        size::HELP
+    )
+}
+
 /// `sync`
 #[derive(Args, Debug)]
 pub struct SyncArgs {
@@ -367,6 +454,15 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Cli::definition().debug_assert();
+    }
+
+    #[test]
+    fn the_rate_of_a_scrub_is_the_engines() {
+        let parsed = Cli::try_parse_from(["terrace", "scrub", "/mnt"]).unwrap();
+        let Command::Scrub(ScrubArgs { action: None, start: Some(start) }) = parsed.command else {
+            panic!("{parsed:?}");
+        };
+        assert_eq!(start.rate, terrace_engine::ScrubOptions::default().bytes_per_second);
     }
 
     #[test]

@@ -66,6 +66,17 @@ pub fn terrace_at(mountpoint: &Path) -> Result<Mount> {
     }
 }
 
+/// The mount of ours that a path means: its mountpoint or its PM device.
+///
+/// # Errors
+/// There is none.
+pub fn of_volume(target: &Path) -> Result<Mount> {
+    match of_pm(target)? {
+        Some(mount) => Ok(mount),
+        None => terrace_at(target),
+    }
+}
+
 /// The mount of ours whose PM device is the same file as `pm`.
 ///
 /// # Errors

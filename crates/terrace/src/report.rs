@@ -3,6 +3,8 @@
 //! States and maps come as JSON, from a daemon that may be of another version: only what is shown is read of them,
 //! and what is absent counts as zero, empty or false.
 
+mod scrub;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,6 +13,8 @@ use serde::Deserialize;
 use terrace_engine::CheckReport;
 
 use crate::size::{format_size, percent};
+
+pub use scrub::{ScrubReport, ScrubStatus, scrub};
 
 /// What is shown of a [`terrace_engine::Status`].
 #[derive(Debug, Default, Deserialize)]
@@ -26,6 +30,14 @@ pub struct Status {
     cache_dirty_bytes: u64,
     inodes: u64,
     notes: Vec<String>,
+    scrub: Option<ScrubStatus>,
+}
+
+impl Status {
+    /// The scrub that runs, or the last one.
+    pub fn into_scrub(self) -> ScrubStatus {
+        self.scrub.unwrap_or_default()
+    }
 }
 
 /// What is shown of a [`terrace_engine::DeviceStatus`].
@@ -86,6 +98,9 @@ pub fn status(status: &Status) -> String {
             format_size(status.cache_budget_bytes)
         );
     }
+    if let Some(status) = &status.scrub {
+        let _ = writeln!(text, "scrub: {}", status.in_a_line());
+    }
     for note in &status.notes {
         let _ = writeln!(text, "note: {note}");
     }
@@ -96,7 +111,7 @@ fn devices(status: &Status) -> String {
     let mut table = Table::new(&["DEVICE", "TIER", ">SIZE", ">USED", ">USE%", "KIND", "HEALTH", "PATH"]);
     for device in &status.devices {
         table.row([
-            if device.index == 0 { "pm".to_owned() } else { format!("disk{}", device.index) },
+            device_name(device.index),
             device.tier.to_string(),
             format_size(device.size_bytes),
             format_size(device.used_bytes),
@@ -107,6 +122,11 @@ fn devices(status: &Status) -> String {
         ]);
     }
     table.to_text()
+}
+
+/// `pm`, `disk1`, `disk2`, …
+fn device_name(index: u16) -> String {
+    if index == 0 { "pm".to_owned() } else { format!("disk{index}") }
 }
 
 /// Size and usage per tier, and of all of them.
@@ -296,6 +316,11 @@ mod tests {
             cache_dirty_bytes: 3 << 20,
             inodes: 42,
             notes: vec!["contents are lost at reboot".to_owned()],
+            scrub: Some(terrace_engine::ScrubStatus {
+                state: terrace_engine::ScrubState::Running,
+                percent: 45,
+                ..Default::default()
+            }),
         };
         let expected = "\
 volume 0123
@@ -315,6 +340,7 @@ all     2.25 GiB  832 MiB  1.44 GiB  36 %
 
 inodes in use: 42
 page cache: 3 MiB dirty, 5 MiB clean, of 1 GiB
+scrub: running since 1970-01-01 00:00:00 UTC, 45 % done, no damage so far
 note: contents are lost at reboot
 ";
         assert_eq!(status(&through_json(&state)), expected);

@@ -8,8 +8,21 @@ use std::process::Command;
 
 use common::{Place, Ran, TERRACE, has, terrace};
 
-const SUBCOMMANDS: [&str; 12] =
-    ["format", "mount", "umount", "status", "where", "sync", "save", "restore", "check", "dump", "completions", "man"];
+const SUBCOMMANDS: [&str; 13] = [
+    "format",
+    "mount",
+    "umount",
+    "status",
+    "where",
+    "scrub",
+    "sync",
+    "save",
+    "restore",
+    "check",
+    "dump",
+    "completions",
+    "man",
+];
 
 #[test]
 fn every_subcommand_is_listed_and_has_help() {

@@ -1,12 +1,12 @@
 //! Both copies of every device's superblock.
 
-use terrace_layout::{BLOCK_BYTES, DeviceEntry, MediaStruct, SUPERBLOCK_BLOCKS, Superblock};
+use terrace_layout::{BLOCK_BYTES, MediaStruct, SUPERBLOCK_BLOCKS, Superblock};
 use terrace_media::AlignedBuf;
 
 use super::{Check, Finding, Remedy};
 use crate::error::FsResult;
 use crate::file::BLOCK;
-use crate::format::read_disk_superblock;
+use crate::format::{differs_by_a_write, read_disk_superblock};
 
 impl Check<'_> {
     pub(super) fn superblocks(&self) -> FsResult<()> {
@@ -36,8 +36,8 @@ impl Check<'_> {
                 self.disks[device - 1].read_at(copy * BLOCK_BYTES, &mut bytes)?;
             }
             let found = Superblock::from_bytes(&bytes);
-            // Only PM's superblock is written after format; a copy that was being written then is no damage.
-            let interrupted = device == 0 && !self.clean && differs_by_a_write(found, good);
+            // A copy that a mount was writing when it crashed is no damage.
+            let interrupted = !self.clean && differs_by_a_write(found, good);
             if found == *good || interrupted {
                 continue;
             }
@@ -53,16 +53,4 @@ impl Check<'_> {
         }
         Ok(())
     }
-}
-
-/// Whether `found` differs from `good` only in what a mount writes, wholly or in part.
-fn differs_by_a_write(mut found: Superblock, good: &Superblock) -> bool {
-    found.crc = good.crc;
-    found.sequence = good.sequence;
-    found.mount_epoch = good.mount_epoch;
-    found.previous_epoch = good.previous_epoch;
-    for (row, good) in found.devices.iter_mut().zip(&good.devices) {
-        *row = DeviceEntry { path_bytes: good.path_bytes, path: good.path, ..*row };
-    }
-    found == *good
 }

@@ -36,16 +36,20 @@ struct Answer {
 }
 
 impl ControlServer {
-    /// The page that `input` asks for.
+    /// The page that `input`, from user `uid`, asks for.
     ///
     /// # Errors
-    /// `ENOTTY`: no command of ours. `EINVAL`: no page of ours. `ESTALE`: the answer is no longer kept. Else what the
-    /// engine says.
-    pub(crate) fn answer(&self, volume: &Volume, ino: Ino, command: u32, input: &[u8]) -> FsResult<Vec<u8>> {
+    /// `ENOTTY`: no command of ours. `EINVAL`: no page of ours. `ESTALE`: the answer is no longer kept. `EPERM`: not this
+    /// user's to command. Else what the engine says.
+    pub(crate) fn answer(&self, volume: &Volume, ino: Ino, uid: u32, command: u32, input: &[u8]) -> FsResult<Vec<u8>> {
         let command = Command::from_opcode(command).ok_or(FsError::new(libc::ENOTTY))?;
         let request = Header::decode(input).ok_or(FsError::new(libc::EINVAL))?;
         let answer = match request.answer {
-            0 => self.keep(command, ino, compute(volume, ino, command)?),
+            0 => {
+                let known = usize::try_from(request.total_bytes).unwrap_or(usize::MAX);
+                let arguments = input[HEADER_BYTES..].get(..known).ok_or(FsError::new(libc::EINVAL))?;
+                self.keep(command, ino, compute(volume, ino, uid, command, arguments)?)
+            }
             number => self.recall(command, ino, number).ok_or(FsError::new(libc::ESTALE))?,
         };
         Ok(cut(&answer, request.offset_bytes))
@@ -70,11 +74,21 @@ impl ControlServer {
     }
 }
 
-fn compute(volume: &Volume, ino: Ino, command: Command) -> FsResult<Vec<u8>> {
+fn compute(volume: &Volume, ino: Ino, uid: u32, command: Command, arguments: &[u8]) -> FsResult<Vec<u8>> {
+    let changes_something = matches!(command, Command::StartScrub | Command::CancelScrub);
+    if changes_something && uid != 0 && uid != rustix::process::geteuid().as_raw() {
+        return Err(FsError::new(libc::EPERM));
+    }
     match command {
         Command::Status => json(&volume.status()),
         Command::Sync => json(&volume.sync()?),
         Command::FileMap => json(&volume.file_map(ino)?),
+        Command::StartScrub => {
+            let options = serde_json::from_slice(arguments).map_err(|_| FsError::new(libc::EINVAL))?;
+            json(&volume.start_scrub(options)?)
+        }
+        Command::ScrubReport => json(&volume.scrub_report()),
+        Command::CancelScrub => json(&volume.cancel_scrub()?),
     }
 }
 

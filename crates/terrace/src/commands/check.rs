@@ -11,9 +11,9 @@ use crate::progress::Progress;
 use crate::{output, report};
 
 /// Everything that was damaged has been repaired.
-const REPAIRED: u8 = 4;
+pub(super) const REPAIRED: u8 = 4;
 /// Damage is left.
-const DAMAGED: u8 = 8;
+pub(super) const DAMAGED: u8 = 8;
 
 /// Checks a volume and prints what was found.
 pub fn run(args: &CheckArgs, quiet: bool) -> Result<ExitCode> {

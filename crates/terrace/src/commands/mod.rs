@@ -6,6 +6,7 @@ mod dump;
 mod format;
 mod mount;
 mod save;
+mod scrub;
 mod status;
 mod sync;
 mod umount;
@@ -28,6 +29,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode> {
     let quiet = cli.quiet;
     match &cli.command {
         Command::Check(args) => return check::run(args, quiet),
+        Command::Scrub(args) => return scrub::run(args, quiet),
         Command::Format(args) => format::run(args, quiet)?,
         Command::Mount(args) => mount::run(args, quiet)?,
         Command::Umount(args) => umount(&args.mountpoint, quiet)?,

@@ -1,0 +1,99 @@
+//! A live log against what stands on media: for a volume in use.
+//!
+//! The volatile state knows which pages the log has, so that a damaged one hides none behind it. The caller holds the
+//! inode's lock, and may let go of it between two calls: pages have ordinals that stay what they are while others come
+//! and go.
+
+use super::{
+    BLOCK_BYTES, CheckedPtr, HEAD_OFFSET, INLINE_OFFSET, INLINE_SLOTS, Log, LogPageHeader, NEXT_OFFSET, Pm, SLOT_BYTES,
+    TAIL_OFFSET, Tail, page_seed,
+};
+
+/// Damage in a log: byte of PM, what is wrong.
+pub(crate) type LogDamage = (u64, String);
+
+const UNREADABLE: &str = "a part of the log cannot be read";
+
+/// What verifying a part of a log brought.
+#[derive(Debug, Default)]
+pub(crate) struct Verified {
+    pub bytes: u64,
+    pub damage: Vec<LogDamage>,
+    /// Ordinal of the next page; `None` behind the last one.
+    pub next: Option<u64>,
+}
+
+impl Log {
+    /// Verifies the words of the record that lead into the log, and the entries in it.
+    pub fn verify_record(&self, pm: &Pm) -> Verified {
+        let mut damage = Vec::new();
+        let tail = Tail(pm.load_u64(self.record_at + TAIL_OFFSET)).get();
+        damage.extend(tail.err().map(|e| (self.record_at + TAIL_OFFSET, e.0)));
+        let head = self.record_at + HEAD_OFFSET;
+        damage.extend(self.pages.front().and_then(|&first| self.verify_link(pm, head, first)));
+        if self.inline_dropped {
+            return Verified { bytes: 16, damage, next: Some(0) };
+        }
+        let start = self.record_at + INLINE_OFFSET;
+        let inline_end = start + INLINE_SLOTS * SLOT_BYTES;
+        let end = if (start..=inline_end).contains(&self.tail) { self.tail } else { inline_end };
+        let mut slots = [0u8; (INLINE_SLOTS * SLOT_BYTES) as usize];
+        match pm.try_read(start, &mut slots) {
+            Ok(()) => damage.extend(self.verify_entries(pm, self.inline_seed, start, end, &slots)),
+            Err(_) => damage.push((start, UNREADABLE.to_owned())),
+        }
+        Verified { bytes: 16 + end - start, damage, next: Some(0) }
+    }
+
+    /// Verifies up to `count` pages from ordinal `from` on.
+    pub fn verify_pages(&self, pm: &Pm, from: u64, count: usize) -> Verified {
+        // The last page's ordinal is its sequence number; the others count back from there.
+        let first = self.next_sequence.saturating_sub(self.pages.len() as u64);
+        let mut verified = Verified::default();
+        let skip = from.saturating_sub(first) as usize;
+        let mut pages = self.pages.iter().enumerate().skip(skip);
+        for (i, &block) in pages.by_ref().take(count) {
+            self.verify_page(pm, block, self.pages.get(i + 1).copied(), &mut verified.damage);
+            verified.bytes += BLOCK_BYTES;
+        }
+        verified.next = pages.next().map(|(i, _)| first + i as u64);
+        verified
+    }
+
+    fn verify_page(&self, pm: &Pm, block: u64, next: Option<u64>, damage: &mut Vec<LogDamage>) {
+        let start = block * BLOCK_BYTES;
+        let mut page = [0u8; BLOCK_BYTES as usize];
+        let read = pm.try_read(start, &mut page).map_err(|_| UNREADABLE.to_owned());
+        let decoded = read.and_then(|()| LogPageHeader::decode(&page, self.ino, self.generation).map_err(|e| e.0));
+        let header = match decoded {
+            Ok(header) => header,
+            Err(what) => return damage.push((start, what)),
+        };
+        damage.extend(next.and_then(|next| self.verify_link(pm, start + NEXT_OFFSET, next)));
+        let first = start + SLOT_BYTES;
+        let end = if (first..=start + BLOCK_BYTES).contains(&self.tail) { self.tail } else { start + BLOCK_BYTES };
+        let seed = page_seed(self.inline_seed, header.sequence);
+        damage.extend(self.verify_entries(pm, seed, first, end, &page[SLOT_BYTES as usize..]));
+    }
+
+    /// The pointer at byte `at` leads to `block`.
+    fn verify_link(&self, pm: &Pm, at: u64, block: u64) -> Option<LogDamage> {
+        match CheckedPtr(pm.load_u64(at)).get() {
+            Ok(Some((addr, _))) if addr.is_pm() && addr.block() == block => None,
+            Ok(_) => Some((at, "a pointer does not lead to the next page of the log".to_owned())),
+            Err(error) => Some((at, error.0)),
+        }
+    }
+
+    /// The first damaged entry of a region: nobody knows where the one after it begins.
+    fn verify_entries(&self, pm: &Pm, seed: u32, start: u64, end: u64, bytes: &[u8]) -> Option<LogDamage> {
+        let mut reader = Log { seed, ..Log::new(self.record_at, self.ino, self.generation) };
+        let mut next = start;
+        let read = reader.visit_region(pm, start, end, bytes, &mut |_, position, _| {
+            let slots = bytes[(position - start) as usize + 1];
+            next = position + u64::from(slots) * SLOT_BYTES;
+            Ok(())
+        });
+        read.err().map(|_| (next, "a log entry is damaged".to_owned()))
+    }
+}

@@ -1,0 +1,163 @@
+//! Scrubbing: every checksum of a volume in use is verified, in the background and at a limited rate.
+//!
+//! Invariants:
+//! * No lock is held while a device is read, nor while the scrub rests: nobody waits for it.
+//! * Data is read first and judged afterwards: a mismatch counts only if the very log entry that led there is in force
+//!   before and after the read. An entry is never reused, and its blocks are neither overwritten nor given to others
+//!   while it is in force. What has changed meanwhile was written, with a checksum, after the scrub began; it is passed over.
+//! * PM metadata is read under the lock that orders its changes, a little at a time.
+//! * Nothing is written but superblock copies and journals, each from a good original, and only if the volume may be
+//!   written.
+//! * Every inode is met: the scrub goes by the inode tables, which renames do not move anything in.
+
+mod data;
+mod metadata;
+mod names;
+mod record;
+
+use self::data::{CrcBlock, DataRun};
+use self::record::Record;
+use crate::core::Core;
+use crate::error::{FsError, FsResult, fail};
+use crate::sync::thread::{Builder, JoinHandle};
+use crate::sync::{Arc, Mutex};
+use crate::types::{ScrubOptions, ScrubReport, ScrubState, ScrubStatus};
+use crate::volume::Volume;
+
+/// Lets other programs have the processor first.
+const NICENESS: i32 = 10;
+
+/// The scrub was asked to stop.
+#[derive(Debug)]
+struct Stopped;
+
+/// What a volume knows of scrubs.
+#[derive(Debug, Default)]
+pub(crate) struct Scrubs {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The one that runs, or the last one.
+    last: Option<Arc<Record>>,
+    thread: Option<JoinHandle<()>>,
+    /// The volume is being closed: no more scrubs.
+    closed: bool,
+}
+
+/// A scrub at work, on its own thread.
+struct Scrubber<'a> {
+    core: &'a Core,
+    record: &'a Record,
+    /// Data to verify, in batches: sorted by place, so that disks are read in sequence.
+    runs: Vec<DataRun>,
+    crc_block: Option<CrcBlock>,
+    /// Blocks of data to read at a time.
+    piece_blocks: u64,
+}
+
+impl Volume {
+    /// Starts a scrub in the background.
+    ///
+    /// # Errors
+    /// `EBUSY` if one runs already, `ESHUTDOWN` if the volume is being closed, `EAGAIN` if there is no thread to be had.
+    pub fn start_scrub(&self, options: ScrubOptions) -> FsResult<()> {
+        let mut state = self.core.scrubs.state.lock();
+        if state.closed {
+            return fail(libc::ESHUTDOWN);
+        }
+        if state.last.as_ref().is_some_and(|record| record.is_running()) {
+            return fail(libc::EBUSY);
+        }
+        if let Some(ended) = state.thread.take() {
+            let _ = ended.join();
+        }
+        let record = Arc::new(Record::new(&self.core, options));
+        let (core, shared) = (self.core.clone(), record.clone());
+        let thread = Builder::new().name("terrace-scrub".into()).spawn(move || scrub(&core, &shared));
+        let no_thread = |e| FsError::with_message(libc::EAGAIN, format!("cannot start a thread for the scrub: {e}"));
+        state.thread = Some(thread.map_err(no_thread)?);
+        state.last = Some(record);
+        Ok(())
+    }
+
+    /// Asks the scrub that runs to stop; it does so before it reads anything more.
+    ///
+    /// # Errors
+    /// `ESRCH` if none runs.
+    pub fn cancel_scrub(&self) -> FsResult<()> {
+        match self.core.scrubs.last().filter(|record| record.is_running()) {
+            Some(record) => {
+                record.request_stop(ScrubState::Cancelled);
+                Ok(())
+            }
+            None => fail(libc::ESRCH),
+        }
+    }
+
+    /// Waits until no scrub runs.
+    pub fn wait_for_scrub(&self) {
+        if let Some(record) = self.core.scrubs.last() {
+            record.wait();
+        }
+    }
+
+    /// All about the scrub that runs, or the last one since the volume was opened.
+    pub fn scrub_report(&self) -> ScrubReport {
+        self.core.scrubs.last().map_or_else(ScrubReport::default, |record| record.report())
+    }
+}
+
+impl Scrubs {
+    fn last(&self) -> Option<Arc<Record>> {
+        self.state.lock().last.clone()
+    }
+
+    /// How far the last scrub is.
+    pub fn status(&self) -> Option<ScrubStatus> {
+        self.last().map(|record| record.status())
+    }
+
+    /// The volume is being closed: the scrub ends, and none begins any more.
+    pub fn close(&self) {
+        let (last, thread) = {
+            let mut state = self.state.lock();
+            state.closed = true;
+            (state.last.clone(), state.thread.take())
+        };
+        if let Some(record) = last {
+            record.request_stop(ScrubState::Unmounted);
+        }
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A scrub's whole life.
+fn scrub(core: &Core, record: &Record) {
+    // Without it the scrub runs like everybody else.
+    let _ = rustix::process::nice(NICENESS);
+    tracing::info!("scrub: started");
+    let mut scrubber = Scrubber::new(core, record);
+    let _ = scrubber.everything();
+    scrubber.name_damaged_files();
+    record.end();
+}
+
+impl<'a> Scrubber<'a> {
+    fn new(core: &'a Core, record: &'a Record) -> Self {
+        Self { core, record, runs: Vec::new(), crc_block: None, piece_blocks: record.piece_blocks() }
+    }
+
+    fn everything(&mut self) -> Result<(), Stopped> {
+        self.superblocks()?;
+        self.journals()?;
+        self.free_space()?;
+        for shard in 0..self.core.shards.len() {
+            self.inode_table(shard)?;
+        }
+        self.data()
+    }
+}

@@ -1,0 +1,312 @@
+//! Superblocks, journals, free space, inode tables, logs, extended attributes.
+
+use std::io;
+use std::ops::Bound;
+
+use terrace_layout::{BLOCK_BYTES, INODE_BYTES, MediaStruct, SUPERBLOCK_BLOCKS, ShardPage, Superblock, data_crc};
+use terrace_media::AlignedBuf;
+use zerocopy::IntoBytes;
+
+use super::record::Damage;
+use super::{Scrubber, Stopped};
+use crate::checkpoint::bitmap_place;
+use crate::error::{FsError, FsResult, fence};
+use crate::file::BLOCK;
+use crate::format::{choose, differs_by_a_write, write_disk_superblock, write_pm_superblock};
+use crate::inode::{Inode, xattr_blocks};
+use crate::itable::{InodeTable, RecordState, record_state};
+use crate::log::LogDamage;
+use crate::types::{Ino, ScrubKind};
+
+/// PM, as the index of a device.
+const PM: usize = 0;
+/// Pages of a log read under one hold of the inode's lock.
+const LOG_PAGES: usize = 64;
+/// Runs of data that wait to be sorted: a few MiB of memory.
+const RUNS_MAX: usize = 1 << 16;
+/// A record that is being written shows as damaged for less than two looks at it.
+const LOOKS_AT_RECORD: usize = 4;
+
+impl Scrubber<'_> {
+    /// Both copies of each device's superblock. They do not change while a volume is mounted.
+    pub(super) fn superblocks(&mut self) -> Result<(), Stopped> {
+        for device in 0..=self.core.disks.len() {
+            let bytes = SUPERBLOCK_BLOCKS * BLOCK_BYTES;
+            self.record.pace(bytes)?;
+            let mut copies = AlignedBuf::new(bytes as usize);
+            match self.read_device(device, 0, &mut copies) {
+                Ok(()) => self.compare_copies(device, copies.split_at(BLOCK)),
+                Err(error) => self.record.found(Damage::new(device, ScrubKind::Superblock, 0, bytes, error)),
+            }
+            self.record.verified(device, ScrubKind::Superblock, bytes);
+        }
+        Ok(())
+    }
+
+    fn compare_copies(&self, device: usize, (first, second): (&[u8], &[u8])) {
+        let good = choose("", [first, second]).ok().flatten();
+        let may_write = !self.core.is_read_only();
+        let bad: Vec<(u64, String)> = [first, second]
+            .iter()
+            .zip(0..)
+            .filter_map(|(copy, i)| Some((i, self.wrong(copy, good.as_ref())?)))
+            .collect();
+        if bad.is_empty() {
+            return;
+        }
+        let repair = if may_write { self.repair_copies(device, &bad, good.as_ref()) } else { Ok(false) };
+        for (copy, what) in bad {
+            let what = match &repair {
+                Ok(_) => format!("copy {copy} of the superblock {what}"),
+                Err(error) => format!("copy {copy} of the superblock {what}; it cannot be repaired: {error}"),
+            };
+            let damage = Damage::new(device, ScrubKind::Superblock, copy * BLOCK_BYTES, BLOCK_BYTES, what);
+            self.record.found(Damage { repaired: matches!(repair, Ok(true)), ..damage });
+        }
+    }
+
+    /// What is wrong with a copy, the good one being `good`.
+    fn wrong(&self, copy: &[u8], good: Option<&Superblock>) -> Option<String> {
+        let found = Superblock::from_bytes(copy);
+        if let Some(good) = good {
+            // A crash may have left two that differ, and a read-only mount has left that alone.
+            let interrupted = self.core.options.read_only && differs_by_a_write(found, good);
+            if found == *good || interrupted {
+                return None;
+            }
+        }
+        Some(match Superblock::decode(copy) {
+            Ok(Some(_)) => "is not the same as the other one".into(),
+            Ok(None) => "is no superblock".into(),
+            Err(error) => format!("is damaged: {error}"),
+        })
+    }
+
+    /// Writes the bad copies anew from the good one; if there is none, both from memory.
+    fn repair_copies(&self, device: usize, bad: &[(u64, String)], good: Option<&Superblock>) -> FsResult<bool> {
+        let core = self.core;
+        let disk = device.checked_sub(1).map(|d| &core.disks[d]);
+        match (good, disk) {
+            (None, None) => write_pm_superblock(&core.pm, &core.sb.lock())?,
+            (None, Some(disk)) => {
+                let sb = *core.sb.lock();
+                write_disk_superblock(disk.as_ref(), &sb, &sb.devices()[device])?;
+            }
+            (Some(good), None) => {
+                bad.iter().for_each(|(copy, _)| core.pm.write_nt(copy * BLOCK_BYTES, good.as_bytes()));
+                fence(&core.pm)?;
+            }
+            (Some(good), Some(disk)) => {
+                let mut block = AlignedBuf::new(BLOCK);
+                block.copy_from_slice(good.as_bytes());
+                bad.iter().try_for_each(|(copy, _)| disk.write_at(copy * BLOCK_BYTES, &block))?;
+                disk.flush()?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads from a device past all caches.
+    ///
+    /// # Errors
+    /// What to say of the place.
+    pub(super) fn read_device(&self, device: usize, at: u64, buf: &mut [u8]) -> Result<(), String> {
+        let read = match device.checked_sub(1) {
+            None => self.core.pm.try_read(at, buf),
+            Some(disk) => self.core.disks[disk].read_at(at, buf),
+        };
+        read.map_err(|error| format!("cannot be read: {}", io::Error::from_raw_os_error(error.errno())))
+    }
+
+    /// Heads and journals of all shards.
+    pub(super) fn journals(&mut self) -> Result<(), Stopped> {
+        let start = self.core.sb.lock().shards_start;
+        for (i, shard) in self.core.shards.iter().enumerate() {
+            self.record.pace(BLOCK_BYTES)?;
+            let at = (start + i as u64) * BLOCK_BYTES;
+            let mut page = [0u8; BLOCK];
+            let damage = |what: String| Damage::new(PM, ScrubKind::Journal, at, BLOCK_BYTES, what);
+            let read = self.read_device(PM, at, &mut page);
+            let decoded = read.and_then(|()| ShardPage::decode(&page, i as u16).map_err(|error| error.0));
+            if let Err(what) = decoded {
+                self.record.found(damage(what));
+            }
+            let clear = !self.core.is_read_only();
+            let what = format!("the journal of shard {i} is not empty, though nothing is being committed");
+            match shard.journal.verify_idle(&self.core.pm, clear) {
+                Ok(true) => {}
+                Ok(false) => self.record.found(Damage { repaired: clear, ..damage(what) }),
+                Err(error) => self.record.found(damage(format!("{what}; it cannot be cleared: {error}"))),
+            }
+            self.record.verified(PM, ScrubKind::Journal, BLOCK_BYTES);
+        }
+        Ok(())
+    }
+
+    /// Bitmaps in the checkpoint that have not been needed yet, but will be.
+    pub(super) fn free_space(&mut self) -> Result<(), Stopped> {
+        let sb = *self.core.sb.lock();
+        for (device, (alloc, entry)) in self.core.space.devices().iter().zip(sb.devices()).enumerate() {
+            let bytes = u64::from(entry.group_blocks) / 8;
+            for g in 0..alloc.groups() {
+                let Some(verified) = alloc.verify_checkpointed(g) else {
+                    continue;
+                };
+                self.record.verified(device, ScrubKind::FreeSpace, bytes);
+                let wrong = match verified {
+                    Ok(true) => None,
+                    Ok(false) => Some("is damaged: its free space is out of use until the next mount".to_owned()),
+                    Err(error) => Some(format!("cannot be read: {}", io::Error::from_raw_os_error(error.errno()))),
+                };
+                if let Some(wrong) = wrong {
+                    let (block, at) = bitmap_place(entry, g);
+                    let what = format!("the bitmap of allocation group {g} {wrong}");
+                    let at = block * BLOCK_BYTES + at as u64;
+                    self.record.found(Damage::new(device, ScrubKind::FreeSpace, at, bytes, what));
+                }
+                self.record.pace(BLOCK_BYTES)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The table of a shard, and every inode in it.
+    pub(super) fn inode_table(&mut self, shard: usize) -> Result<(), Stopped> {
+        let core = self.core;
+        self.chunk_headers(shard);
+        let shards = core.shards.len() as u64;
+        for index in 0.. {
+            let ino = Ino(index * shards + shard as u64 + 1);
+            // The table may have grown since the last look.
+            let Some(at) = core.shards[shard].table.read().locate(ino) else {
+                break;
+            };
+            self.record.pace(INODE_BYTES)?;
+            match self.record_at(at, ino) {
+                RecordState::Free => {}
+                RecordState::Used(_) => self.inode(at, ino)?,
+                RecordState::Damaged => {
+                    let what = "the inode's record is damaged: its log and data are out of reach";
+                    self.record.found(Damage::new(PM, ScrubKind::InodeTable, at, INODE_BYTES, what).of(ino));
+                }
+            }
+            self.record.verified(PM, ScrubKind::InodeTable, INODE_BYTES);
+            self.record.passed(PM, INODE_BYTES);
+            if self.runs.len() >= RUNS_MAX {
+                self.data()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn chunk_headers(&self, shard: usize) {
+        let core = self.core;
+        let (page, shards) = (core.sb.lock().shards_start + shard as u64, core.shards.len() as u16);
+        let table = core.shards[shard].table.read();
+        if let Err(error) = InodeTable::load(&core.pm, page, shard as u16, shards) {
+            let at = page * BLOCK_BYTES;
+            self.record.found(Damage::new(PM, ScrubKind::InodeTable, at, BLOCK_BYTES, self.plain(&error)));
+        }
+        let bytes = table.runs().count() as u64 * INODE_BYTES;
+        self.record.verified(PM, ScrubKind::InodeTable, bytes);
+        self.record.passed(PM, bytes);
+    }
+
+    /// A record as nobody is just writing it.
+    fn record_at(&self, at: u64, ino: Ino) -> RecordState {
+        let look = |_| {
+            // Its first word is stored last: who sees it sees the rest.
+            self.core.pm.load_u64(at);
+            record_state(&self.core.pm, at, ino)
+        };
+        (0..LOOKS_AT_RECORD).map(look).find(|state| *state != RecordState::Damaged).unwrap_or(RecordState::Damaged)
+    }
+
+    /// An inode whose record stands at byte `at`.
+    fn inode(&mut self, at: u64, ino: Ino) -> Result<(), Stopped> {
+        match self.core.get(ino) {
+            Ok(inode) => {
+                let done = self.log(&inode).and_then(|()| self.attributes(&inode));
+                self.gather(&inode);
+                drop(inode);
+                self.core.forget(ino, 0);
+                done
+            }
+            // It was removed just now.
+            Err(error) if error.errno() == libc::ESTALE => Ok(()),
+            Err(error) => {
+                let what = format!("{}; the inode's data is out of reach", self.plain(&error));
+                self.record.found(Damage::new(PM, ScrubKind::Log, at, INODE_BYTES, what).of(ino));
+                Ok(())
+            }
+        }
+    }
+
+    /// The text of an error without the device, which is known, and without advice.
+    fn plain(&self, error: &FsError) -> String {
+        let text = error.to_string();
+        let text = text.split(": run `terrace check").next().unwrap_or_default();
+        text.strip_prefix(&format!("{}: ", self.core.pm.path().display())).unwrap_or(text).to_owned()
+    }
+
+    fn log(&self, inode: &Inode) -> Result<(), Stopped> {
+        let mut part = match inode.shared() {
+            Ok(inner) => inner.log.verify_record(&self.core.pm),
+            Err(_) => return Ok(()),
+        };
+        loop {
+            let (bytes, next) = (part.bytes, part.next);
+            self.record.verified(PM, ScrubKind::Log, bytes);
+            part.damage.into_iter().for_each(|damage| self.log_damage(inode.ino, damage));
+            self.record.pace(bytes)?;
+            let Some(next) = next else {
+                return Ok(());
+            };
+            part = match inode.shared() {
+                Ok(inner) => inner.log.verify_pages(&self.core.pm, next, LOG_PAGES),
+                Err(_) => return Ok(()),
+            };
+            self.record.passed(PM, part.bytes);
+        }
+    }
+
+    fn log_damage(&self, ino: Ino, (at, what): LogDamage) {
+        let len = terrace_layout::SLOT_BYTES;
+        self.record.found(Damage::new(PM, ScrubKind::Log, at, len, what).of(ino));
+    }
+
+    /// Values of extended attributes that do not stand in the log, one at a time.
+    fn attributes(&self, inode: &Inode) -> Result<(), Stopped> {
+        let mut last: Vec<u8> = Vec::new();
+        loop {
+            let bytes = {
+                let Ok(inner) = inode.shared() else {
+                    return Ok(());
+                };
+                let mut rest = inner.xattrs.range::<[u8], _>((Bound::Excluded(&last[..]), Bound::Unbounded));
+                let next = rest.find_map(|(name, x)| Some((name, x.entry, xattr_blocks(&x.entry)?)));
+                let Some((name, entry, (addr, blocks))) = next else {
+                    return Ok(());
+                };
+                let bytes = blocks * BLOCK_BYTES;
+                if addr.is_pm() && self.core.space.contains(addr, blocks) {
+                    let mut value = vec![0u8; entry.value_len as usize];
+                    let read = self.read_device(PM, addr.byte(), &mut value);
+                    let matches = data_crc(&value) == entry.value_crc;
+                    let wrong = read.err().or((!matches).then(|| "does not match its checksum".to_owned()));
+                    if let Some(wrong) = wrong {
+                        let name = String::from_utf8_lossy(name).escape_debug().to_string();
+                        let what = format!("the value of extended attribute {name} {wrong}");
+                        let damage = Damage::new(PM, ScrubKind::Attribute, addr.byte(), bytes, what);
+                        self.record.found(damage.of(inode.ino));
+                    }
+                }
+                last = name.clone();
+                bytes
+            };
+            self.record.verified(PM, ScrubKind::Attribute, bytes);
+            self.record.passed(PM, bytes);
+            self.record.pace(bytes)?;
+        }
+    }
+}
