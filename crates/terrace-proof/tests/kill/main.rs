@@ -5,9 +5,12 @@
 //! it was told. A writer knows three states of each operation: acknowledged (its effect must be
 //! there), in flight when the daemon died (all of it or nothing), never asked for (nothing).
 //!
+//! `simulated` does the same with power cuts of simulated devices, which lose, reorder and tear what was not flushed.
+//!
 //! `TERRACE_KILL_ROUNDS` sets the number of rounds (8), `TERRACE_KILL_SEED` the first seed.
 
 mod record;
+mod simulated;
 mod writers;
 
 use anyhow::{Context, Result};
@@ -46,13 +49,12 @@ fn environment(name: &str, default: u64) -> Result<u64> {
     }
 }
 
-/// Runs the writers until `enough` operations are acknowledged, then kills the daemon under them.
-fn run_until_killed(
-    volume: &mut TestVolume,
+/// Runs the writers until `enough` operations are acknowledged, then lets `crash` happen under them.
+fn run_until_crash(
     dir: &Path,
     writers: &mut [Box<dyn Writer>],
-    crash: Crash,
     enough: u64,
+    crash: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     let load = Load { acknowledged: AtomicU64::new(0), stop: AtomicBool::new(false) };
     std::thread::scope(|scope| {
@@ -67,17 +69,14 @@ fn run_until_killed(
             std::thread::sleep(std::time::Duration::from_micros(200));
         }
         // The writers end by themselves, at the errors of a dead mount. `stop` is for directories.
-        let killed = match crash {
-            Crash::Daemon => volume.kill(),
-            Crash::Power => volume.power_cut(),
-        };
+        let crashed = crash();
         load.stop.store(true, Ordering::Relaxed);
         for thread in threads {
             if let Err(panic) = thread.join() {
                 std::panic::resume_unwind(panic);
             }
         }
-        killed
+        crashed
     })
 }
 
@@ -113,20 +112,24 @@ impl Scenario {
             prepared.with_context(|| format!("preparing {}", writer.name()))?;
         }
         let enough = 1 + rng.below(self.operations_max);
-        run_until_killed(volume, &dir, &mut writers, self.crash, enough)?;
+        run_until_crash(&dir, &mut writers, enough, || match self.crash {
+            Crash::Daemon => volume.kill(),
+            Crash::Power => volume.power_cut(),
+        })?;
         volume.remount().context("mounting after the crash")?;
-        self.verify(&writers, &dir).with_context(|| format!("after a crash at {enough} operations"))?;
+        verify(&writers, &dir, self.crash).with_context(|| format!("after a crash at {enough} operations"))?;
         volume.check()?;
-        self.verify(&writers, &dir).context("after a second remount")?;
+        verify(&writers, &dir, self.crash).context("after a second remount")?;
         Ok(std::fs::remove_dir_all(&dir)?)
     }
+}
 
-    fn verify(&self, writers: &[Box<dyn Writer>], dir: &Path) -> Result<()> {
-        for writer in writers {
-            writer.verify(dir, self.crash).context(writer.name())?;
-        }
-        Ok(())
+/// Compares what is there with what each writer was told.
+fn verify(writers: &[Box<dyn Writer>], dir: &Path, crash: Crash) -> Result<()> {
+    for writer in writers {
+        writer.verify(dir, crash).context(writer.name())?;
     }
+    Ok(())
 }
 
 const SYNCHRONOUS: fn(&mut Rng) -> Vec<Box<dyn Writer>> = |rng| {
