@@ -39,6 +39,7 @@ mod volume;
 mod writeback;
 mod xattr;
 
+pub use cache::discard_page_cache;
 pub use check::{CheckOptions, CheckProblem, CheckReport, check};
 pub use data::ATOMIC_WRITE_BYTES_MAX;
 pub use dump::{dump_inode, dump_superblock};

@@ -11,7 +11,7 @@ use crate::error::{FsResult, fail};
 use crate::format::{format_text, uuid_text};
 use crate::inode::Body;
 use crate::sync::Arc;
-use crate::types::{DeviceStatus, ExtentInfo, FileMap, Ino, StatFs, Status};
+use crate::types::{DeviceStatus, DirtyRange, ExtentInfo, FileMap, Ino, StatFs, Status};
 use crate::volume::{Volume, match_present_devices};
 
 impl Volume {
@@ -203,9 +203,17 @@ impl Core {
             size_bytes: file.size,
             extents: extents.collect(),
             dirty_bytes: inode.pages.dirty_pages() * BLOCK_BYTES,
+            dirty: dirty_ranges(&self.cache.dirty_blocks(&inode.pages, 0, u64::MAX)),
             log_pages: inner.log.pages().count() as u64,
         })
     }
+}
+
+/// Adjacent blocks, which are in order, together.
+fn dirty_ranges(blocks: &[u64]) -> Vec<DirtyRange> {
+    let range =
+        |run: &[u64]| DirtyRange { offset_bytes: run[0] * BLOCK_BYTES, len_bytes: run.len() as u64 * BLOCK_BYTES };
+    blocks.chunk_by(|a, b| a + 1 == *b).map(range).collect()
 }
 
 /// Status of a volume that is not mounted; disks may be missing.

@@ -271,6 +271,15 @@ pub struct ExtentInfo {
     pub cached_bytes: u64,
 }
 
+/// Bytes of a file that wait in the page cache for a disk: their newest version is there, and on no device yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct DirtyRange {
+    /// First byte in the file.
+    pub offset_bytes: u64,
+    /// How many.
+    pub len_bytes: u64,
+}
+
 /// Where a file's data is: its committed extents, and what waits in the page cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileMap {
@@ -282,6 +291,8 @@ pub struct FileMap {
     pub extents: Vec<ExtentInfo>,
     /// Bytes in the page cache that are not on a device yet.
     pub dirty_bytes: u64,
+    /// Where in the file they are, in order.
+    pub dirty: Vec<DirtyRange>,
     /// 4 KiB log pages that the inode owns, beyond its record.
     pub log_pages: u64,
 }

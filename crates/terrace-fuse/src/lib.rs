@@ -18,7 +18,7 @@
 //! |---|---|
 //! | `adapter` | each message, one engine call |
 //! | `transport` | what is agreed with the kernel at INIT; caching for good; messages that are refused once |
-//! | `mount`, `mountpoint` | attaching to a directory, sessions and threads, dead mounts |
+//! | `mount`, `mountpoint`, [`mount_table`] | attaching to a directory, sessions and threads, dead mounts |
 //! | [`control`] | how `terrace` commands talk to the daemon |
 //! | `counts` | how many messages of each kind came |
 //! | `nullfs` | the file system that does nothing, as a baseline |
@@ -34,6 +34,7 @@ mod convert;
 mod counts;
 mod errors;
 mod mount;
+pub mod mount_table;
 mod mountpoint;
 mod nullfs;
 mod transport;

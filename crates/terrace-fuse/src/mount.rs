@@ -29,7 +29,8 @@ use terrace_engine::Volume;
 
 use crate::adapter::TerraceFs;
 use crate::counts::MessageCounts;
-use crate::mountpoint::{attach, canonical, clean_dead_mount, detach, mounted_at, widen_read_ahead};
+use crate::mount_table;
+use crate::mountpoint::{attach, canonical, clean_dead_mount, detach, widen_read_ahead};
 use crate::nullfs::NullFs;
 use crate::transport::{MESSAGE_BYTES_MAX, Transport};
 
@@ -131,7 +132,7 @@ fn start<F: Filesystem>(
     let mountpoint = canonical(mountpoint)?;
     let transport = Transport::new(kernel_checks);
     let connection = attach(&mountpoint, config, kernel_checks)?;
-    let device = match mounted_at(&mountpoint)? {
+    let device = match mount_table::at(&mountpoint)? {
         Some(entry) => entry.device,
         None => bail!("{} was unmounted while it was being mounted", mountpoint.display()),
     };

@@ -7,74 +7,20 @@
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType, recvmsg, socketpair,
 };
 
 use crate::mount::MountConfig;
+use crate::mount_table::{self, FS_TYPE};
 
 const FUSERMOUNT: &str = "fusermount3";
-
-/// The type that mount tables show: `fuse.terrace`.
-pub(crate) const SUBTYPE: &str = "terrace";
-
-/// A line of the mount table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct MountEntry {
-    /// `major:minor`, unique among the mounts of different file systems.
-    pub device: String,
-    pub mountpoint: PathBuf,
-    pub fs_type: String,
-    pub source: String,
-}
-
-impl MountEntry {
-    /// From a line of `/proc/self/mountinfo`.
-    fn parse(line: &[u8]) -> Option<MountEntry> {
-        let mut fields = line.split(|&byte| byte == b' ');
-        let device = text(fields.nth(2)?);
-        let mountpoint = PathBuf::from(std::ffi::OsString::from_vec(unescape(fields.nth(1)?)));
-        let mut after_separator = fields.skip_while(|field| field != b"-").skip(1);
-        let fs_type = text(after_separator.next()?);
-        let source = text(after_separator.next()?);
-        Some(MountEntry { device, mountpoint, fs_type, source })
-    }
-}
-
-fn text(field: &[u8]) -> String {
-    String::from_utf8_lossy(&unescape(field)).into_owned()
-}
-
-/// Undoes the octal escapes (`\040`) that mount tables use for blanks.
-fn unescape(field: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let [first, tail @ ..] = rest {
-        let code = match (first, tail) {
-            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', ..]) => {
-                Some((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'))
-            }
-            _ => None,
-        };
-        bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &tail[3..] } else { tail };
-    }
-    bytes
-}
-
-/// What is mounted exactly at `mountpoint` (absolute, without links), the topmost if several are.
-pub(crate) fn mounted_at(mountpoint: &Path) -> Result<Option<MountEntry>> {
-    let table = std::fs::read("/proc/self/mountinfo").context("reading /proc/self/mountinfo")?;
-    let mut entries = table.split(|&byte| byte == b'\n').filter_map(MountEntry::parse);
-    Ok(entries.rfind(|entry| entry.mountpoint == mountpoint))
-}
 
 /// The path by which mount tables know `mountpoint`. Works on a dead mount, too, which answers nothing about itself.
 pub(crate) fn canonical(mountpoint: &Path) -> Result<PathBuf> {
@@ -98,14 +44,10 @@ pub(crate) fn canonical(mountpoint: &Path) -> Result<PathBuf> {
 /// if the dead mount cannot be removed.
 pub fn clean_dead_mount(mountpoint: &Path) -> Result<bool> {
     let mountpoint = canonical(mountpoint)?;
-    let Some(entry) = mounted_at(&mountpoint)? else {
+    let Some(entry) = mount_table::at(&mountpoint)? else {
         return Ok(false);
     };
-    let terrace = entry.fs_type == format!("fuse.{SUBTYPE}");
-    // Forced past the kernel's caches, which outlive the daemon.
-    let state = rustix::fs::statx(CWD, &mountpoint, AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS);
-    let dead = matches!(state.err(), Some(rustix::io::Errno::NOTCONN | rustix::io::Errno::CONNABORTED));
-    match (terrace, dead) {
+    match (entry.is_terrace(), mount_table::is_dead(&mountpoint)) {
         (true, true) => {
             tracing::warn!("{}: removing the mount that a dead daemon left", mountpoint.display());
             detach(&mountpoint, &entry.device, true)?;
@@ -114,10 +56,14 @@ pub fn clean_dead_mount(mountpoint: &Path) -> Result<bool> {
         (true, false) => bail!(
             "{} is the mount point of a mounted volume ({}); unmount it first, or choose another directory",
             mountpoint.display(),
-            entry.source
+            entry.source.display()
         ),
         (false, true) => {
-            bail!("{}: a dead mount of type {} is in the way; unmount it first", mountpoint.display(), entry.fs_type)
+            bail!(
+                "{}: a dead mount of type {} is in the way; unmount it first",
+                mountpoint.display(),
+                entry.fs_type.display()
+            )
         }
         (false, false) => Ok(false),
     }
@@ -127,7 +73,7 @@ pub fn clean_dead_mount(mountpoint: &Path) -> Result<bool> {
 ///
 /// `lazily`: at once, even while it is in use; the connection then ends with its last user.
 pub(crate) fn detach(mountpoint: &Path, device: &str, lazily: bool) -> Result<()> {
-    if mounted_at(mountpoint)?.is_none_or(|entry| entry.device != device) {
+    if mount_table::at(mountpoint)?.is_none_or(|entry| entry.device != device) {
         return Ok(());
     }
     let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
@@ -180,14 +126,14 @@ fn attach_directly(mountpoint: &Path, config: &MountConfig, kernel_checks: bool)
         flags.set(flag, given);
     }
     let data = CString::new(data).map_err(|_| rustix::io::Errno::INVAL)?;
-    rustix::mount::mount(config.fs_name.as_str(), mountpoint, format!("fuse.{SUBTYPE}"), flags, data.as_c_str())?;
+    rustix::mount::mount(config.fs_name.as_str(), mountpoint, FS_TYPE, flags, data.as_c_str())?;
     Ok(device)
 }
 
 fn attach_through_helper(mountpoint: &Path, config: &MountConfig, kernel_checks: bool) -> Result<OwnedFd> {
     // The helper splits options at commas and takes a backslash before one as an escape.
     let name = config.fs_name.replace('\\', "\\\\").replace(',', "\\,");
-    let mut options = format!("fsname={name},subtype={SUBTYPE}");
+    let mut options = format!("fsname={name},subtype=terrace");
     for (given, option) in [
         (config.allow_other, "allow_other"),
         (kernel_checks, "default_permissions"),
@@ -251,21 +197,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mount_tables_are_read_with_their_escapes_and_optional_fields() {
-        let line = br"36 35 0:98 / /mnt/two\040words\134x rw,noatime shared:1 master:7 - fuse.terrace /dev/pmem0\040a rw,user_id=0";
-        let entry = MountEntry::parse(line).expect("a line");
-        assert_eq!(entry.device, "0:98");
-        assert_eq!(entry.mountpoint, Path::new(r"/mnt/two words\x"));
-        assert_eq!((entry.fs_type.as_str(), entry.source.as_str()), ("fuse.terrace", "/dev/pmem0 a"));
-        assert_eq!(MountEntry::parse(b"36 35 0:98 / /mnt rw"), None);
-        assert_eq!(unescape(br"\04"), br"\04");
-    }
-
-    #[test]
     fn the_root_is_mounted_and_an_ordinary_directory_is_not() {
-        assert!(mounted_at(Path::new("/")).unwrap().is_some());
+        assert!(mount_table::at(Path::new("/")).unwrap().is_some());
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(mounted_at(&canonical(dir.path()).unwrap()).unwrap(), None);
+        assert_eq!(mount_table::at(&canonical(dir.path()).unwrap()).unwrap(), None);
         assert!(!clean_dead_mount(dir.path()).unwrap());
         assert!(clean_dead_mount(&dir.path().join("absent")).is_err());
         // A live mount of another kind is nothing to clean, and no obstacle.
@@ -280,15 +215,15 @@ mod tests {
             Ok(connection) => connection,
             Err(error) => return eprintln!("SKIPPED: cannot mount here: {error:#}"),
         };
-        let entry = mounted_at(&path).unwrap().expect("a mount");
-        assert_eq!((entry.fs_type.as_str(), entry.source.as_str()), ("fuse.terrace", "terrace"));
+        let entry = mount_table::at(&path).unwrap().expect("a mount");
+        assert!(entry.is_terrace() && entry.source == Path::new("terrace"), "{entry:?}");
         detach(&path, "0:0", true).unwrap();
-        assert!(mounted_at(&path).unwrap().is_some(), "another device's number unmounts nothing");
+        assert!(mount_table::at(&path).unwrap().is_some(), "another device's number unmounts nothing");
         drop(connection);
         assert_eq!(std::fs::read_dir(&path).unwrap_err().raw_os_error(), Some(libc::ENOTCONN));
         assert_eq!(canonical(dir.path()).unwrap(), path);
         assert!(clean_dead_mount(dir.path()).unwrap());
-        assert_eq!(mounted_at(&path).unwrap(), None);
+        assert_eq!(mount_table::at(&path).unwrap(), None);
         assert!(!clean_dead_mount(dir.path()).unwrap());
     }
 }

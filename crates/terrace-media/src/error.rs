@@ -1,5 +1,5 @@
 //! The one error type of this crate. Each value names the device and, for I/O, the offset; each
-//! carries an errno.
+//! carries an errno. Its text says all of it: an error has no source that would say it again.
 
 use std::fmt;
 use std::io;
@@ -37,14 +37,14 @@ impl fmt::Display for IoOp {
 #[non_exhaustive]
 pub enum MediaError {
     /// The device could not be opened, examined or locked.
-    #[error("{path}: cannot {action}: {source}", path = path.display())]
+    #[error("{path}: cannot {action}: {errno}", path = path.display())]
     Open {
         /// The device.
         path: PathBuf,
         /// The step that failed ("open", "lock", …).
         action: &'static str,
         /// The system's reason.
-        source: Errno,
+        errno: Errno,
     },
     /// Somebody else holds the device.
     #[error("{path}: already in use: is the volume mounted, or another program using the device?", path = path.display())]
@@ -69,14 +69,14 @@ pub enum MediaError {
         path: PathBuf,
     },
     /// The file could not be created at its full size. Nothing is left behind.
-    #[error("{path}: cannot create a file of {len_bytes} bytes: {source}", path = path.display())]
+    #[error("{path}: cannot create a file of {len_bytes} bytes: {errno}", path = path.display())]
     Create {
         /// The file.
         path: PathBuf,
         /// The size asked for.
         len_bytes: u64,
         /// The system's reason.
-        source: Errno,
+        errno: Errno,
     },
     /// A length that this device cannot have.
     #[error("{path}: a length of {len_bytes} bytes does not do: it must be a non-zero multiple of {multiple_bytes} bytes", path = path.display())]
@@ -101,25 +101,25 @@ pub enum MediaError {
         resource: &'static str,
     },
     /// The PM device could not be mapped.
-    #[error("{path}: cannot map {len_bytes} bytes into memory: {source}", path = path.display())]
+    #[error("{path}: cannot map {len_bytes} bytes into memory: {errno}", path = path.display())]
     Map {
         /// The PM device.
         path: PathBuf,
         /// The length of the mapping.
         len_bytes: u64,
         /// The system's reason.
-        source: Errno,
+        errno: Errno,
     },
     /// A fence on PM of kind `msync` failed, now or earlier: what was stored since the last good
     /// fence may be lost.
-    #[error("{path}: cannot make stores durable: {source}; unmount and check the device", path = path.display())]
+    #[error("{path}: cannot make stores durable: {errno}; unmount and check the device", path = path.display())]
     Sync {
         /// The PM device.
         path: PathBuf,
         /// Where the stores that failed to become durable begin (bytes).
         offset: u64,
         /// The system's reason.
-        source: Errno,
+        errno: Errno,
     },
     /// PM that cannot be read: the memory there has failed, or the file was cut off.
     #[error("{path}: {len_bytes} bytes at offset {offset} cannot be read: the memory there has failed, or the file was truncated; replace the device once what can be read is copied from it", path = path.display())]
@@ -140,7 +140,7 @@ pub enum MediaError {
         offset: u64,
     },
     /// A disk operation failed.
-    #[error("{path}: {op} of {len_bytes} bytes at offset {offset} failed: {source}", path = path.display())]
+    #[error("{path}: {op} of {len_bytes} bytes at offset {offset} failed: {errno}", path = path.display())]
     Io {
         /// The disk.
         path: PathBuf,
@@ -151,7 +151,7 @@ pub enum MediaError {
         /// How much.
         len_bytes: u64,
         /// The system's reason.
-        source: Errno,
+        errno: Errno,
     },
     /// A disk took or gave nothing although it should be long enough.
     #[error("{path}: {op} at offset {offset} ended early; was the device truncated?", path = path.display())]
@@ -190,12 +190,12 @@ pub enum MediaError {
         device_len_bytes: u64,
     },
     /// The io_uring engine was demanded, but the system refuses it.
-    #[error("{path}: io_uring is refused here: {source}; use the sync engine", path = path.display())]
+    #[error("{path}: io_uring is refused here: {errno}; use the sync engine", path = path.display())]
     EngineRefused {
         /// The disk.
         path: PathBuf,
         /// The system's reason.
-        source: Errno,
+        errno: Errno,
     },
 }
 
@@ -203,12 +203,12 @@ impl MediaError {
     /// The errno that a system call answering with this error gives.
     pub fn errno(&self) -> i32 {
         match self {
-            MediaError::Open { source, .. }
-            | MediaError::Create { source, .. }
-            | MediaError::Map { source, .. }
-            | MediaError::Sync { source, .. }
-            | MediaError::Io { source, .. }
-            | MediaError::EngineRefused { source, .. } => source.raw_os_error(),
+            MediaError::Open { errno, .. }
+            | MediaError::Create { errno, .. }
+            | MediaError::Map { errno, .. }
+            | MediaError::Sync { errno, .. }
+            | MediaError::Io { errno, .. }
+            | MediaError::EngineRefused { errno, .. } => errno.raw_os_error(),
             MediaError::InUse { .. } => libc::EBUSY,
             MediaError::AlreadyExists { .. } => libc::EEXIST,
             MediaError::NotEnoughMemory { .. } => libc::ENOMEM,
@@ -243,7 +243,7 @@ impl MediaError {
     }
 
     pub(crate) fn open(path: &Path, action: &'static str, source: impl Into<io::Error>) -> Self {
-        MediaError::Open { path: path.to_owned(), action, source: errno_of(&source.into()) }
+        MediaError::Open { path: path.to_owned(), action, errno: errno_of(&source.into()) }
     }
 }
 

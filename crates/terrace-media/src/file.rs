@@ -20,7 +20,7 @@ pub(crate) fn create_with(
 ) -> Result<(), MediaError> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => MediaError::AlreadyExists { path: path.to_owned() },
-        _ => MediaError::Create { path: path.to_owned(), len_bytes, source: errno_of(&error) },
+        _ => MediaError::Create { path: path.to_owned(), len_bytes, errno: errno_of(&error) },
     };
     let file = OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(failed)?;
     let result = allocate(&file).and_then(|()| file.sync_all().and_then(|()| sync_parent(path)).map_err(failed));

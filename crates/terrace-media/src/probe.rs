@@ -106,13 +106,9 @@ impl Source {
             Source::Dax(pm) => pm.read(offset, &mut bytes),
             Source::File(file) => file.read_exact_at(&mut bytes, offset).map_err(|error| match error.kind() {
                 io::ErrorKind::UnexpectedEof => MediaError::Ended { path: path.to_owned(), op: IoOp::Read, offset },
-                _ => MediaError::Io {
-                    path: path.to_owned(),
-                    op: IoOp::Read,
-                    offset,
-                    len_bytes,
-                    source: errno_of(&error),
-                },
+                _ => {
+                    MediaError::Io { path: path.to_owned(), op: IoOp::Read, offset, len_bytes, errno: errno_of(&error) }
+                }
             })?,
         }
         Ok(bytes)

@@ -181,6 +181,11 @@ pub fn default_log(mountpoint: &Path) -> Option<PathBuf> {
     open_log(&path).is_ok().then_some(path)
 }
 
+/// The directory for the page cache's files if none was chosen.
+pub fn default_cache_dir() -> PathBuf {
+    PathBuf::from(format!("/dev/shm/terrace-{}", geteuid().as_raw()))
+}
+
 /// The directory for the page cache's file: the one chosen, or the user's own below /dev/shm; made if need be. It
 /// outlives the daemon, and /dev/shm is open to everybody: so the user's own must belong to this user and be closed to
 /// all others.
@@ -189,7 +194,7 @@ pub fn default_log(mountpoint: &Path) -> Option<PathBuf> {
 /// It cannot be made, or is another's.
 pub fn cache_dir(chosen: Option<&Path>) -> Result<PathBuf> {
     let uid = geteuid().as_raw();
-    let dir = chosen.map_or_else(|| PathBuf::from(format!("/dev/shm/terrace-{uid}")), Path::to_owned);
+    let dir = chosen.map_or_else(default_cache_dir, Path::to_owned);
     let advice = || format!("{}: cannot hold the page cache; choose a directory with -o cache_dir=DIR", dir.display());
     match fs::DirBuilder::new().mode(0o700).create(&dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {

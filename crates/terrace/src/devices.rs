@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Error, Result, anyhow, bail};
-use terrace_engine::{DeviceLabel, VolumeLabel, read_disk_label, read_pm_label};
+use terrace_engine::{DeviceLabel, FsError, VolumeLabel, read_disk_label, read_pm_label};
 use terrace_media::{Disk, DiskOpenOptions, IoEngine, MediaError, Pm, PmOpenOptions, open_disk};
 
 use crate::mounts;
@@ -137,12 +137,21 @@ impl Devices {
     }
 }
 
+/// Makes an error of the engine one about a device, which is named if the error does not name it already.
+pub fn about(path: &Path) -> impl FnOnce(FsError) -> Error {
+    let name = std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
+    move |error| match error.message() {
+        Some(message) if message.contains(&name) => error.into(),
+        _ => Error::new(error).context(name),
+    }
+}
+
 /// The label of an opened PM device.
 ///
 /// # Errors
 /// It holds no volume, or one that this program cannot read.
 pub fn label_of(pm: &Pm, path: &Path) -> Result<VolumeLabel> {
-    let label = read_pm_label(pm).with_context(|| path.display().to_string())?;
+    let label = read_pm_label(pm).map_err(about(path))?;
     match label {
         Some(label) if label.device_index == 0 => Ok(label),
         Some(label) => bail!(
@@ -175,7 +184,7 @@ fn open_listed(device: &DeviceLabel, label: &VolumeLabel, options: &DeviceOption
 /// Which device of the volume the disk at a path given by the user is.
 fn index_of_moved(path: &Path, pm: &Path, label: &VolumeLabel) -> Result<u16> {
     let peek = DeviceOptions::new(Access::Peek).open_disk(path, 0)?;
-    let found = read_disk_label(&*peek).with_context(|| path.display().to_string())?;
+    let found = read_disk_label(&*peek).map_err(about(path))?;
     match found {
         Some((uuid, index)) if uuid == label.uuid => Ok(index),
         found => bail!(

@@ -61,7 +61,16 @@ pub struct FileMap {
     size_bytes: u64,
     extents: Vec<Extent>,
     dirty_bytes: u64,
+    dirty: Vec<Dirty>,
     log_pages: u64,
+}
+
+/// What is shown of a [`terrace_engine::DirtyRange`].
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Dirty {
+    offset_bytes: u64,
+    len_bytes: u64,
 }
 
 /// What is shown of a [`terrace_engine::ExtentInfo`].
@@ -170,35 +179,39 @@ pub fn file_map(path: &Path, map: &FileMap) -> String {
         let _ = write!(text, ", {} log pages", map.log_pages);
     }
     text += "\n";
-    if !map.extents.is_empty() {
+    if !map.extents.is_empty() || !map.dirty.is_empty() {
         text += &extents(map);
     }
     text
 }
 
+/// Extents, what waits in memory, and the holes between them. What waits over an extent is newer than it.
 fn extents(map: &FileMap) -> String {
+    let on_devices = map.extents.iter().map(|extent| {
+        let unwritten = if extent.unwritten { "unwritten" } else { "" };
+        let (at, cached) = (extent.device_offset_bytes.to_string(), extent.cached_bytes.to_string());
+        let cells = [extent.tier.clone(), at, cached, unwritten.to_owned(), extent.device.clone()];
+        (extent.offset_bytes, extent.len_bytes, cells)
+    });
+    let alone = |name: &str| [name.to_owned(), String::new(), String::new(), String::new(), String::new()];
+    let dirty = map.dirty.iter().map(|range| (range.offset_bytes, range.len_bytes, alone("page cache (dirty)")));
+    let mut pieces: Vec<(u64, u64, [String; 5])> = on_devices.chain(dirty).collect();
+    pieces.sort_by_key(|&(offset_bytes, ..)| offset_bytes);
     let mut table = Table::new(&[">OFFSET", ">LENGTH", "TIER", ">DEVICE OFFSET", ">CACHED", "", "DEVICE"]);
-    let mut end_bytes = 0;
-    let hole = |table: &mut Table, from: u64, to: u64| {
-        if from < to {
-            let hole = [from.to_string(), (to - from).to_string(), "hole".to_owned()];
-            table.row(hole.into_iter().chain(std::iter::repeat_n(String::new(), 4)));
-        }
+    let mut row = |offset_bytes: u64, len_bytes: u64, cells: [String; 5]| {
+        table.row([offset_bytes.to_string(), len_bytes.to_string()].into_iter().chain(cells));
     };
-    for extent in &map.extents {
-        hole(&mut table, end_bytes, extent.offset_bytes);
-        table.row([
-            extent.offset_bytes.to_string(),
-            extent.len_bytes.to_string(),
-            extent.tier.clone(),
-            extent.device_offset_bytes.to_string(),
-            extent.cached_bytes.to_string(),
-            if extent.unwritten { "unwritten".to_owned() } else { String::new() },
-            extent.device.clone(),
-        ]);
-        end_bytes = extent.offset_bytes.saturating_add(extent.len_bytes);
+    let mut end_bytes = 0;
+    for (offset_bytes, len_bytes, cells) in pieces {
+        if end_bytes < offset_bytes {
+            row(end_bytes, offset_bytes - end_bytes, alone("hole"));
+        }
+        row(offset_bytes, len_bytes, cells);
+        end_bytes = end_bytes.max(offset_bytes.saturating_add(len_bytes));
     }
-    hole(&mut table, end_bytes, map.size_bytes);
+    if end_bytes < map.size_bytes {
+        row(end_bytes, map.size_bytes - end_bytes, alone("hole"));
+    }
     table.to_text()
 }
 
@@ -347,7 +360,7 @@ note: contents are lost at reboot
     }
 
     #[test]
-    fn a_file_map_shows_extents_and_the_holes_between_them() {
+    fn a_file_map_shows_extents_what_waits_in_memory_and_holes() {
         let extent = |offset_bytes, len_bytes, tier: &str, unwritten| ExtentInfo {
             offset_bytes,
             len_bytes,
@@ -361,16 +374,22 @@ note: contents are lost at reboot
             ino: 7,
             size_bytes: 65536,
             extents: vec![extent(4096, 8192, "pm", false), extent(12288, 4096, "disk1", true)],
-            dirty_bytes: 4096,
+            dirty_bytes: 12288,
+            dirty: [(8192, 4096), (20480, 8192)]
+                .map(|(offset_bytes, len_bytes)| terrace_engine::DirtyRange { offset_bytes, len_bytes })
+                .to_vec(),
             log_pages: 2,
         };
         let expected = "\
-/mnt/f: inode 7, 64 KiB, 4 KiB in disk1, 8 KiB in pm, 4 KiB dirty in memory, 2 log pages
-OFFSET  LENGTH  TIER   DEVICE OFFSET  CACHED             DEVICE
+/mnt/f: inode 7, 64 KiB, 4 KiB in disk1, 8 KiB in pm, 12 KiB dirty in memory, 2 log pages
+OFFSET  LENGTH  TIER                DEVICE OFFSET  CACHED             DEVICE
      0    4096  hole
-  4096    8192  pm           1048576       0             /dev/pm
- 12288    4096  disk1        1048576       0  unwritten  /dev/disk1
- 16384   49152  hole
+  4096    8192  pm                        1048576       0             /dev/pm
+  8192    4096  page cache (dirty)
+ 12288    4096  disk1                     1048576       0  unwritten  /dev/disk1
+ 16384    4096  hole
+ 20480    8192  page cache (dirty)
+ 28672   36864  hole
 ";
         assert_eq!(file_map(Path::new("/mnt/f"), &through_json(&map)), expected);
     }

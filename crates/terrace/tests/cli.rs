@@ -260,3 +260,31 @@ fn a_reader_that_stops_early_is_no_error() {
     assert_eq!(ran.stderr, "");
     assert!(!ran.ok().is_empty());
 }
+
+#[test]
+fn an_error_says_its_reason_once_and_creates_nothing() {
+    let place = Place::new();
+    let (absent, disk) = (place.path("no/such"), place.path("disk:64M"));
+    let sized = format!("{absent}:64M");
+    place.format("pm", "d", &[]);
+    let (pm, mnt, log) = (place.path("pm"), place.path("mnt"), format!("log={absent}"));
+    let before = place.names();
+    let calls: [&[&str]; 6] = [
+        &["mount", &absent, &mnt],
+        &["mount", &pm, &mnt, "-o", &log],
+        &["check", &absent],
+        &["save", &pm, &absent],
+        &["restore", &absent, &pm],
+        &["format", "--pm", &sized, "--disk", &disk],
+    ];
+    for args in calls {
+        let ran = terrace(args);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert_eq!(ran.stderr.matches("os error 2").count(), 1, "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains(&absent), "{args:?}: {ran:?}");
+        assert_eq!(place.names(), before, "{args:?}");
+    }
+    // Nor does it name a device twice.
+    let text = terrace(["check", &place.path("d")]).stderr;
+    assert_eq!(text.matches(&place.path("d")).count(), 1, "{text}");
+}

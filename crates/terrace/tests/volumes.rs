@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -178,6 +178,53 @@ fn formatting_again_needs_force_and_an_unused_device() {
 }
 
 #[test]
+fn formatting_over_a_volume_removes_what_its_daemon_left_in_memory() {
+    let place = Place::new();
+    let (pm, disk, sized) = (place.path("pm"), place.path("disk"), place.path("pm:64M"));
+    place.format("pm", "disk", &[]);
+    // SAFETY: geteuid has no preconditions.
+    let dir = format!("/dev/shm/terrace-{}", unsafe { libc::geteuid() });
+    fs::create_dir_all(&dir).unwrap();
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
+    let others = format!("{dir}/terrace-{}.cache", "00000000-test-of-terrace-format");
+    fs::write(&others, "another volume's").unwrap();
+    for pm_argument in [&pm, &sized] {
+        let file = format!("{dir}/terrace-{}.cache", uuid(&place, "pm"));
+        for path in [file.clone(), format!("{file}.old-1"), format!("{file}.old-27")] {
+            fs::write(path, "dirty pages").unwrap();
+        }
+        terrace(["format", "--force", "--quiet", "--pm", pm_argument, "--disk", &disk]).ok();
+        let left = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path());
+        let left: Vec<_> = left.filter(|path| path.to_str().unwrap().starts_with(&file)).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+    assert_eq!(fs::read_to_string(&others).unwrap(), "another volume's");
+    fs::remove_file(&others).unwrap();
+}
+
+#[test]
+fn where_shows_what_waits_in_memory() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    place.mount("pm", &["-o", "pm_full=1,writeback=86400"]).ok();
+    let file = place.path("mnt/file");
+    fs::write(&file, vec![b'x'; 2 << 20]).unwrap();
+    let waiting = terrace(["where", &file]).ok();
+    assert!(waiting.contains("  page cache (dirty)") && !waiting.contains("hole"), "{waiting}");
+    let map = |file: &str| -> Value { serde_json::from_str(&terrace(["where", "--json", file]).ok()).unwrap() };
+    let dirty: u64 = map(&file)[0]["dirty"].as_array().unwrap().iter().map(|r| r["len_bytes"].as_u64().unwrap()).sum();
+    assert_eq!(map(&file)[0]["dirty_bytes"], dirty);
+    assert!(dirty > 1 << 20);
+    terrace(["sync", &place.path("mnt")]).ok();
+    assert!(!terrace(["where", &file]).ok().contains("dirty"));
+    assert_eq!(map(&file)[0]["dirty"], Value::Array(vec![]));
+    place.umount();
+}
+
+#[test]
 fn a_path_may_have_colons_and_several_tiers_are_listed() {
     let place = Place::new();
     let devices = [place.path("p:m:64M"), place.path("d:1:128M"), place.path("d:2:128M")];
@@ -211,9 +258,9 @@ fn an_ordinary_user_formats_and_mounts() {
     let place = Place::new();
     // The build directory may be closed to others.
     fs::copy(TERRACE, place.path("terrace")).unwrap();
-    fs::set_permissions(place.path("mnt"), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    fs::set_permissions(place.path("mnt"), PermissionsExt::from_mode(0o777)).unwrap();
     fs::create_dir(place.path("state")).unwrap();
-    fs::set_permissions(place.path("state"), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    fs::set_permissions(place.path("state"), PermissionsExt::from_mode(0o777)).unwrap();
     let script = r#"
 cd "$DIR"
 export XDG_STATE_HOME="$DIR/state"

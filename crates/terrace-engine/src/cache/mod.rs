@@ -35,6 +35,7 @@ use crate::error::FsResult;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, RwLock};
 use pool::{Eviction, Pool};
+pub use recovery::discard_page_cache;
 pub(crate) use recovery::{CacheBacking, RecoveredPage};
 pub(crate) use slots::PAGE_BYTES;
 use slots::{CLEAN, DIRTY, Identity, SlotId, Slots};

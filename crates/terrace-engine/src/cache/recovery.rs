@@ -202,6 +202,19 @@ fn plausible(meta: &SlotMeta) -> bool {
         && block <= terrace_layout::FILE_BYTES_MAX / terrace_layout::BLOCK_BYTES
 }
 
+/// Removes what daemons of the volume with this UUID left in `dir`, for a volume that is no more.
+///
+/// # Errors
+/// A file cannot be removed, or the directory not be listed. It need not exist.
+pub fn discard_page_cache(dir: &Path, uuid: &str) -> FsResult<()> {
+    let backing = CacheBacking { dir: dir.to_owned(), uuid: uuid.to_owned(), epoch: 0 };
+    if !dir.is_dir() {
+        return Ok(());
+    }
+    remove(&backing.path())?;
+    backing.old_numbers()?.into_iter().try_for_each(|number| remove(&backing.old_path(number)))
+}
+
 /// Removes a cache file; it need not be there.
 pub(super) fn remove(path: &Path) -> FsResult<()> {
     match fs::remove_file(path) {

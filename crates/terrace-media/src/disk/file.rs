@@ -76,7 +76,7 @@ pub fn open_disk(path: &Path, options: &DiskOpenOptions) -> Result<Arc<dyn Disk>
         IoEngine::Sync => None,
         IoEngine::Auto => RingPool::new().ok(),
         IoEngine::Uring => {
-            Some(RingPool::new().map_err(|source| MediaError::EngineRefused { path: path.to_owned(), source })?)
+            Some(RingPool::new().map_err(|errno| MediaError::EngineRefused { path: path.to_owned(), errno })?)
         }
     };
     Ok(Arc::new(FileDisk {
@@ -105,7 +105,7 @@ pub fn create_disk_file(path: &Path, len_bytes: u64) -> Result<(), MediaError> {
         file.set_len(len_bytes).map_err(|error| MediaError::Create {
             path: path.to_owned(),
             len_bytes,
-            source: errno_of(&error),
+            errno: errno_of(&error),
         })
     })
 }
@@ -204,7 +204,7 @@ impl FileDisk {
         let path = self.path.clone();
         match cause {
             Cause::Ended => MediaError::Ended { path, op, offset },
-            Cause::Errno(source) => MediaError::Io { path, op, offset, len_bytes, source },
+            Cause::Errno(errno) => MediaError::Io { path, op, offset, len_bytes, errno },
         }
     }
 

@@ -320,7 +320,7 @@ impl Pm {
         if let Some(sim) = &self.sim
             && !sim.fence()
         {
-            return Err(MediaError::Sync { path: self.path.clone(), offset: 0, source: Errno::IO });
+            return Err(MediaError::Sync { path: self.path.clone(), offset: 0, errno: Errno::IO });
         }
         self.persist.fence();
         if let Some(offset) = self.poison.lost_store() {
@@ -363,7 +363,7 @@ impl Pm {
         group_sync.fence(sync).map_err(|failure| MediaError::Sync {
             path: self.path.clone(),
             offset: failure.offset,
-            source: failure.errno,
+            errno: failure.errno,
         })
     }
 

@@ -59,10 +59,10 @@ impl Pm {
             if let Some(memory) = MemoryFs::of(&statfs) {
                 memory.check_room(path, len_bytes, &statfs)?;
             }
-            file::allocate(file, len_bytes).map_err(|source| MediaError::Create {
+            file::allocate(file, len_bytes).map_err(|errno| MediaError::Create {
                 path: path.to_owned(),
                 len_bytes,
-                source,
+                errno,
             })
         })
     }
@@ -80,10 +80,10 @@ impl Pm {
         if options.lock {
             file::lock(path, &file)?;
         }
-        let (mapping, kind) = Mapping::of_file(file, len_bytes, options).map_err(|source| MediaError::Map {
+        let (mapping, kind) = Mapping::of_file(file, len_bytes, options).map_err(|errno| MediaError::Map {
             path: path.to_owned(),
             len_bytes,
-            source,
+            errno,
         })?;
         let mut pm = Pm::over(mapping, path.to_owned(), kind);
         pm.throttle = options.model.map(Throttle::new);

@@ -314,7 +314,7 @@ impl SimDisk {
 
     fn failed(&self, op: IoOp, run: &Range<u64>) -> MediaError {
         let len_bytes = run.end - run.start;
-        MediaError::Io { path: self.path.clone(), op, offset: run.start, len_bytes, source: Errno::IO }
+        MediaError::Io { path: self.path.clone(), op, offset: run.start, len_bytes, errno: Errno::IO }
     }
 
     fn planted(&self, op: IoOp, run: &Range<u64>, fault: DiskFault) -> MediaError {
@@ -323,7 +323,7 @@ impl SimDisk {
             DiskFault::Torn { .. } => self.failed(op, run),
             DiskFault::Errno(errno) => {
                 let (path, len_bytes) = (self.path.clone(), run.end - run.start);
-                MediaError::Io { path, op, offset: run.start, len_bytes, source: Errno::from_raw_os_error(errno) }
+                MediaError::Io { path, op, offset: run.start, len_bytes, errno: Errno::from_raw_os_error(errno) }
             }
         }
     }

@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use terrace_engine::{CheckOptions, CheckReport, check};
 
 use crate::cli::CheckArgs;
-use crate::devices::{Access, DeviceOptions, Devices};
+use crate::devices::{Access, DeviceOptions, Devices, about};
 use crate::progress::Progress;
 use crate::{output, report};
 
@@ -22,7 +22,7 @@ pub fn run(args: &CheckArgs, quiet: bool) -> Result<ExitCode> {
     let progress = Progress::new(quiet);
     let options = CheckOptions { repair: args.repair, data: !args.no_data };
     let found = check(&devices.pm, &devices.disks, &options, &|what, done, total| progress.update(what, done, total))
-        .with_context(|| format!("{}", args.pm.display()))?;
+        .map_err(about(&args.pm))?;
     drop(progress);
     if args.json {
         output::print_json(&found)?;

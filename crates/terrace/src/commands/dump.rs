@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use terrace_engine::{Ino, dump_inode, dump_superblock};
 
 use crate::cli::DumpCommand;
-use crate::devices::{Access, DeviceOptions};
+use crate::devices::{Access, DeviceOptions, about};
 use crate::output;
 
 /// Prints a structure of a PM device. The device may be in use: what changes meanwhile may look damaged.
@@ -13,11 +13,12 @@ pub fn run(command: &DumpCommand) -> Result<()> {
     let mut text = Vec::new();
     match command {
         DumpCommand::Superblock { pm } => {
-            dump_superblock(&*options.open_pm(pm)?, &mut text).with_context(|| format!("{}", pm.display()))?;
+            dump_superblock(&*options.open_pm(pm)?, &mut text).map_err(about(pm))?;
         }
         DumpCommand::Inode { ino, pm, log } => {
             dump_inode(&options.open_pm(pm)?, Ino(*ino), *log, &mut text)
-                .with_context(|| format!("{}: inode {ino}", pm.display()))?;
+                .map_err(about(pm))
+                .with_context(|| format!("inode {ino}"))?;
         }
     }
     output::print(&String::from_utf8_lossy(&text))

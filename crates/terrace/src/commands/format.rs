@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{getegid, geteuid};
-use terrace_engine::{FormatOptions, read_disk_label, read_pm_label};
+use terrace_engine::{FormatOptions, discard_page_cache, read_disk_label, read_pm_label};
 use terrace_media::{DeviceContents, Disk, MediaError, Pm, PmKind, create_disk_file, probe_device};
 
 use crate::cli::{DeviceArg, FormatArgs};
 use crate::devices::{Access, DeviceOptions};
 use crate::size::format_size;
-use crate::{Usage, output};
+use crate::{Usage, daemon, output};
 
 /// Lengths of created files are multiples of this.
 const LEN_MULTIPLE_BYTES: u64 = 4096;
@@ -25,7 +25,7 @@ pub fn run(args: &FormatArgs, quiet: bool) -> Result<()> {
     refuse_twice(args)?;
     let mut created = CreatedFiles::default();
     let options = DeviceOptions { models: &args.models, ..DeviceOptions::new(Access::Change) };
-    let pm = open_pm(&args.pm, args.force, &options, &mut created)?;
+    let (pm, former) = open_pm(&args.pm, args.force, &options, &mut created)?;
     let mut disks = Vec::with_capacity(args.disks.len());
     for (disk, index) in args.disks.iter().zip(1..) {
         disks.push(open_disk(disk, index, args.force, &options, &mut created)?);
@@ -40,8 +40,18 @@ pub fn run(args: &FormatArgs, quiet: bool) -> Result<()> {
     terrace_engine::format(&pm, &disks, &format)
         .with_context(|| format!("{}: cannot format", args.pm.path.display()))?;
     created.keep();
+    if let Some(uuid) = former {
+        forget_volume(&uuid);
+    }
     output::remark(quiet, &describe(&pm, &disks)?);
     Ok(())
+}
+
+/// Nobody will recover what a dead daemon left in memory of a volume that is overwritten.
+fn forget_volume(uuid: &str) {
+    if let Err(error) = discard_page_cache(&daemon::default_cache_dir(), uuid) {
+        output::remark(false, &format!("terrace: of the volume that was overwritten, something is left: {error}"));
+    }
 }
 
 /// The tier of each disk.
@@ -82,22 +92,27 @@ fn identity(path: &Path) -> Result<(PathBuf, u64, u64)> {
     })
 }
 
+/// Opens or creates the PM device; also tells the UUID of the volume that was on it.
 fn open_pm(
     device: &DeviceArg,
     force: bool,
     options: &DeviceOptions<'_>,
     created: &mut CreatedFiles,
-) -> Result<Arc<Pm>> {
-    if let Some(len_bytes) = len_to_create(device, force, |path| options.open_pm(path).map(drop))? {
+) -> Result<(Arc<Pm>, Option<String>)> {
+    let uuid_on = |pm: &Pm| read_pm_label(pm).ok().flatten().filter(|l| l.device_index == 0).map(|l| l.uuid);
+    let mut former = None;
+    let open_former = |path: &Path| options.open_pm(path).map(|pm| former = uuid_on(&pm));
+    if let Some(len_bytes) = len_to_create(device, force, open_former)? {
         let path = std::path::absolute(&device.path)?;
         created.make(&path, || Pm::create_file(&path, len_bytes))?;
-        return options.open_pm(&path);
+        return Ok((options.open_pm(&path)?, former));
     }
     let pm = options.open_pm(&device.path)?;
     if !force {
         refuse_contents(&device.path, volume_on_pm(&pm))?;
     }
-    Ok(pm)
+    let former = uuid_on(&pm);
+    Ok((pm, former))
 }
 
 fn open_disk(

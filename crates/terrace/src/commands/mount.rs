@@ -12,7 +12,7 @@ use terrace_media::PmKind;
 
 use crate::cli::MountArgs;
 use crate::daemon::{self, Log, Ready};
-use crate::devices::{Access, DeviceOptions, Devices};
+use crate::devices::{Access, DeviceOptions, Devices, about};
 use crate::options::MountOptions;
 use crate::progress::Progress;
 use crate::{Usage, output};
@@ -147,7 +147,7 @@ fn open(request: &MountRequest) -> Result<(Arc<Volume>, PmKind)> {
     };
     let progress = Progress::new(request.quiet);
     let volume = Volume::open(devices.pm, devices.disks, open, &|what, done, total| progress.update(what, done, total))
-        .with_context(|| format!("{}", request.pm.display()))?;
+        .map_err(about(&request.pm))?;
     Ok((volume, kind))
 }
 

@@ -1,10 +1,10 @@
 //! `terrace status`
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use terrace_engine::offline_status;
 
 use crate::cli::StatusArgs;
-use crate::devices::{Access, DeviceOptions, Devices};
+use crate::devices::{Access, DeviceOptions, Devices, about};
 use crate::{mounts, output, report};
 
 /// Prints the state of a volume.
@@ -38,8 +38,7 @@ fn status(args: &StatusArgs) -> Result<String> {
 /// The state of a volume that is not mounted; disks that cannot be found are noted.
 fn offline(args: &StatusArgs) -> Result<String> {
     let devices = Devices::find(&args.target, &args.disks, &DeviceOptions::new(Access::Examine))?;
-    let place = || args.target.display().to_string();
-    let mut status = offline_status(&devices.pm, &devices.disks).with_context(place)?;
+    let mut status = offline_status(&devices.pm, &devices.disks).map_err(about(&args.target))?;
     status.notes.extend(devices.missing.iter().map(|error| format!("{error:#}")));
     Ok(serde_json::to_string(&status)?)
 }

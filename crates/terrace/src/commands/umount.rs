@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use terrace_engine::read_pm_label;
 
-use crate::devices::{Access, DeviceOptions};
+use crate::devices::{Access, DeviceOptions, about};
 use crate::{mounts, output};
 
 /// How often to look whether the daemon is done.
@@ -73,7 +73,7 @@ fn expect_clean(pm: &Path) -> Result<()> {
     let Ok(opened) = DeviceOptions::new(Access::Peek).open_pm(pm) else {
         return Ok(());
     };
-    match read_pm_label(&opened).with_context(|| format!("{}", pm.display()))? {
+    match read_pm_label(&opened).map_err(about(pm))? {
         Some(label) if !label.clean && mounts::of_pm(pm)?.is_none() => bail!(
             "{}: unmounted, but not cleanly; the daemon's log says why, and the next mount recovers the volume",
             pm.display()
