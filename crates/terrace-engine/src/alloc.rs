@@ -11,8 +11,8 @@
 //! * Free space is not kept on media while mounted; a clean unmount writes it (see `checkpoint`), a crash rebuilds it.
 
 use crate::error::{FsError, FsResult};
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Bug, Mutex, planted};
 
 /// A run of blocks on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +150,11 @@ impl DeviceAlloc {
         let cursor = group.cursor;
         let words = group.words.as_mut().expect("loaded");
         let found = find_run(words, cursor, want, exact).or_else(|| find_run(words, 0, want, exact))?;
-        set_bits(words, found);
+        if planted(Bug::AllocInTwoSteps) {
+            drop(group);
+            group = self.groups[g].lock();
+        }
+        set_bits(group.words.as_mut().expect("loaded"), found);
         group.free -= found.len;
         group.cursor = found.start + found.len;
         self.free.fetch_sub(found.len, Ordering::AcqRel);

@@ -28,14 +28,16 @@ use crate::log::Log;
 use crate::scrub::Scrubs;
 use crate::space::{Purpose, ShardSource, Space};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Arc, Condvar, HashMap, Mutex, RwLock};
+use crate::sync::{Arc, Bug, Condvar, HashMap, Mutex, RwLock, limit, planted};
 use crate::types::{Ino, Time};
 use crate::volume::OpenOptions;
 
 /// Inodes that a shard keeps in DRAM although nobody refers to them.
-const IDLE_INODES_MAX: usize = 16384;
+const IDLE_INODES_MAX: usize = limit(16384, 1);
+/// Counters of departures in a shard: a power of two, so many that inodes rarely share one.
+const DEPARTURES: usize = limit(1024, 1);
 /// Removed inodes that wait before they are reclaimed together.
-const DOOMED_BATCH: usize = 64;
+const DOOMED_BATCH: usize = limit(64, 2);
 /// Free PM blocks beyond the reserve from which on nothing more is left unreclaimed: more than an operation takes.
 const PM_LOW_BLOCKS: u64 = 64;
 
@@ -62,8 +64,8 @@ pub(crate) struct Shard {
     pub table: RwLock<InodeTable>,
     pub journal: Journal,
     pub inodes: RwLock<HashMap<u64, Arc<Inode>>>,
-    /// How often an inode has left `inodes`; changes under its lock.
-    departures: AtomicU64,
+    /// How often an inode has left `inodes`, by a hash of its number; they change under its lock.
+    departures: Box<[AtomicU64]>,
     pub dirty: Mutex<HashMap<u64, DirtyFile>>,
     pub doomed: Mutex<Vec<Doomed>>,
     /// Wakes the shard's worker; guarded flag: there is something to do.
@@ -77,7 +79,7 @@ impl Shard {
             table: RwLock::new(table),
             journal,
             inodes: RwLock::default(),
-            departures: AtomicU64::new(0),
+            departures: (0..DEPARTURES).map(|_| AtomicU64::new(0)).collect(),
             dirty: Mutex::default(),
             doomed: Mutex::default(),
             work: Mutex::new(false),
@@ -88,11 +90,20 @@ impl Shard {
     /// Takes an inode out of the map. Whoever is just reading it from media must read it again.
     pub fn depart(&self, inodes: &mut HashMap<u64, Arc<Inode>>, ino: Ino) {
         inodes.remove(&ino.0);
-        self.departures.fetch_add(1, Ordering::Relaxed);
+        self.departures(ino).fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn departures(&self, ino: Ino) -> &AtomicU64 {
+        let hash = ino.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        &self.departures[hash as usize % self.departures.len()]
     }
 
     /// Tells the worker that there is something to do.
     pub fn notify(&self) {
+        if planted(Bug::WakeWithoutFlag) {
+            self.wake.notify_one();
+            return;
+        }
         let mut work = self.work.lock();
         if !*work {
             *work = true;
@@ -201,6 +212,11 @@ impl Core {
         self.read_only_reason.lock().clone()
     }
 
+    /// The volume is unmounted: nothing changes it any more.
+    pub fn end(&self) {
+        self.read_only.store(true, Ordering::Release);
+    }
+
     /// From now on nothing is written any more.
     pub fn turn_read_only(&self, reason: &str) {
         let mut known = self.read_only_reason.lock();
@@ -243,23 +259,29 @@ impl Core {
             return fail(libc::ESTALE);
         }
         let shard = self.shard(ino);
+        let alive = |inode: &Arc<Inode>| match inode.doomed.load(Ordering::Acquire) {
+            true => fail(libc::ESTALE),
+            false => Ok(inode.clone()),
+        };
         loop {
             let departures = {
                 let inodes = shard.inodes.read();
                 if let Some(inode) = inodes.get(&ino.0) {
-                    return if inode.doomed.load(Ordering::Acquire) { fail(libc::ESTALE) } else { Ok(inode.clone()) };
+                    return alive(inode);
                 }
-                shard.departures.load(Ordering::Relaxed)
+                shard.departures(ino).load(Ordering::Relaxed)
             };
-            let inode = self.load_inode(shard, ino)?;
+            let loaded = self.load_inode(shard, ino);
             let mut inodes = shard.inodes.write();
             if let Some(inode) = inodes.get(&ino.0) {
-                return if inode.doomed.load(Ordering::Acquire) { fail(libc::ESTALE) } else { Ok(inode.clone()) };
+                return alive(inode);
             }
-            // Somebody else may have loaded, changed or removed it, and let it go again.
-            if shard.departures.load(Ordering::Relaxed) == departures {
-                inodes.insert(ino.0, inode.clone());
-                return Ok(inode);
+            // Somebody else may have loaded, changed or removed it, and let it go again: what was read meanwhile may be
+            // out of date, or look damaged.
+            if shard.departures(ino).load(Ordering::Relaxed) == departures || planted(Bug::LoadStale) {
+                return loaded.inspect(|inode| {
+                    inodes.insert(ino.0, inode.clone());
+                });
             }
         }
     }
@@ -423,13 +445,14 @@ impl Core {
     /// # Errors
     /// Fatal ones.
     pub fn reclaim(&self, shard: usize) -> FsResult<()> {
+        // The table is locked from the first record on: a chunk that is read meanwhile must not show as free what is
+        // not given back yet. And it is locked before the list is taken: who finds nothing to reclaim has waited for
+        // whoever took it.
+        let mut table = self.shards[shard].table.write();
         let doomed = std::mem::take(&mut *self.shards[shard].doomed.lock());
         if doomed.is_empty() {
             return Ok(());
         }
-        // The table is locked from the first record on: a chunk that is read meanwhile must not show as free what is
-        // not given back yet.
-        let mut table = self.shards[shard].table.write();
         for d in &doomed {
             free_record(&self.pm, d.record_at, d.ino);
         }
@@ -478,6 +501,10 @@ impl Core {
         let Some(inode) = shard.inodes.read().get(&ino.0).cloned() else {
             return;
         };
+        if planted(Bug::ForgetInTwoSteps) {
+            let lookups = inode.lookups.load(Ordering::Acquire);
+            inode.lookups.store(lookups.saturating_sub(count) + count, Ordering::Release);
+        }
         let before = inode.lookups.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| Some(n.saturating_sub(count)));
         if before.is_ok_and(|n| n > count) {
             return;

@@ -9,6 +9,8 @@ use std::fmt;
 use terrace_layout::LayoutError;
 use terrace_media::{MediaError, Pm};
 
+use crate::sync::switch;
+
 /// Result of an engine operation.
 pub type FsResult<T> = Result<T, FsError>;
 
@@ -82,6 +84,7 @@ impl From<LayoutError> for FsError {
 
 /// A fence that must succeed.
 pub(crate) fn fence(pm: &Pm) -> FsResult<()> {
+    switch();
     pm.fence().map_err(FsError::fatal)
 }
 

@@ -10,6 +10,7 @@ use crate::alloc::{DeviceAlloc, Run};
 use crate::error::{FsError, FsResult, fail};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Bug, planted};
 
 /// What metadata blocks are for: how far into the last PM blocks an operation may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +55,7 @@ impl Space {
 
     /// Disk blocks free and not promised to anybody.
     pub fn disk_available(&self) -> u64 {
-        let free: u64 = self.devices[1..].iter().map(DeviceAlloc::free_blocks).sum();
-        free.saturating_sub(self.disk_reserved.load(Ordering::Acquire))
+        self.disk_free().saturating_sub(self.disk_reserved.load(Ordering::Acquire))
     }
 
     pub fn devices(&self) -> &[DeviceAlloc] {
@@ -97,12 +97,23 @@ impl Space {
     ///
     /// Checksum blocks come on top: a sixteenth and a little covers the worst mixture of long and short runs.
     pub fn reserve_disk(&self, blocks: u64) -> bool {
-        let free: u64 = self.devices[1..].iter().map(DeviceAlloc::free_blocks).sum();
-        let fits = |reserved: u64| {
-            let total = reserved + blocks;
-            (total + total / 16 + 8 <= free).then_some(total)
+        let free = self.disk_free();
+        let fits = |total: u64, free: u64| total + total / 16 + 8 <= free;
+        let promise = |reserved: u64| Some(reserved + blocks).filter(|&total| fits(total, free));
+        let Ok(before) = self.disk_reserved.fetch_update(Ordering::AcqRel, Ordering::Acquire, promise) else {
+            return false;
         };
-        self.disk_reserved.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
+        // Others may have kept their promises between the count of free blocks and ours, taking some of those blocks.
+        // Whoever has not by now finds ours.
+        if !fits(before + blocks, self.disk_free()) && !planted(Bug::ReserveUnchecked) {
+            self.unreserve_disk(blocks);
+            return false;
+        }
+        true
+    }
+
+    fn disk_free(&self) -> u64 {
+        self.devices[1..].iter().map(DeviceAlloc::free_blocks).sum()
     }
 
     /// Takes back what [`Self::reserve_disk`] promised for `blocks`.

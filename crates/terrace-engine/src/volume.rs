@@ -21,7 +21,7 @@ use crate::space::Purpose;
 use crate::space::Space;
 use crate::sync::atomic::Ordering;
 use crate::sync::thread::JoinHandle;
-use crate::sync::{Arc, Mutex, thread};
+use crate::sync::{Arc, Mutex, RwLock, limit, thread};
 use crate::types::{
     AtimePolicy, Attr, DirEntry, Fallocate, Ino, NewInode, RenameFlags, SetAttr, StatFs, Time, WriteOptions, XattrFlags,
 };
@@ -30,7 +30,7 @@ use crate::types::{
 pub type Progress<'a> = &'a (dyn Fn(&str, u64, u64) + Sync);
 
 /// Least budget of the page cache: without any, nothing could reach a disk.
-pub const CACHE_BYTES_MIN: u64 = 1 << 20;
+pub const CACHE_BYTES_MIN: u64 = limit(1 << 20, 16 << 10) as u64;
 
 /// How to open a volume.
 #[derive(Clone, Debug)]
@@ -70,6 +70,8 @@ impl Default for OpenOptions {
 pub struct Volume {
     pub(crate) core: Arc<Core>,
     workers: Mutex<Vec<JoinHandle<()>>>,
+    /// Shared by whoever may still be at work when the volume is closed.
+    closing: RwLock<()>,
 }
 
 /// The devices of a volume, matched by label.
@@ -238,19 +240,23 @@ impl Volume {
         adopt(&core, recovered)?;
         begin_epoch(&core)?;
         let workers = spawn_workers(&core)?;
-        Ok(Arc::new(Volume { core, workers: Mutex::new(workers) }))
+        Ok(Arc::new(Volume { core, workers: Mutex::new(workers), closing: RwLock::new(()) }))
     }
 
     /// Clean unmount: everything dirty goes to its device, removed inodes are reclaimed, free space is written down.
-    /// A second call does nothing.
+    /// A second call does nothing, and whatever else would change the volume later is refused with `EROFS`. Meanwhile
+    /// no other operation than [`Self::sync`] may be under way.
     ///
     /// # Errors
     /// If something could not be written: the next mount recovers.
     pub fn close(&self) -> FsResult<()> {
+        let _alone = self.closing.write();
         if !self.stop_workers() || self.core.options.read_only {
             return Ok(());
         }
-        self.core.mutate(|| self.core.close())
+        let closed = self.core.mutate(|| self.core.close());
+        self.core.end();
+        closed
     }
 
     /// Ends without writing anything more: leaves devices and page cache as the daemon's death would. For tests of
@@ -501,6 +507,7 @@ impl Volume {
     /// # Errors
     /// `ENOSPC`, `EIO`.
     pub fn sync(&self) -> FsResult<()> {
+        let _not_closing = self.closing.read();
         if self.core.is_read_only() {
             return Ok(());
         }

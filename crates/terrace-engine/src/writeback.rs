@@ -22,8 +22,8 @@ use crate::error::{FsError, FsResult};
 use crate::file::{BLOCK, DiskRun};
 use crate::inode::{Inner, Inode};
 use crate::space::Purpose;
-use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, Bug, planted};
 
 /// Pages that one commit takes to disk at most: 64 MiB.
 const COMMIT_PAGES_MAX: usize = 16384;
@@ -69,13 +69,24 @@ impl Core {
             self.flush_overtaken(inode, &overtaken)?;
         }
         inode.truncated.store(false, Ordering::Relaxed);
-        let mut dirty = self.shard(inode.ino).dirty.lock();
-        if !inode.pages.has_dirty() {
-            dirty.remove(&inode.ino.0);
-        } else if let Some(file) = dirty.get_mut(&inode.ino.0) {
-            (file.since, file.urgent) = (Instant::now(), false);
-        }
+        self.note_flushed(inode);
         Ok(())
+    }
+
+    /// The file leaves the list of dirty ones, or gets older there anew.
+    fn note_flushed(&self, inode: &Arc<Inode>) {
+        let was_dirty = inode.pages.has_dirty();
+        let mut dirty = self.shard(inode.ino).dirty.lock();
+        let is_dirty = if planted(Bug::DirtyFlagRead) { was_dirty } else { inode.pages.has_dirty() };
+        // A removed file's number may be another's by now.
+        let Some(file) = dirty.get_mut(&inode.ino.0).filter(|file| Arc::ptr_eq(&file.inode, inode)) else {
+            return;
+        };
+        if is_dirty {
+            (file.since, file.urgent) = (Instant::now(), false);
+        } else {
+            dirty.remove(&inode.ino.0);
+        }
     }
 
     /// Flushes blocks that were written again while their older version was on its way to disk. That version was dropped,
@@ -160,7 +171,7 @@ impl Core {
         let mut survivors = Vec::new();
         let mut overtaken = Vec::new();
         for run in placed {
-            let current = |p: &DirtyPage| self.cache.is_current(&inode.pages, p);
+            let current = |p: &DirtyPage| self.cache.is_current(&inode.pages, p) || planted(Bug::CommitOvertaken);
             let before = survivors.len();
             if !inode.doomed.load(Ordering::Acquire) {
                 surviving_runs(run, current, &mut survivors);

@@ -24,7 +24,7 @@ mod pool;
 mod recovery;
 mod slots;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;

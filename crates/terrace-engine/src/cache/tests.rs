@@ -85,7 +85,7 @@ fn found(pages: &[RecoveredPage]) -> Vec<(u64, u64, u8)> {
     pages.iter().map(summary).collect()
 }
 
-fn check(cache: &PageCache, maps: &[Arc<PageMap>], pins: &[DirtyPage], blanks: &[BlankPage]) {
+pub(crate) fn check(cache: &PageCache, maps: &[Arc<PageMap>], pins: &[DirtyPage], blanks: &[BlankPage]) {
     let mut held: Vec<SlotId> = pins.iter().map(|pin| pin.slot).collect();
     held.extend(blanks.iter().map(|blank| blank.slot));
     let (mut clean, mut dirty) = (Vec::new(), 0);

@@ -1,5 +1,6 @@
 //! Shuttle's locks, atomics and threads in the shape of the real ones.
 
+use std::cell::Cell;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::ops::{Deref, DerefMut};
 pub use std::sync::{Arc, Weak};
@@ -9,8 +10,33 @@ use shuttle::rand::Rng;
 use shuttle::sync::MutexGuard as Guard;
 pub use shuttle::sync::{RwLockReadGuard, RwLockWriteGuard};
 
+use super::Bug;
+
 /// Iterated in the same order whenever a schedule is replayed.
 pub type HashMap<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
+
+thread_local! {
+    /// All threads of a model are one thread of the machine.
+    static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+}
+
+/// What is planted from now on.
+pub fn plant(bug: Option<Bug>) {
+    PLANTED.set(bug);
+}
+
+pub fn planted(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}
+
+/// Another thread may go on from here.
+pub fn switch() {
+    atomic::AtomicBool::new(false).load(atomic::Ordering::SeqCst);
+}
+
+pub const fn limit(_real: usize, model: usize) -> usize {
+    model
+}
 
 /// A lock that is passed on although a holder panicked, as `parking_lot`'s are.
 #[derive(Debug, Default)]
@@ -125,7 +151,8 @@ pub mod atomic {
 }
 
 pub mod mapped {
-    use super::atomic::{AtomicBool, Ordering};
+    use super::atomic::Ordering;
+    use super::switch;
 
     macro_rules! mapped_atomic {
         ($name:ident, $number:ty) => {
@@ -167,11 +194,6 @@ pub mod mapped {
     mapped_atomic!(AtomicI64, i64);
     mapped_atomic!(AtomicU32, u32);
     mapped_atomic!(AtomicU64, u64);
-
-    /// Another thread may go on from here.
-    fn switch() {
-        AtomicBool::new(false).load(Ordering::SeqCst);
-    }
 }
 
 pub mod thread {
