@@ -2,11 +2,12 @@
 
 CARGO ?= cargo
 
-.PHONY: help run test bench lint fmt clean
+.PHONY: help run test schedules bench lint fmt clean
 
 help:
 	@echo "make run    mount a volume, use it with real programs, and clean up (under a minute)"
 	@echo "make test   lints, unit and integration tests, then real programs on real mounts"
+	@echo "make schedules  only the models of what threads share, under many schedules; ARGS='names::' runs some"
 	@echo "make bench  benchmarks, each beside its baseline; ARGS='--filter read' measures some of them"
 	@echo "make lint   formatting, clippy and documentation, with warnings as errors"
 	@echo "make fmt    format the code"
@@ -17,6 +18,9 @@ run:
 
 test:
 	@scripts/test.sh
+
+schedules:
+	@scripts/schedules.sh $(ARGS)
 
 bench:
 	@scripts/setup.sh bench

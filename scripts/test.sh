@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks everything: lints, the tests of each crate, then unmodified programs on real mounts. All
+# Checks everything: lints, models of what threads share, the tests of each crate, unmodified programs on real mounts. All
 # stages run even if an earlier one fails; the last lines are the test runner's own.
 set -u
 cd "$(dirname "$0")/.." || exit
@@ -9,6 +9,9 @@ scripts/setup.sh test || exit
 make --no-print-directory lint
 lint=$?
 [ $lint = 0 ] || echo "test: the lints above failed; going on with the tests" >&2
+
+scripts/schedules.sh
+schedules=$?
 
 # The programs under test run as users run them: optimized.
 cargo build --release --locked --package terrace || exit
@@ -20,5 +23,6 @@ export TERRACE_BIN="$target/release/terrace" TERRACE_TOOLS="$PWD/target/tools/bi
 cargo test --workspace --locked --no-fail-fast
 tests=$?
 
-[ $tests = 0 ] && exit $lint
-exit $tests
+[ $tests = 0 ] || exit $tests
+[ $schedules = 0 ] && exit $lint
+exit $schedules

@@ -29,6 +29,8 @@ mod namespace;
 mod offline;
 mod save;
 mod scan;
+#[cfg(all(test, shuttle))]
+mod schedules;
 mod scrub;
 mod seal;
 mod space;

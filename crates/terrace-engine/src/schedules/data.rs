@@ -1,0 +1,308 @@
+//! One file, several threads: reads see whole writes and the newest ones, nothing acknowledged is lost, promises of
+//! disk space are exact.
+
+use super::{BLOCK, FILE, Rig, Tier, contents, errno, finds, holds, make, put, together};
+use crate::sync::{Arc, Bug, thread};
+use crate::{Fallocate, Ino, SetAttr, Volume, WriteOptions};
+
+/// The byte that fills all of it.
+fn uniform(bytes: &[u8]) -> u8 {
+    let first = *bytes.first().expect("not empty");
+    assert!(bytes.iter().all(|&b| b == first), "a torn write");
+    first
+}
+
+fn truncate(volume: &Volume, ino: Ino, size: usize) {
+    volume.setattr(ino, &SetAttr { size: Some(size as u64), ..Default::default() }).unwrap();
+}
+
+/// When all is written back, nothing is promised to anybody.
+fn promises_must_be_exact(volume: &Volume) {
+    volume.sync().unwrap();
+    let core = &volume.core;
+    let free: u64 = core.space.devices()[1..].iter().map(|d| d.free_blocks()).sum();
+    assert_eq!((core.space.disk_available(), core.cache.dirty_pages()), (free, 0));
+}
+
+/// Unmounts and mounts again: the file must be as it was.
+fn must_survive(rig: &Rig, volume: Arc<Volume>, tier: Tier, name: &str) {
+    let ino = volume.lookup(Ino::ROOT, name.as_bytes()).unwrap().ino;
+    let before = contents(&volume, ino);
+    rig.close(volume);
+    let volume = rig.open(tier);
+    let ino = volume.lookup(Ino::ROOT, name.as_bytes()).unwrap().ino;
+    assert!(contents(&volume, ino) == before, "the file changed over an unmount");
+    rig.close(volume);
+}
+
+/// Overwrites of the same bytes, large and small, until the log is compacted, beside readers.
+fn overwrites_in_pm() {
+    let rig = Rig::new();
+    let volume = rig.open(Tier::Pm);
+    let file = make(&volume, Ino::ROOT, "file", &FILE);
+    put(&volume, file, 0, &[1; BLOCK + 100]);
+    // Almost enough dead entries for a compaction.
+    (0..120).for_each(|_| put(&volume, file, 0, &[1; 100]));
+    let write = |byte: u8| {
+        (0..3).for_each(|_| put(&volume, file, 0, &[byte; 100]));
+        put(&volume, file, 50, &[byte; BLOCK]);
+    };
+    let read = || {
+        for _ in 0..3 {
+            let bytes = contents(&volume, file);
+            assert_eq!(bytes.len(), BLOCK + 100);
+            uniform(&bytes[..50]);
+            uniform(&bytes[100..50 + BLOCK]);
+        }
+    };
+    together! {
+        { write(2) }
+        { write(3) }
+        { read() }
+        { volume.fsync(file, false).unwrap(); read() }
+    };
+    must_survive(&rig, volume, Tier::Pm, "file");
+}
+
+/// Records appended by several threads all arrive, whole.
+fn appends(tier: Tier, len: usize) {
+    let rig = Rig::new();
+    let volume = rig.open(tier);
+    let file = make(&volume, Ino::ROOT, "file", &FILE);
+    let append = |byte: u8| {
+        for _ in 0..3 {
+            let options = WriteOptions { append: true, ..Default::default() };
+            volume.write(file, 0, &vec![byte; len], options).unwrap();
+        }
+    };
+    together! {
+        { append(1) }
+        { append(2) }
+        { volume.fsync(file, true).unwrap(); append(3); volume.fsync(file, false).unwrap() }
+        {
+            for _ in 0..2 {
+                let bytes = contents(&volume, file);
+                assert!(bytes.len().is_multiple_of(len));
+                bytes.chunks(len).for_each(|record| assert_ne!(uniform(record), 0));
+            }
+        }
+    };
+    let bytes = contents(&volume, file);
+    let mut counts = [0; 4];
+    bytes.chunks(len).for_each(|record| counts[usize::from(uniform(record))] += 1);
+    assert_eq!(counts, [0, 3, 3, 3]);
+    promises_must_be_exact(&volume);
+    must_survive(&rig, volume, tier, "file");
+}
+
+fn appends_in_pm() {
+    appends(Tier::Pm, 1500);
+}
+
+fn appends_in_cache() {
+    appends(Tier::Disk(16), 1500);
+}
+
+/// Each thread has a block of its own and reads what it wrote, with fewer pages in the cache than blocks.
+fn newest_version_wins() {
+    let rig = Rig::new();
+    let tier = Tier::Disk(4);
+    let volume = rig.open(tier);
+    let file = make(&volume, Ino::ROOT, "file", &FILE);
+    put(&volume, file, 0, &[9; 6 * BLOCK]);
+    let own = |block: usize| {
+        for byte in 1..4 {
+            put(&volume, file, (block * BLOCK) as u64, &[byte; BLOCK]);
+            let mut page = [0; BLOCK];
+            volume.read(file, ((block + 3) * BLOCK) as u64, &mut page).unwrap();
+            assert_eq!(uniform(&page), 9);
+            volume.read(file, (block * BLOCK) as u64, &mut page).unwrap();
+            assert_eq!(uniform(&page), byte);
+        }
+    };
+    together! {
+        { own(0) }
+        { own(1) }
+        { volume.fsync(file, true).unwrap(); own(2) }
+    };
+    let bytes = contents(&volume, file);
+    assert_eq!(bytes.chunks(BLOCK).map(uniform).collect::<Vec<_>>(), [3, 3, 3, 9, 9, 9]);
+    promises_must_be_exact(&volume);
+    must_survive(&rig, volume, tier, "file");
+}
+
+/// Truncations and writes of three blocks: what a truncation cut off must never come back.
+fn truncations(tier: Tier) {
+    let rig = Rig::new();
+    let volume = rig.open(tier);
+    let file = make(&volume, Ino::ROOT, "file", &FILE);
+    put(&volume, file, 0, &[1; 3 * BLOCK]);
+    let read = || {
+        let bytes = contents(&volume, file);
+        assert!([BLOCK, 3 * BLOCK].contains(&bytes.len()), "{} bytes", bytes.len());
+        let zeros = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+        assert!([BLOCK, 3 * BLOCK].contains(&zeros), "zeros from {zeros} on");
+        uniform(&bytes[..zeros]);
+        assert!(bytes[zeros..].iter().all(|&b| b == 0), "what was cut off is back");
+    };
+    together! {
+        { (2..5).for_each(|byte| put(&volume, file, 0, &[byte; 3 * BLOCK])) }
+        {
+            truncate(&volume, file, BLOCK);
+            read();
+            truncate(&volume, file, 3 * BLOCK);
+            truncate(&volume, file, BLOCK);
+            truncate(&volume, file, 3 * BLOCK);
+        }
+        { read(); volume.fsync(file, false).unwrap(); read() }
+    };
+    read();
+    promises_must_be_exact(&volume);
+    must_survive(&rig, volume, tier, "file");
+}
+
+fn truncations_in_pm() {
+    truncations(Tier::Pm);
+}
+
+fn truncations_in_cache() {
+    truncations(Tier::Disk(16));
+}
+
+/// Holes, reservations and copies meet writeback.
+fn holes_in_cache() {
+    let rig = Rig::new();
+    let tier = Tier::Disk(16);
+    let volume = rig.open(tier);
+    let file = make(&volume, Ino::ROOT, "file", &FILE);
+    let other = make(&volume, Ino::ROOT, "other", &FILE);
+    put(&volume, file, 0, &[1; 3 * BLOCK]);
+    let (block, end) = (BLOCK as u64, 3 * BLOCK as u64);
+    together! {
+        { put(&volume, file, block, &[2; BLOCK]); volume.fsync(file, true).unwrap() }
+        { volume.fallocate(file, Fallocate::PunchHole, block, block).unwrap() }
+        { volume.fallocate(file, Fallocate::Allocate, end, 2 * block).unwrap() }
+        { volume.copy_range(file, 0, other, 0, end).unwrap(); volume.sync().unwrap() }
+    };
+    let bytes = contents(&volume, file);
+    assert_eq!(bytes.len(), 5 * BLOCK);
+    let blocks: Vec<u8> = bytes.chunks(BLOCK).map(uniform).collect();
+    assert!([[1, 0, 1, 0, 0], [1, 2, 1, 0, 0]].iter().any(|wanted| blocks == wanted), "{blocks:?}");
+    let blocks: Vec<u8> = contents(&volume, other).chunks(BLOCK).map(uniform).collect();
+    assert!([[1, 0, 1], [1, 1, 1], [1, 2, 1]].iter().any(|wanted| blocks == wanted), "{blocks:?}");
+    promises_must_be_exact(&volume);
+    must_survive(&rig, volume, tier, "file");
+}
+
+/// Writeback ends just when something is written: that must not be forgotten.
+fn last_write() {
+    let rig = Rig::new();
+    let tier = Tier::Disk(16);
+    let volume = rig.open(tier);
+    let file = make(&volume, Ino::ROOT, "file", &FILE);
+    put(&volume, file, 0, &[1; BLOCK]);
+    let write = |byte: u8| {
+        put(&volume, file, 0, &[byte; BLOCK]);
+        let inode = volume.core.get(file).unwrap();
+        let _inner = inode.inner.read();
+        let listed = volume.core.shard(file).dirty.lock().contains_key(&file.0);
+        assert!(listed || !inode.pages.has_dirty(), "nobody will write back what is dirty");
+    };
+    together! {
+        { (2..6).for_each(write) }
+        { (0..4).for_each(|_| volume.fsync(file, true).unwrap()) }
+    };
+    must_survive(&rig, volume, tier, "file");
+}
+
+/// More is written than the disk holds: whoever is told that his data arrived finds it.
+fn a_full_disk() {
+    let rig = Rig::new();
+    let tier = Tier::Disk(8);
+    let volume = rig.open(tier);
+    let filler = make(&volume, Ino::ROOT, "filler", &FILE);
+    let room = volume.core.space.devices()[1].free_blocks();
+    let most = (room - 40) * BLOCK as u64;
+    volume.fallocate(filler, Fallocate::Allocate, 0, most).unwrap();
+    let fill = |name: &str| {
+        let file = make(&volume, Ino::ROOT, name, &FILE);
+        let written = (0..12).take_while(|i| {
+            let result = volume.write(file, i * BLOCK as u64, &[7; BLOCK], WriteOptions::default());
+            assert!(matches!(errno(result), Ok(BLOCK) | Err(libc::ENOSPC)));
+            result_len(&volume, file) == (i + 1) * BLOCK as u64
+        });
+        written.count()
+    };
+    let mut written = [0; 2];
+    let [a, b] = &mut written;
+    together! {
+        { *a = fill("a") }
+        { *b = fill("b") }
+        { let _ = errno(volume.fallocate(filler, Fallocate::Allocate, most, 20 * BLOCK as u64)); }
+    };
+    promises_must_be_exact(&volume);
+    for (name, blocks) in ["a", "b"].into_iter().zip(written) {
+        let ino = volume.lookup(Ino::ROOT, name.as_bytes()).unwrap().ino;
+        assert!(contents(&volume, ino) == vec![7; blocks * BLOCK]);
+    }
+    rig.close(volume);
+}
+
+fn result_len(volume: &Volume, ino: Ino) -> u64 {
+    volume.getattr(ino).unwrap().size
+}
+
+#[test]
+fn overwrites_in_pm_are_whole_and_logs_are_compacted() {
+    holds(300, overwrites_in_pm);
+}
+
+#[test]
+fn appends_in_pm_all_arrive() {
+    holds(400, appends_in_pm);
+}
+
+#[test]
+fn appends_in_the_cache_all_arrive() {
+    holds(400, appends_in_cache);
+}
+
+#[test]
+fn the_newest_version_is_read() {
+    holds(400, newest_version_wins);
+}
+
+#[test]
+fn truncated_bytes_in_pm_do_not_come_back() {
+    holds(300, truncations_in_pm);
+}
+
+#[test]
+fn truncated_bytes_in_the_cache_do_not_come_back() {
+    holds(600, truncations_in_cache);
+}
+
+#[test]
+fn a_commit_of_overtaken_pages_is_found() {
+    finds(Bug::CommitOvertaken, 600, truncations_in_cache);
+}
+
+#[test]
+fn holes_meet_writeback() {
+    holds(400, holes_in_cache);
+}
+
+#[test]
+fn a_full_disk_loses_nothing_acknowledged() {
+    holds(300, a_full_disk);
+}
+
+#[test]
+fn the_last_write_is_not_forgotten() {
+    holds(400, last_write);
+}
+
+#[test]
+fn a_dirty_file_that_leaves_its_list_is_found() {
+    finds(Bug::DirtyFlagRead, 600, last_write);
+}
