@@ -1,7 +1,7 @@
 //! Scrubbing: every checksum of a volume in use is verified, in the background and at a limited rate.
 //!
 //! Invariants:
-//! * No lock is held while a device is read, nor while the scrub rests: nobody waits for it.
+//! * No lock is held while a disk or a file's data is read, nor while the scrub rests: nobody waits for it.
 //! * Data is read first and judged afterwards: a mismatch counts only if the very log entry that led there is in force
 //!   before and after the read. An entry is never reused, and its blocks are neither overwritten nor given to others
 //!   while it is in force. What has changed meanwhile was written, with a checksum, after the scrub began; it is passed over.

@@ -30,7 +30,7 @@ fn a_superblock_with_devices_shards_and_checkpoint() {
         &text,
         &[
             &format!("volume           {}\n", label.uuid),
-            "format           1.0\n",
+            &format!("format           {}\n", label.format),
             "copy 0           valid, sequence ",
             "copy 1           valid, sequence ",
             "device 0\n  path           <memory>\n  tier           0\n  blocks         1024\n",
