@@ -278,6 +278,10 @@ impl Core {
         while !self.stopping.load(Ordering::Acquire) {
             {
                 let mut work = this.work.lock();
+                // Whoever stops the workers does so before the lock and wakes them after it: who sleeps is woken.
+                if self.stopping.load(Ordering::Acquire) {
+                    break;
+                }
                 if !*work {
                     this.wake.wait(&mut work);
                 } else if self.is_read_only() || !this.dirty.lock().values().any(|f| f.urgent) {
