@@ -4,8 +4,9 @@
 //! start in different groups and stay in theirs as long as it has room, so they rarely meet.
 //!
 //! Invariants:
-//! * A block is handed out only while its bit is clear, and taken back only while it is set: a double free is a
-//!   programmer error and stops the daemon before it can do harm on media.
+//! * A block is handed out only while its bit is clear, and taken back only while it is set. A block that is taken back
+//!   twice had two owners on media: nobody can tell what else is wrong, so the volume must not be written any more
+//!   (`freed_twice`).
 //! * `free` is the number of clear bits in all groups.
 //! * Whoever frees blocks has made durable the commit after which nothing on media refers to them.
 //! * Free space is not kept on media while mounted; a clean unmount writes it (see `checkpoint`), a crash rebuilds it.
@@ -48,6 +49,8 @@ pub(crate) struct DeviceAlloc {
     trouble: Mutex<Option<(i32, String)>>,
     /// A group could not be loaded, or blocks are in use by nobody: this session must not write a checkpoint.
     damaged: AtomicBool,
+    /// One more than a block that was taken back while it was free; 0: none was.
+    freed_twice: AtomicU64,
 }
 
 impl std::fmt::Debug for DeviceAlloc {
@@ -107,6 +110,7 @@ impl DeviceAlloc {
             loader,
             trouble: Mutex::default(),
             damaged: false.into(),
+            freed_twice: 0.into(),
         }
     }
 
@@ -167,7 +171,11 @@ impl DeviceAlloc {
         }
         match self.loader.as_ref().map_or(Ok(None), |load| load(g as u64)) {
             Ok(Some(mut words)) => {
-                group.freed.drain(..).for_each(|run| clear_bits(&mut words, run));
+                for run in std::mem::take(&mut group.freed) {
+                    let twice = run.len - self.clear(g, &mut words, run);
+                    group.free -= twice;
+                    self.free.fetch_sub(twice, Ordering::AcqRel);
+                }
                 group.words = Some(words);
                 *self.trouble.lock() = None;
                 true
@@ -196,10 +204,16 @@ impl DeviceAlloc {
         self.trouble.lock().clone().map(|(errno, message)| FsError::with_message(errno, message))
     }
 
-    /// Takes back a run.
-    ///
-    /// # Panics
-    /// If one of the blocks is free already.
+    /// Clears the bits of a run of group `g`; returns how many were set.
+    fn clear(&self, g: usize, words: &mut [u64], run: Run) -> u64 {
+        let cleared = clear_bits(words, run);
+        if cleared < run.len {
+            self.freed_twice.store(g as u64 * self.group_blocks + run.start + 1, Ordering::Release);
+        }
+        cleared
+    }
+
+    /// Takes back a run; if some of it is free already, see [`Self::freed_twice`].
     pub fn free(&self, run: Run) {
         let mut start = run.start;
         let end = run.start + run.len;
@@ -210,21 +224,16 @@ impl DeviceAlloc {
             let part = Run { start: start % self.group_blocks, len: in_group };
             self.is_loaded(g, &mut group);
             let taken = match &mut group.words {
-                Some(words) => {
-                    clear_bits(words, part);
-                    true
-                }
+                Some(words) => self.clear(g, words, part),
                 // A damaged group takes nothing back.
-                None if self.is_damaged() => false,
+                None if self.damaged.load(Ordering::Acquire) => 0,
                 None => {
                     group.freed.push(part);
-                    true
+                    in_group
                 }
             };
-            if taken {
-                group.free += in_group;
-                self.free.fetch_add(in_group, Ordering::AcqRel);
-            }
+            group.free += taken;
+            self.free.fetch_add(taken, Ordering::AcqRel);
             start += in_group;
         }
     }
@@ -234,9 +243,14 @@ impl DeviceAlloc {
         self.damaged.store(true, Ordering::Release);
     }
 
-    /// Whether a checkpoint of this allocator would be true.
+    /// Whether a checkpoint of this allocator would be false.
     pub fn is_damaged(&self) -> bool {
-        self.damaged.load(Ordering::Acquire)
+        self.damaged.load(Ordering::Acquire) || self.freed_twice().is_some()
+    }
+
+    /// The start of a run that was taken back although some of it was free: it had two owners.
+    pub fn freed_twice(&self) -> Option<u64> {
+        self.freed_twice.load(Ordering::Acquire).checked_sub(1)
     }
 
     /// Allocation groups.
@@ -347,11 +361,14 @@ fn set_bits(words: &mut [u64], run: Run) {
     });
 }
 
-fn clear_bits(words: &mut [u64], run: Run) {
+/// Returns how many of them were set.
+fn clear_bits(words: &mut [u64], run: Run) -> u64 {
+    let mut cleared = 0;
     for_masks(run, |w, mask| {
-        assert!(words[w] & mask == mask, "block freed twice");
+        cleared += u64::from((words[w] & mask).count_ones());
         words[w] &= !mask;
     });
+    cleared
 }
 
 #[cfg(test)]
@@ -406,11 +423,14 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "freed twice")]
-    fn a_double_free_stops() {
+    fn a_double_free_is_noted_and_counts_hold() {
         let alloc = fresh(1024);
         let run = alloc.alloc(0, 4).unwrap();
         alloc.free(run);
+        assert!(alloc.freed_twice().is_none() && !alloc.is_damaged());
         alloc.free(run);
+        assert_eq!(alloc.freed_twice(), Some(run.start));
+        assert!(alloc.is_damaged());
+        assert_eq!(alloc.free_blocks(), 1024);
     }
 }

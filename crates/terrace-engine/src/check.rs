@@ -21,7 +21,7 @@ use terrace_layout::{CHECKPOINT_VALID, Superblock};
 use terrace_media::{Disk, Pm};
 
 use crate::checkpoint;
-use crate::error::{FsError, FsResult};
+use crate::error::{FsError, FsResult, without_advice};
 use crate::offline::{Offline, journal};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
@@ -127,13 +127,15 @@ impl Finding {
 
     /// Something wrong that costs no contents.
     fn flaw(device: usize, ino: Option<Ino>, what: impl Into<String>, remedy: Remedy) -> Self {
-        Finding { device, ino, what: plain(what.into()), loss: Loss::Nothing, remedy, repaired: false }
+        Finding {
+            device,
+            ino,
+            what: without_advice(&what.into()).to_owned(),
+            loss: Loss::Nothing,
+            remedy,
+            repaired: false,
+        }
     }
-}
-
-/// The text of an error without the advice to run a check.
-fn plain(what: String) -> String {
-    what.split(": run `terrace check").next().unwrap_or_default().to_owned()
 }
 
 /// A check under way.
@@ -232,7 +234,7 @@ impl Check<'_> {
         for shard in 0..self.sb.shards {
             let journal = journal(&self.sb, shard);
             match journal.pending(self.pm) {
-                Ok((false, _)) => {}
+                Ok(None) => {}
                 _ if self.clean => {
                     let what = format!("the journal of shard {shard} is not empty, as a clean unmount leaves it");
                     self.found(Finding::flaw(0, None, what, Remedy::Journal));

@@ -91,10 +91,20 @@ pub(crate) fn load_device(
         let bytes = &buf[at..at + group_bytes(&device)];
         let sound = verify_checkpoint_part("bitmap", bytes, summaries[g as usize].bitmap_crc).is_ok();
         let words = bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("eight bytes")));
-        Ok(sound.then(|| words.collect()))
+        let words: Vec<u64> = words.collect();
+        Ok((sound && is_possible(&device, g, &words, summaries[g as usize].free)).then_some(words))
     });
     let group_blocks = u64::from(device.group_blocks);
     Ok(DeviceAlloc::from_summaries(device.blocks, group_blocks, shards, &free, loader))
+}
+
+/// Whether these can be the bits of group `g`, of which `free` are clear: no bit is that of a block outside the device, or
+/// of one that the volume itself needs.
+fn is_possible(device: &DeviceEntry, g: u64, words: &[u64], free: u32) -> bool {
+    let (base, group_blocks) = (g * u64::from(device.group_blocks), u64::from(device.group_blocks));
+    let is_used = |block: u64| words[((block - base) / 64) as usize] >> (block % 64) & 1 == 1;
+    words.iter().map(|w| w.count_zeros()).sum::<u32>() == free
+        && (base..base + group_blocks).all(|b| (device.data_start..device.blocks).contains(&b) || is_used(b))
 }
 
 /// The header, if it may be used.

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use terrace_layout::{INCOMPAT_PM_DATA_CRC, InodeRecord, Stamp, Superblock};
+use terrace_layout::{BlockAddr, INCOMPAT_PM_DATA_CRC, InodeRecord, Stamp, Superblock};
 use terrace_media::{Disk, MediaError, Pm};
 use terrace_policy::{PM_RESERVE_BLOCKS, PmSpace};
 use zerocopy::IntoBytes;
@@ -196,11 +196,28 @@ impl Core {
         // What was removed makes room at once, for whatever comes next.
         let is_low = self.space.pm().free_blocks() < PM_RESERVE_BLOCKS + PM_LOW_BLOCKS;
         let reclaimed = if is_low { self.reclaim_if_any() } else { Ok(()) };
-        reclaimed.and_then(|()| operation()).inspect_err(|error| {
+        let result = reclaimed.and_then(|()| operation()).inspect_err(|error| {
             if error.is_fatal() {
                 self.turn_read_only(&error.to_string());
             }
-        })
+        });
+        if let Some(addr) = self.space.freed_twice() {
+            self.found_contested(addr);
+        }
+        result
+    }
+
+    /// A block had two owners: nothing may be written over what the other still has.
+    #[cold]
+    fn found_contested(&self, addr: BlockAddr) {
+        let pm = self.pm.path();
+        let path = usize::from(addr.device()).checked_sub(1).map_or(pm, |disk| self.disks[disk].path());
+        self.turn_read_only(&format!(
+            "{}: block {} belonged to two owners: run `terrace check {}`",
+            path.display(),
+            addr.block(),
+            pm.display()
+        ));
     }
 
     pub fn is_read_only(&self) -> bool {
@@ -328,7 +345,7 @@ impl Core {
             crtime: Time(record.created_ns),
             shard: self.shard_index(ino),
             lookups: AtomicU64::new(0),
-            parent: AtomicU64::new(Ino::ROOT.0),
+            parent: AtomicU64::new(0),
             doomed: AtomicBool::new(false),
             truncated: AtomicBool::new(false),
             pages: self.cache.map(ino.0, record.generation),
@@ -354,7 +371,6 @@ impl Core {
         match logs {
             [log] => log.commit(&self.pm)?,
             _ => {
-                fence(&self.pm)?;
                 let words: Vec<_> = logs.iter().map(|log| log.tail_word()).collect();
                 self.shards[shard].journal.commit(&self.pm, &words)?;
                 logs.iter_mut().for_each(|log| log.published());

@@ -14,7 +14,7 @@ use crate::sync::Arc;
 use crate::types::{FileKind, Ino, Time};
 
 /// First cookie of a real entry; 1 and 2 stand for `.` and `..`.
-pub(crate) const FIRST_COOKIE: u64 = 3;
+pub(crate) const FIRST_COOKIE: u64 = terrace_layout::COOKIE_MIN;
 
 /// One name.
 #[derive(Debug, Clone)]
@@ -41,6 +41,11 @@ impl Dentry {
     /// An entry that is not in a log yet.
     pub fn new(ino: Ino, generation: u32, kind: FileKind, name: &[u8]) -> Self {
         Self { ino, generation, kind, name: name.into(), position: 0 }
+    }
+
+    /// Byte of PM where the log entry stands that added it.
+    pub fn position(&self) -> u64 {
+        self.position
     }
 }
 
@@ -125,6 +130,11 @@ impl DirData {
         log.push(&entry, &[])
     }
 
+    /// Whether an entry has this position.
+    pub fn has_cookie(&self, cookie: u64) -> bool {
+        self.entries.contains_key(&cookie)
+    }
+
     /// A committed entry at `position` added a name.
     #[allow(clippy::too_many_arguments, reason = "the fields of an entry")]
     pub fn added(
@@ -142,7 +152,7 @@ impl DirData {
         let name: Arc<[u8]> = name.into();
         self.by_name.insert(name.clone(), cookie);
         self.entries.insert(cookie, Dentry { ino, generation, kind, name, position });
-        self.next_cookie = self.next_cookie.max(cookie.saturating_add(1));
+        self.next_cookie = self.next_cookie.max(cookie + 1);
         self.subdirs += u32::from(kind == FileKind::Directory);
         refs.move_to(&mut self.mtime_ref, position);
         self.mtime = mtime;
@@ -156,7 +166,7 @@ impl DirData {
             self.subdirs -= u32::from(dentry.kind == FileKind::Directory);
             refs.release(dentry.position, add_slots(&dentry.name));
         }
-        self.next_cookie = self.next_cookie.max(cookie.saturating_add(1));
+        self.next_cookie = self.next_cookie.max(cookie + 1);
         self.touched(refs, position, mtime);
     }
 

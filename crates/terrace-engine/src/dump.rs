@@ -90,9 +90,8 @@ fn dump_shards(pm: &Pm, sb: &Superblock, out: Out<'_>) -> FsResult<()> {
     for shard in 0..sb.shards {
         writeln!(out, "shard {shard} (block {})", sb.shards_start + u64::from(shard))?;
         match journal(sb, shard).pending(pm) {
-            Ok((false, _)) => writeln!(out, "  journal        empty")?,
-            Ok((true, words)) if words.is_empty() => writeln!(out, "  journal        a record that never committed")?,
-            Ok((true, words)) => {
+            Ok(None) => writeln!(out, "  journal        empty")?,
+            Ok(Some(words)) => {
                 writeln!(out, "  journal        committed, {} words", words.len())?;
                 for word in words {
                     writeln!(out, "    byte {}: {:#018x}", word.at, word.value)?;

@@ -88,6 +88,11 @@ pub(crate) fn fence(pm: &Pm) -> FsResult<()> {
     pm.fence().map_err(FsError::fatal)
 }
 
+/// The text of an error without the advice to run a check.
+pub(crate) fn without_advice(what: &str) -> &str {
+    what.split(": run `terrace check").next().unwrap_or_default()
+}
+
 /// Shorthand for `Err(FsError::new(errno))`.
 pub(crate) fn fail<T>(errno: i32) -> FsResult<T> {
     Err(FsError::new(errno))

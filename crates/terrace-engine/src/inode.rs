@@ -19,7 +19,7 @@ use crate::error::{FsError, FsResult, fail};
 use crate::file::{FileData, PmIo, apply_patch, move_ref};
 use crate::index::{Extent, Freed, Segment};
 use crate::journal::Journal;
-use crate::log::{Log, Refs};
+use crate::log::{Log, Refs, place};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::types::{Attr, FileKind, Ino, Time};
@@ -35,7 +35,7 @@ pub(crate) struct Inode {
     pub shard: usize,
     /// Lookups that have not been forgotten.
     pub lookups: AtomicU64,
-    /// Of a directory: its parent. Volatile: whoever looks a directory up comes from there.
+    /// Of a directory: its parent; 0 until somebody has come from there.
     pub parent: AtomicU64,
     /// Its record and blocks are on the way back; nothing may be added to it.
     pub doomed: AtomicBool,
@@ -103,6 +103,8 @@ pub(crate) enum Replay {
     Yes,
 }
 
+const OTHER_KIND: &str = "does not fit the inode's kind";
+
 /// A small overwrite that may not have reached its block.
 struct Patch {
     offset: u64,
@@ -146,7 +148,8 @@ impl Inner {
         let mut patches = Vec::new();
         let mut freed = Freed::new();
         let log = Log::load(pm, record_at, record, stamp, &mut |refs, position, entry| {
-            inner.apply(refs, position, entry, &mut patches, &mut freed)?;
+            let applied = inner.apply(refs, position, entry, &mut patches, &mut freed);
+            applied.map_err(|what| place(pm, position, &format!("log of inode {}: an entry {what}", record.ino)))?;
             // Blocks that the log itself superseded were never counted as used.
             freed.clear();
             Ok(())
@@ -169,6 +172,7 @@ impl Inner {
         Ok(inner)
     }
 
+    /// Applies an entry of the log; what is wrong with it if it cannot be.
     fn apply(
         &mut self,
         refs: &mut Refs,
@@ -176,9 +180,7 @@ impl Inner {
         entry: LogEntry<'_>,
         patches: &mut Vec<Patch>,
         freed: &mut Freed,
-    ) -> FsResult<()> {
-        let wrong =
-            || Err(FsError::corrupt(format!("log entry at byte {position} of PM does not fit its inode's kind")));
+    ) -> Result<(), &'static str> {
         match (&mut self.body, entry) {
             (_, LogEntry::Pad) => {}
             (_, LogEntry::Attr(e)) => self.apply_attr(refs, position, &e),
@@ -193,8 +195,11 @@ impl Inner {
             }
             (Body::Dir(dir), LogEntry::DentryAdd(e, name)) => {
                 let Some(kind) = FileKind::from_mode(u32::from(e.file_type) << 12) else {
-                    return wrong();
+                    return Err(OTHER_KIND);
                 };
+                if dir.has_cookie(e.cookie) {
+                    return Err("gives a position in the directory twice");
+                }
                 let mtime = Time(e.mtime_ns);
                 dir.added(refs, position, e.cookie, name, Ino(e.ino), e.generation, kind, mtime);
                 self.meta.ctime = self.meta.ctime.max(mtime);
@@ -210,11 +215,11 @@ impl Inner {
             }
             (Body::File(file), entry) => {
                 let Some(mtime) = apply_to_file(file, refs, position, entry, patches, freed) else {
-                    return wrong();
+                    return Err(OTHER_KIND);
                 };
                 self.meta.ctime = self.meta.ctime.max(mtime);
             }
-            _ => return wrong(),
+            _ => return Err(OTHER_KIND),
         }
         Ok(())
     }
@@ -450,9 +455,26 @@ impl Inode {
         if self.doomed.load(Ordering::Acquire) { fail(libc::ESTALE) } else { Ok(inner) }
     }
 
-    /// The parent of a directory.
+    /// The parent of a directory; the root's is the root, and so is one that nobody knows.
     pub fn parent(&self) -> Ino {
-        Ino(self.parent.load(Ordering::Relaxed))
+        match self.parent.load(Ordering::Relaxed) {
+            0 => Ino::ROOT,
+            parent => Ino(parent),
+        }
+    }
+
+    /// A directory was made in this one, or moved there.
+    pub fn set_parent(&self, parent: Ino) {
+        self.parent.store(parent.0, Ordering::Relaxed);
+    }
+
+    /// Somebody found this directory's name in `parent`: whether it may stand there, and nowhere else.
+    pub fn is_child_of(&self, parent: Ino) -> bool {
+        if self.ino == Ino::ROOT || self.ino == parent {
+            return false;
+        }
+        let known = self.parent.compare_exchange(0, parent.0, Ordering::Relaxed, Ordering::Relaxed);
+        known.is_ok() || known == Err(parent.0)
     }
 }
 

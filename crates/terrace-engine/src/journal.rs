@@ -1,8 +1,8 @@
 //! The shard journals: several words of PM change together, or none of them.
 //!
-//! Everything that the words make visible is durable before the record is written. The record commits when it is
-//! durable; the words are durable before it is cleared, and the clearing before the caller goes on, so that a replay
-//! never undoes a later store to the same word.
+//! Everything that the words make visible, and the record without its state, are durable before the state is stored, which
+//! commits; the words are durable before it is cleared, and the clearing before the caller goes on, so that a replay
+//! never undoes a later store to the same word. No crash leaves a state with a torn record: that is damage.
 
 use terrace_layout::{BLOCK_BYTES, JOURNAL_OFFSET, JOURNAL_WORDS_MAX, JournalRecord, JournalWord, MediaStruct};
 use terrace_media::Pm;
@@ -23,7 +23,7 @@ impl Journal {
         Self { at: block * BLOCK_BYTES + JOURNAL_OFFSET, sequence: Mutex::new(0) }
     }
 
-    /// Stores all `words`, durably and atomically.
+    /// Stores all `words`, durably and atomically, after everything that this thread has flushed.
     ///
     /// # Errors
     /// If PM refuses to become durable; then nobody knows how far it got, and the volume must not be written again.
@@ -31,31 +31,32 @@ impl Journal {
         assert!(words.len() <= JOURNAL_WORDS_MAX, "journal record too long");
         let mut sequence = self.sequence.lock();
         *sequence += 1;
-        pm.write_nt(self.at, JournalRecord::new(*sequence, words).used_bytes());
+        let record = JournalRecord::new(*sequence, words);
+        pm.write_nt(self.at + size_of_val(&record.state) as u64, record.body());
         fence(pm)?;
+        self.set_state(pm, record.state)?;
         apply(pm, words);
         fence(pm)?;
         self.clear(pm)
     }
 
-    /// What a crash left in the journal: whether anything, and the words of a committed record.
+    /// The words of a committed record that a crash left in the journal; `None` if it is empty.
     ///
     /// # Errors
-    /// A record that points outside PM: damage.
-    pub fn pending(&self, pm: &Pm) -> FsResult<(bool, Vec<JournalWord>)> {
+    /// Damage: to the record, or it points outside PM.
+    pub fn pending(&self, pm: &Pm) -> FsResult<Option<Vec<JournalWord>>> {
+        let path = pm.path().display();
+        let damaged = |what: String| {
+            FsError::corrupt(format!("{path}: {what} (at byte {}): run `terrace check {path}`", self.at))
+        };
         let mut bytes = [0u8; size_of::<JournalRecord>()];
         pm.try_read(self.at, &mut bytes)?;
         let record = JournalRecord::from_bytes(&bytes);
-        let words = record.committed();
-        if let Some(word) = words.iter().find(|w| w.at % 8 != 0 || w.at >= pm.len()) {
-            return Err(FsError::corrupt(format!(
-                "{}: journal at byte {} names byte {} of PM, which does not exist",
-                pm.path().display(),
-                self.at,
-                word.at
-            )));
+        let words = record.committed().map_err(|e| damaged(e.0))?;
+        if let Some(word) = words.unwrap_or_default().iter().find(|w| w.at % 8 != 0 || w.at >= pm.len()) {
+            return Err(damaged(format!("a journal names byte {} of PM, which does not exist", word.at)));
         }
-        Ok((record.state != 0, words.to_vec()))
+        Ok(words.map(<[_]>::to_vec))
     }
 
     /// Whether the journal of a volume in use is empty, as it is between two commits. If it is not and `clear` is set, it
@@ -72,18 +73,17 @@ impl Journal {
         Ok(idle)
     }
 
-    /// Repeats a committed record that a crash left behind; returns whether there was one.
+    /// Repeats a committed record that a crash left behind.
     ///
     /// # Errors
-    /// A record that points outside PM (damage), or PM errors.
-    pub fn replay(&self, pm: &Pm) -> FsResult<bool> {
-        let (anything, words) = self.pending(pm)?;
+    /// As [`Self::pending`]; PM errors.
+    pub fn replay(&self, pm: &Pm) -> FsResult<()> {
+        let Some(words) = self.pending(pm)? else {
+            return Ok(());
+        };
         apply(pm, &words);
         fence(pm)?;
-        if anything {
-            self.clear(pm)?;
-        }
-        Ok(!words.is_empty())
+        self.clear(pm)
     }
 
     /// Forgets what the journal holds.
@@ -91,7 +91,11 @@ impl Journal {
     /// # Errors
     /// PM errors.
     pub fn clear(&self, pm: &Pm) -> FsResult<()> {
-        pm.store_u64(self.at, 0);
+        self.set_state(pm, 0)
+    }
+
+    fn set_state(&self, pm: &Pm, state: u64) -> FsResult<()> {
+        pm.store_u64(self.at, state);
         pm.flush(self.at, 8);
         fence(pm)
     }

@@ -550,7 +550,6 @@ impl Log {
             self.abort(source);
             return Err(error);
         }
-        fence(pm)?;
         let head = CheckedPtr::new(BlockAddr::pm(self.batch.new_pages[0]), true);
         journal.commit(pm, &[JournalWord { at: self.record_at + HEAD_OFFSET, value: head.0 }, self.tail_word()])?;
         for block in self.pages.drain(..).chain(self.limbo.drain(..)).chain(self.free.drain(..)) {
@@ -575,7 +574,8 @@ impl Log {
     }
 }
 
-fn place(pm: &Pm, byte: u64, what: &str) -> FsError {
+/// Damage at a byte of PM.
+pub(crate) fn place(pm: &Pm, byte: u64, what: &str) -> FsError {
     FsError::corrupt(format!(
         "{}: {what} (at byte {byte}): run `terrace check {}`",
         pm.path().display(),

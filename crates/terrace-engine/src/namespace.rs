@@ -9,7 +9,7 @@ use terrace_layout::{BlockAddr, InodeRecord, NAME_BYTES_MAX};
 use crate::acl;
 use crate::core::{Core, free_record};
 use crate::dir::{Dentry, FIRST_COOKIE};
-use crate::error::{FsResult, fail, fence};
+use crate::error::{FsError, FsResult, fail, fence};
 use crate::inode::{Body, Inner, Inode, Meta, push_target, retain_target};
 use crate::itable::write_record;
 use crate::log::Log;
@@ -73,15 +73,35 @@ impl Core {
     }
 
     /// The inode that an entry of `dir`, whose lock the caller holds, names.
+    ///
+    /// # Errors
+    /// Damage: as long as the name is there, so is the inode.
     fn child(&self, dir: &Inode, dentry: &Dentry) -> FsResult<Arc<Inode>> {
-        let child = self.get(dentry.ino)?;
+        let child = match self.get(dentry.ino) {
+            Err(error) if error.errno() == libc::ESTALE => return self.misleading(dir, dentry, "does not exist"),
+            other => other?,
+        };
         if child.generation != dentry.generation {
-            return fail(libc::ESTALE);
+            return self.misleading(dir, dentry, "is of another generation");
         }
-        if child.kind == FileKind::Directory {
-            child.parent.store(dir.ino.0, Ordering::Relaxed);
+        if child.kind != dentry.kind {
+            return self.misleading(dir, dentry, "is of another type");
+        }
+        // A directory with two names could lead in a circle.
+        if child.kind == FileKind::Directory && !child.is_child_of(dir.ino) {
+            return self.misleading(dir, dentry, "has another name already");
         }
         Ok(child)
+    }
+
+    fn misleading<T>(&self, dir: &Inode, dentry: &Dentry, why: &str) -> FsResult<T> {
+        let path = self.pm.path().display();
+        Err(FsError::corrupt(format!(
+            "{path}: directory inode {} (entry at byte {}) names inode {}, which {why}: run `terrace check {path}`",
+            dir.ino.0,
+            dentry.position(),
+            dentry.ino.0
+        )))
     }
 
     /// Creates a file, directory or special file.
@@ -120,7 +140,7 @@ impl Core {
                 return Err(error);
             }
             let child = &born.inode;
-            child.parent.store(dir.ino.0, Ordering::Relaxed);
+            child.set_parent(dir.ino);
             let attr = self.looked_up(child)?;
             self.tidy(dir.shard, &mut inner)?;
             Ok(attr)
@@ -593,7 +613,7 @@ impl Rename<'_> {
     /// The inode has a new place: its change time moves, and a directory has a new parent.
     fn moved(&self, inode: &Inode, dir: &Inode) {
         if inode.kind == FileKind::Directory {
-            inode.parent.store(dir.ino.0, Ordering::Relaxed);
+            inode.set_parent(dir.ino);
         }
         let mut inner = inode.inner.write();
         inner.meta.ctime = Time::now();

@@ -71,7 +71,7 @@ impl Offline {
         for shard in 0..sb.shards {
             match journal(sb, shard).pending(pm) {
                 _ if clean => {}
-                Ok((_, words)) => this.pending.extend(words.iter().map(|w| (w.at, w.value))),
+                Ok(words) => this.pending.extend(words.iter().flatten().map(|w| (w.at, w.value))),
                 Err(error) => drop(this.damage.insert(shard, error)),
             }
             match InodeTable::load(pm, sb.shards_start + u64::from(shard), shard, sb.shards) {

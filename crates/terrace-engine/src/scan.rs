@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use terrace_layout::{BlockAddr, HEAD_OFFSET, InodeRecord, Stamp, Superblock, TAIL_OFFSET};
 use terrace_media::Pm;
 
-use crate::error::{FsError, FsResult, fence};
+use crate::error::{FsResult, fence, without_advice};
 use crate::inode::{Body, Inner, Replay, kind_of};
 use crate::itable::{InodeTable, RecordState, record_state};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -310,7 +310,13 @@ impl Scanner<'_> {
     }
 }
 
-/// The first problem as an error.
-pub(crate) fn first_problem(problems: &[Problem]) -> Option<FsError> {
-    problems.first().map(|p| FsError::corrupt(format!("{}: {}", p.place, p.what)))
+/// The first problem in words, with device and remedy.
+pub(crate) fn first_problem(pm: &Pm, problems: &[Problem]) -> Option<String> {
+    let path = pm.path().display().to_string();
+    problems.first().map(|Problem { place, what, .. }| {
+        // What comes from an error says some of this already.
+        let what = without_advice(what);
+        let what = what.strip_prefix(&path).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(what);
+        format!("{path}: {place}: {what}: run `terrace check {path}`")
+    })
 }

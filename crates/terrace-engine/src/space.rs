@@ -2,7 +2,7 @@
 //!
 //! How much of PM file data may take is decided in `terrace-policy`.
 
-use terrace_layout::{BLOCK_BYTES, BlockAddr};
+use terrace_layout::{BLOCK_BYTES, BlockAddr, DeviceEntry};
 use terrace_media::Pm;
 use terrace_policy::{PM_RESERVE_BLOCKS, Placement, PmSpace};
 
@@ -41,16 +41,16 @@ pub(crate) trait BlockSource {
 pub(crate) struct Space {
     pm: Arc<Pm>,
     devices: Vec<DeviceAlloc>,
-    /// Tier of each device.
-    tiers: Vec<u8>,
+    /// What the device table says of each.
+    table: Vec<DeviceEntry>,
     pub placement: Placement,
     /// Disk blocks promised to dirty pages.
     disk_reserved: AtomicU64,
 }
 
 impl Space {
-    pub fn new(pm: Arc<Pm>, devices: Vec<DeviceAlloc>, tiers: Vec<u8>, placement: Placement) -> Self {
-        Self { pm, devices, tiers, placement, disk_reserved: AtomicU64::new(0) }
+    pub fn new(pm: Arc<Pm>, devices: Vec<DeviceAlloc>, table: &[DeviceEntry], placement: Placement) -> Self {
+        Self { pm, devices, table: table.to_vec(), placement, disk_reserved: AtomicU64::new(0) }
     }
 
     /// Disk blocks free and not promised to anybody.
@@ -87,7 +87,7 @@ impl Space {
     /// `ENOSPC`, or what kept a disk from telling which of its blocks are free.
     pub fn alloc_disk(&self, shard: usize, want: u64) -> FsResult<(u16, Run)> {
         let mut order: Vec<usize> = (1..self.devices.len()).filter(|&d| self.devices[d].free_blocks() > 0).collect();
-        order.sort_by_key(|&d| (self.tiers[d], std::cmp::Reverse(self.devices[d].free_blocks())));
+        order.sort_by_key(|&d| (self.table[d].tier, std::cmp::Reverse(self.devices[d].free_blocks())));
         let found = order.iter().find_map(|&d| self.devices[d].alloc(shard, want).map(|run| (d as u16, run)));
         let trouble = || order.iter().find_map(|&d| self.devices[d].trouble());
         found.ok_or_else(|| trouble().unwrap_or(FsError::new(libc::ENOSPC)))
@@ -140,9 +140,16 @@ impl Space {
         }
     }
 
-    /// Whether `addr..addr + blocks` lies on a device of this volume.
+    /// A block that two owners have given back.
+    pub fn freed_twice(&self) -> Option<BlockAddr> {
+        let of = |(i, device): (usize, &DeviceAlloc)| device.freed_twice().map(|block| BlockAddr::new(i as u16, block));
+        self.devices.iter().enumerate().find_map(of)
+    }
+
+    /// Whether `addr..addr + blocks` lies on a device of this volume, where files may own blocks.
     pub fn contains(&self, addr: BlockAddr, blocks: u64) -> bool {
-        self.devices.get(usize::from(addr.device())).is_some_and(|d| addr.block() + blocks <= d.blocks())
+        let device = self.table.get(usize::from(addr.device()));
+        device.is_some_and(|d| addr.block() >= d.data_start && addr.block() + blocks <= d.blocks)
     }
 }
 

@@ -168,14 +168,20 @@ pub(crate) fn match_present_devices(pm: &Pm, disks: Vec<Arc<dyn Disk>>) -> FsRes
 }
 
 /// Inode tables of all shards, after replaying their journals if a crash may have left something there.
+///
+/// # Errors
+/// Damage to one of them; nothing is changed then.
 pub(crate) fn load_tables(pm: &Pm, sb: &Superblock) -> FsResult<Vec<InodeTable>> {
+    // No journal changes what a table is read from.
+    let pages = (0..sb.shards).map(|s| (s, sb.shards_start + u64::from(s)));
+    let tables = pages.clone().map(|(s, page)| InodeTable::load(pm, page, s, sb.shards)).collect::<FsResult<_>>()?;
     // After a clean unmount the journals have nothing to say.
     if checkpoint::usable_header(pm, sb).is_none() {
-        for shard in 0..u64::from(sb.shards) {
-            Journal::new(sb.shards_start + shard).replay(pm)?;
-        }
+        let journals: Vec<Journal> = pages.map(|(_, page)| Journal::new(page)).collect();
+        journals.iter().try_for_each(|journal| journal.pending(pm).map(drop))?;
+        journals.iter().try_for_each(|journal| journal.replay(pm))?;
     }
-    (0..sb.shards).map(|s| InodeTable::load(pm, sb.shards_start + u64::from(s), s, sb.shards)).collect()
+    Ok(tables)
 }
 
 /// How many threads recovery uses.
@@ -225,9 +231,8 @@ impl Volume {
         }
         sb.sequence += 1;
         write_pm_superblock(&pm, &sb)?;
-        let tiers = sb.devices().iter().map(|d| d.tier).collect();
         let placement = Placement { pm_full_percent: options.pm_full_percent };
-        let space = Space::new(Arc::clone(&pm), free_space.allocs, tiers, placement);
+        let space = Space::new(Arc::clone(&pm), free_space.allocs, sb.devices(), placement);
         let shards = tables
             .into_iter()
             .enumerate()
@@ -554,7 +559,7 @@ impl FreeSpace {
 
     fn recover(pm: &Arc<Pm>, sb: &Superblock, tables: &mut [InodeTable], progress: Progress<'_>) -> FsResult<Self> {
         let found = scan(pm, sb, tables, Unfinished::Finish, scan_threads(), progress, &|_, _| {})?;
-        let damage = first_problem(&found.problems).map(|e| format!("{e}: run `terrace check`"));
+        let damage = first_problem(pm, &found.problems);
         if damage.is_none() {
             for &(ino, at) in &found.unnamed {
                 free_record(pm, at, ino);

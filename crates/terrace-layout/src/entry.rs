@@ -13,6 +13,10 @@ use zerocopy::IntoBytes;
 pub const ENTRY_BYTES_MAX: usize = (PAGE_SLOTS * SLOT_BYTES) as usize;
 /// Longest name of a directory entry.
 pub const NAME_BYTES_MAX: usize = 255;
+/// First position in a directory that an entry can have; what lists directories puts `.` and `..` before it.
+pub const COOKIE_MIN: u64 = 3;
+/// Last position in a directory that an entry can have: the next one is a position, too.
+pub const COOKIE_MAX: u64 = i64::MAX as u64 - 1;
 /// Longest payload of a patch: beyond it, rewriting the block costs less than writing the bytes twice.
 pub const PATCH_BYTES_MAX: usize = 1024;
 /// Longest piece of a symbolic link's target in one entry.
@@ -504,9 +508,13 @@ impl<'a> LogEntry<'a> {
             EntryType::DentryAdd => {
                 let e = DentryAddEntry::from_bytes(bytes);
                 let name = tail(size_of::<DentryAddEntry>(), usize::from(e.name_len))?;
-                (!name.is_empty() && e.ino != 0).then_some(LogEntry::DentryAdd(e, name))?
+                let possible = !name.is_empty() && e.ino != 0 && (COOKIE_MIN..=COOKIE_MAX).contains(&e.cookie);
+                possible.then_some(LogEntry::DentryAdd(e, name))?
             }
-            EntryType::DentryRemove => LogEntry::DentryRemove(DentryRemoveEntry::from_bytes(bytes)),
+            EntryType::DentryRemove => {
+                let e = DentryRemoveEntry::from_bytes(bytes);
+                (COOKIE_MIN..=COOKIE_MAX).contains(&e.cookie).then_some(LogEntry::DentryRemove(e))?
+            }
             EntryType::Target => {
                 let e = TargetEntry::from_bytes(bytes);
                 (e.offset <= 4096).then_some(())?;
@@ -527,13 +535,23 @@ fn decode_write(bytes: &[u8]) -> Option<LogEntry<'_>> {
         && addr.block().checked_add(blocks)? < crate::DEVICE_BLOCKS_MAX
         && e.size <= FILE_BYTES_MAX;
     let crcs = match e.crc_form {
-        CRC_NONE | CRC_BLOCKS => &[],
+        CRC_NONE => &[],
+        CRC_BLOCKS => has_crc_blocks(&e).then_some(&[])?,
         CRC_ENTRY if blocks <= CRC_ENTRY_BLOCKS_MAX => &[],
         CRC_COMMIT if blocks <= CRC_ENTRY_BLOCKS_MAX && addr.is_pm() => &[],
         CRC_SLOTS => bytes.get(64..64 + blocks as usize * 4)?,
         _ => return None,
     };
     in_range.then_some(LogEntry::Write(e, crcs))
+}
+
+/// Whether an entry's checksum blocks lie on the disk of its data, and hold as many checksums as it needs.
+fn has_crc_blocks(e: &WriteEntry) -> bool {
+    let (addr, [skipped, crc_blocks]) = (BlockAddr(e.crc_address), e.crcs);
+    addr.device() == BlockAddr(e.address).device()
+        && !addr.is_pm()
+        && addr.block() + u64::from(crc_blocks) < crate::DEVICE_BLOCKS_MAX
+        && u64::from(skipped) + u64::from(e.blocks) <= u64::from(crc_blocks) * crate::CRCS_PER_BLOCK
 }
 
 fn decode_xattr(kind: EntryType, bytes: &[u8]) -> Option<LogEntry<'_>> {

@@ -12,6 +12,8 @@ use zerocopy::IntoBytes;
 pub const LOG_PAGE_MAGIC: u32 = u32::from_le_bytes(*b"TLOG");
 /// Slots of entries in a page.
 pub const PAGE_SLOTS: u64 = BLOCK_BYTES / SLOT_BYTES - 1;
+/// Pages that a log can ever have had: more than anybody writes.
+pub const LOG_SEQUENCE_MAX: u64 = 1 << 62;
 /// Byte of the next pointer in a page.
 pub const NEXT_OFFSET: u64 = core::mem::offset_of!(LogPageHeader, next) as u64;
 
@@ -63,7 +65,8 @@ impl LogPageHeader {
         let sound = header.magic == LOG_PAGE_MAGIC
             && header.crc == crc_with_hole(0, &bytes[..NEXT_OFFSET as usize], 4)
             && header.ino == ino
-            && header.generation == generation;
+            && header.generation == generation
+            && header.sequence <= LOG_SEQUENCE_MAX;
         if sound { Ok(header) } else { Err(LayoutError(format!("a log page of inode {ino} is damaged"))) }
     }
 }

@@ -1,7 +1,8 @@
 //! The page of a shard: where its inode table starts, and its journal.
 //!
-//! The journal holds one redo record: words to store. Its life: written with its checksum, made durable (this
-//! commits it), applied, made durable, cleared. Replaying it any number of times gives the same result.
+//! The journal holds one redo record: words to store. Its life: written with its checksum but without its state, made
+//! durable, given its state, made durable (this commits it), applied, made durable, cleared. Replaying it any number of
+//! times gives the same result. A crash cannot tear a record that has a state, so one that does not pass is damaged.
 
 use crate::crc::crc_with_hole;
 use crate::field::media_struct;
@@ -12,7 +13,7 @@ use zerocopy::IntoBytes;
 pub const SHARDS_MAX: u16 = 64;
 /// First word of a shard page.
 pub const SHARD_MAGIC: u64 = u64::from_le_bytes(*b"TERSHARD");
-/// State of a journal whose record, if its checksum holds, is committed.
+/// State of a journal whose record is committed.
 pub const JOURNAL_COMMITTED: u64 = u64::from_le_bytes(*b"TERREDO1");
 /// Words in a journal record at most.
 pub const JOURNAL_WORDS_MAX: usize = 32;
@@ -93,17 +94,32 @@ impl JournalRecord {
         record
     }
 
+    /// The bytes that are written before `state`, which is stored alone.
+    pub fn body(&self) -> &[u8] {
+        &self.used_bytes()[size_of::<u64>()..]
+    }
+
     /// The bytes that count: the head and the words in use.
-    pub fn used_bytes(&self) -> &[u8] {
+    fn used_bytes(&self) -> &[u8] {
         let used = 24 + (self.count as usize).min(JOURNAL_WORDS_MAX) * size_of::<JournalWord>();
         &self.as_bytes()[..used]
     }
 
-    /// The stores of a committed record; none if the journal is empty or its record was torn before it committed.
-    pub fn committed(&self) -> &[JournalWord] {
+    /// The stores of a committed record, `None` if the journal is empty.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub fn committed(&self) -> Result<Option<&[JournalWord]>, LayoutError> {
+        if self.state == 0 {
+            return Ok(None);
+        }
         let whole = self.state == JOURNAL_COMMITTED
             && self.count as usize <= JOURNAL_WORDS_MAX
             && self.crc == crc_with_hole(0, self.used_bytes(), 8);
-        if whole { &self.words[..self.count as usize] } else { &[] }
+        if whole {
+            Ok(Some(&self.words[..self.count as usize]))
+        } else {
+            Err(LayoutError("a journal is damaged".into()))
+        }
     }
 }

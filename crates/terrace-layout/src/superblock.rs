@@ -16,6 +16,8 @@ pub const FORMAT_MAJOR: u16 = 2;
 pub const FORMAT_MINOR: u16 = 0;
 /// Blocks that the superblock copies take.
 pub const SUPERBLOCK_BLOCKS: u64 = 2;
+/// Largest mount epoch and sequence: they are times in nanoseconds, or counted.
+pub const EPOCH_MAX: u64 = i64::MAX as u64;
 /// Longest device path that the device table holds, in bytes.
 pub const DEVICE_PATH_BYTES_MAX: usize = 198;
 
@@ -234,6 +236,9 @@ impl Superblock {
         }
         if self.reserved0 != [0; 6] || self.reserved1 != [0; 128] {
             return bad("reserved bytes are not zero");
+        }
+        if self.sequence > EPOCH_MAX || self.mount_epoch > EPOCH_MAX {
+            return bad("sequence or mount epoch out of range");
         }
         if usize::from(self.device_index) >= DEVICES_MAX || self.blocks >= DEVICE_BLOCKS_MAX {
             return bad("device index or size out of range");

@@ -72,7 +72,8 @@ impl Check<'_> {
         let usage = &tree.scan.usage[0];
         let words = (0..usage.words()).map(|i| usage.word(i)).collect();
         let alloc = DeviceAlloc::from_bitmap(device.blocks, u64::from(device.group_blocks), 1, words);
-        Space::new(Arc::clone(self.pm), vec![alloc], vec![0], terrace_policy::Placement { pm_full_percent: 100 })
+        let placement = terrace_policy::Placement { pm_full_percent: 100 };
+        Space::new(Arc::clone(self.pm), vec![alloc], &self.sb.devices()[..1], placement)
     }
 
     fn write_superblock(&self, device: usize, copy: u64, good: &Superblock) -> FsResult<()> {

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use terrace_layout::{BlockAddr, CRC_BLOCKS, CRC_NONE, CRCS_PER_BLOCK, InodeRecord, LogEntry, WriteEntry};
+use terrace_layout::{CRC_NONE, InodeRecord, LogEntry};
 
 use super::data::DataRun;
 use super::places::Names;
@@ -10,7 +10,6 @@ use super::{Check, Finding, Remedy};
 use crate::dir::{DirData, FIRST_COOKIE};
 use crate::error::FsResult;
 use crate::file::read_write_entry;
-use crate::index::Extent;
 use crate::inode::{Body, Inner, Replay, kind_of, xattr_blocks};
 use crate::itable::RecordState;
 use crate::log::Log;
@@ -163,9 +162,6 @@ impl Check<'_> {
         if entry.crc_form == CRC_NONE && !e.addr.is_pm() && !e.unwritten() {
             loss("has no checksums for data on a disk");
         }
-        if entry.crc_form == CRC_BLOCKS && !crc_blocks_are_possible(&entry, e) {
-            loss("names checksum blocks that cannot be its own");
-        }
     }
 
     fn xattrs(&self, ino: Ino, inner: &Inner) {
@@ -274,13 +270,4 @@ impl Check<'_> {
             }
         }
     }
-}
-
-/// Whether an entry's checksum blocks lie with its data and hold the checksums of this extent.
-fn crc_blocks_are_possible(entry: &WriteEntry, extent: &Extent) -> bool {
-    let addr = BlockAddr(entry.crc_address);
-    let last = u64::from(entry.crcs[0]) + u64::from(extent.skip) + u64::from(extent.blocks);
-    addr.device() == extent.addr.device()
-        && addr.block().checked_add(u64::from(entry.crcs[1])).is_some()
-        && last <= u64::from(entry.crcs[1]) * CRCS_PER_BLOCK
 }
