@@ -2,13 +2,14 @@
 
 CARGO ?= cargo
 
-.PHONY: help run test schedules bench lint fmt clean
+.PHONY: help run test schedules bench fuzz lint fmt clean
 
 help:
 	@echo "make run    mount a volume, use it with real programs, and clean up (under a minute)"
 	@echo "make test   lints, unit and integration tests, then real programs on real mounts"
 	@echo "make schedules  only the models of what threads share, under many schedules; ARGS='names::' runs some"
 	@echo "make bench  benchmarks, each beside its baseline; ARGS='--filter read' measures some of them"
+	@echo "make fuzz   fuzzers on every decoder and on recovery; TARGET=recover FUZZ_SECONDS=600 for one of them"
 	@echo "make lint   formatting, clippy and documentation, with warnings as errors"
 	@echo "make fmt    format the code"
 	@echo "make clean  remove what was built, test tools included"
@@ -25,6 +26,9 @@ schedules:
 bench:
 	@scripts/setup.sh bench
 	$(CARGO) run --release --locked --package terrace-bench -- $(ARGS)
+
+fuzz:
+	@scripts/fuzz.sh
 
 lint:
 	$(CARGO) fmt --all --check

@@ -1,0 +1,263 @@
+//! Damages a specimen, uses it, and judges what came of it.
+//!
+//! What may come of damage: nothing; a repair from a copy; a refusal to open that names device and place and changes
+//! nothing; errors, with device and place, from the files concerned and from no others. Two more are what cannot be
+//! avoided: the last change of a file may look torn by the crash, and PM data without checksums are what they are.
+//! Everything else is a defect: a panic, wrong data, a file that is gone without an error.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::image::{BLOCK, Devices, Image};
+use crate::places::{Place, Region};
+use crate::specimen::Specimen;
+use crate::tree::{Failure, Tree, belongs, read_tree};
+
+/// Bytes stored to a device, whatever was there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Index of the device.
+    pub device: usize,
+    /// First byte.
+    pub at: usize,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// What came of damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// Nobody noticed: everything is as it was.
+    Harmless,
+    /// Everything is as it was, and the damage is gone from the device.
+    Repaired,
+    /// The volume was not opened.
+    Refused,
+    /// The volume was opened read-only, and everything is as it was.
+    ReadOnly,
+    /// Some operations fail.
+    Fails,
+    /// The last change of a file is gone: its entry, or its data, looks as if a crash had torn it.
+    RolledBack,
+    /// Data that no checksum covers was read as it is.
+    Unnoticed,
+}
+
+/// What opening a damaged volume gave.
+#[derive(Debug)]
+pub enum Opened {
+    /// An error.
+    Refused(Failure),
+    /// What could be seen of it, and why it is read-only if it is.
+    Open(Tree, Option<String>),
+}
+
+/// Panics since the start, in whatever thread.
+static PANICS: AtomicU64 = AtomicU64::new(0);
+
+/// Counts panics from now on, in whatever thread; returns how many there were.
+pub fn count_panics() -> u64 {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let print = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            PANICS.fetch_add(1, Ordering::Relaxed);
+            print(info);
+        }));
+    });
+    PANICS.load(Ordering::Relaxed)
+}
+
+/// Devices for one specimen, damaged over and over.
+#[derive(Debug)]
+pub struct Bench<'s> {
+    specimen: &'s Specimen,
+    /// The devices.
+    pub devices: Devices,
+    /// What was put on them.
+    image: Image,
+    changes: Vec<Change>,
+    panics: u64,
+}
+
+impl<'s> Bench<'s> {
+    /// A bench for `specimen`.
+    pub fn new(specimen: &'s Specimen) -> Bench<'s> {
+        let panics = count_panics();
+        let (devices, image) = (Devices::new(&specimen.image), specimen.image.clone());
+        Bench { specimen, devices, image, changes: Vec::new(), panics }
+    }
+
+    /// Puts the whole volume, and then `changes`, on the devices.
+    pub fn damage(&mut self, changes: Vec<Change>) {
+        for Change { device, at, bytes } in &self.changes {
+            let range = *at..at + bytes.len();
+            self.image.0[*device][range.clone()].copy_from_slice(&self.specimen.image.0[*device][range]);
+        }
+        for Change { device, at, bytes } in &changes {
+            self.image.0[*device][*at..at + bytes.len()].copy_from_slice(bytes);
+        }
+        self.changes = changes;
+        self.devices.load(&self.image);
+    }
+
+    /// Opens the volume, reads everything, and leaves it without unmounting.
+    ///
+    /// # Errors
+    /// If something panics.
+    pub fn open_and_read(&self) -> Result<Opened, String> {
+        let use_it = || match self.devices.open(90) {
+            Err(error) => Opened::Refused(error.into()),
+            Ok(volume) => {
+                let tree = read_tree(&volume);
+                let read_only = volume.status().read_only;
+                volume.abandon();
+                Opened::Open(tree, read_only)
+            }
+        };
+        let opened = catch_unwind(AssertUnwindSafe(use_it)).map_err(|_| "it panics".to_owned())?;
+        if PANICS.load(Ordering::Relaxed) == self.panics { Ok(opened) } else { Err("a thread of it panics".into()) }
+    }
+
+    /// Uses what [`Self::damage`] has put there.
+    ///
+    /// # Errors
+    /// What is defective, in words.
+    pub fn judge(&self) -> Result<Outcome, String> {
+        match self.open_and_read()? {
+            Opened::Refused(failure) => {
+                self.names_place(&failure.message)?;
+                if self.devices.hold(&self.image) {
+                    Ok(Outcome::Refused)
+                } else {
+                    Err(format!("it was changed, though refused: {}", failure.message))
+                }
+            }
+            Opened::Open(tree, read_only) => {
+                if let Some(reason) = &read_only {
+                    self.names_place(reason)?;
+                }
+                let compared = self.compare(&tree)?;
+                Ok(match (compared, read_only) {
+                    (Outcome::Harmless, Some(_)) => Outcome::ReadOnly,
+                    (Outcome::Harmless, None) if self.is_gone() => Outcome::Repaired,
+                    (outcome, _) => outcome,
+                })
+            }
+        }
+    }
+
+    /// Whether none of the damage is on the devices any more.
+    fn is_gone(&self) -> bool {
+        let mut block = [0; BLOCK];
+        !self.changes.iter().any(|change| {
+            let start = change.at / BLOCK * BLOCK;
+            self.devices.read(change.device, start as u64, &mut block);
+            let len = change.bytes.len().min(start + BLOCK - change.at);
+            block[change.at - start..][..len] == change.bytes[..len]
+        })
+    }
+
+    /// A message names a device that was damaged, and where on it.
+    fn names_place(&self, message: &str) -> Result<(), String> {
+        let device = self.changes.iter().any(|c| message.contains(&self.devices.path(c.device)));
+        let place = ["byte ", "block ", "inode ", "copy ", "disk ", "device "]
+            .iter()
+            .any(|unit| message.split(unit).skip(1).any(|rest| rest.starts_with(|c: char| c.is_ascii_digit())));
+        if device && place { Ok(()) } else { Err(format!("a message without device and place: {message}")) }
+    }
+
+    /// The structures that were damaged.
+    fn damaged(&self) -> impl Iterator<Item = &Place> {
+        let hits = |p: &Place, c: &Change| p.device == c.device && p.at < c.at + c.bytes.len() && c.at < p.at + p.len;
+        self.specimen.places.iter().filter(move |p| self.changes.iter().any(|c| hits(p, c)))
+    }
+
+    fn compare(&self, found: &Tree) -> Result<Outcome, String> {
+        let covered = self.specimen.plan.pm_data_checksums || self.damaged().all(|p| p.region != Region::PmData);
+        let owners: BTreeSet<u64> = self.damaged().filter_map(|p| p.owner).collect();
+        let paths: Vec<&String> = owners.iter().filter_map(|ino| self.specimen.paths.get(ino)).flatten().collect();
+        let concerned = |key: &str| paths.iter().any(|path| belongs(key, path));
+        // A last entry that committed itself, and the data that it vouches for.
+        let torn = |p: &Place| matches!(p.region, Region::LastEntry | Region::InodeRecord | Region::PmData);
+        let older: Vec<&Tree> =
+            self.damaged().filter(|p| torn(p)).filter_map(|p| self.specimen.without_last.get(&p.owner?)).collect();
+        let mut outcome = Outcome::Harmless;
+        for (key, result) in found {
+            match (result, self.specimen.truth.get(key)) {
+                (Ok(found), Some(Ok(truth))) if found == truth => {}
+                (Ok(_), _) if older.iter().any(|tree| tree.get(key) == Some(result)) => outcome = Outcome::RolledBack,
+                (Ok(_), Some(Ok(_))) if !covered && concerned(key) && key.contains('#') => outcome = Outcome::Unnoticed,
+                (Ok(found), truth) => return Err(format!("{key} reads as {found}, but is {truth:?}")),
+                (Err(failure), _) => {
+                    if failure.errno != libc::EIO {
+                        return Err(format!("{key} fails with errno {}: {}", failure.errno, failure.message));
+                    }
+                    self.names_place(&failure.message)?;
+                    if !concerned(key) {
+                        return Err(format!("{key} fails, which was not damaged: {}", failure.message));
+                    }
+                    outcome = Outcome::Fails;
+                }
+            }
+        }
+        let failed: Vec<&str> =
+            found.iter().filter(|(_, r)| r.is_err()).map(|(k, _)| k.split('#').next().unwrap_or_default()).collect();
+        let gone = |key: &&String| {
+            !found.contains_key(*key)
+                && !failed.iter().any(|path| belongs(key, path))
+                && older.iter().all(|tree| tree.contains_key(*key))
+        };
+        match self.specimen.truth.keys().find(gone) {
+            Some(key) => Err(format!("{key} is gone, and nothing fails")),
+            None => Ok(outcome),
+        }
+    }
+
+    /// What `terrace check` says of the damaged volume: that it terminates, stores nothing unless it repairs, and that a
+    /// repair makes nothing worse and leaves nothing more to repair.
+    ///
+    /// # Errors
+    /// What is defective, in words.
+    pub fn judge_check(&self) -> Result<(), String> {
+        self.devices.load(&self.image);
+        let before = self.judge()?;
+        self.devices.load(&self.image);
+        let check = |repair| {
+            catch_unwind(AssertUnwindSafe(|| self.devices.check(repair))).map_err(|_| "a check panics".to_owned())
+        };
+        let report = check(false)?;
+        if !self.devices.hold(&self.image) {
+            return Err("a check without repair changed the volume".into());
+        }
+        let noticed = report.as_ref().map_or(true, |r| !r.problems.is_empty());
+        if !noticed
+            && !matches!(before, Outcome::Harmless | Outcome::Repaired | Outcome::RolledBack | Outcome::Unnoticed)
+        {
+            return Err(format!("{before:?}, but a check finds nothing"));
+        }
+        let repaired = check(true)?;
+        if repaired.is_ok() != report.is_ok() {
+            return Err("only one of check and repair fails".into());
+        }
+        let after_repair = self.devices.image();
+        if repaired.is_ok() {
+            let again = check(true)?.map_err(|e| format!("a second repair fails: {e}"))?;
+            if again.problems.iter().any(|p| p.repaired) {
+                return Err(format!("a second repair repairs: {:?}", again.problems));
+            }
+        }
+        self.devices.load(&after_repair);
+        match (before, self.open_and_read()?) {
+            (Outcome::Refused, Opened::Refused(_)) => Ok(()),
+            (_, Opened::Refused(failure)) => Err(format!("refused after a repair: {}", failure.message)),
+            (_, Opened::Open(tree, _)) => {
+                let after = self.compare(&tree)?;
+                let worse = matches!(before, Outcome::Harmless | Outcome::Repaired) && after == Outcome::Fails;
+                if worse { Err("a repair made it worse".into()) } else { Ok(()) }
+            }
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! What lies where on a volume's devices: every structure, with its owner and how it is sealed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::mem::offset_of;
+
+use terrace_layout::{
+    BLOCK_BYTES, BlockAddr, CHUNK_NEXT_OFFSET, CRC_BLOCKS, CheckedPtr, CheckpointHeader, ChunkHeader, DeviceEntry,
+    GroupSummary, HEAD_OFFSET, INLINE_OFFSET, INLINE_SLOTS, INODE_BYTES, INODE_USED, InodeRecord, JOURNAL_OFFSET,
+    JournalRecord, LogEntry, LogPageHeader, MediaStruct, NEXT_OFFSET, PAGE_SLOTS, SET_SIZE_TRUNCATES, SLOT_BYTES,
+    ShardPage, Stamp, Superblock, TAIL_OFFSET, Tail, WRITE_UNWRITTEN, entry_seed, entry_slots, page_seed,
+};
+
+use crate::image::Image;
+use crate::seal::Seal;
+
+/// Kinds of structures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "each names its structure")]
+pub enum Region {
+    Superblock,
+    ShardHead,
+    Journal,
+    CheckpointHeader,
+    GroupSummaries,
+    Bitmap,
+    ChunkHeader,
+    InodeRecord,
+    LogPageHeader,
+    LogEntry,
+    LastEntry,
+    CrcBlock,
+    XattrValue,
+    DiskData,
+    PmData,
+}
+
+impl fmt::Display for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Region::Superblock => "superblock",
+            Region::ShardHead => "shard page head",
+            Region::Journal => "journal",
+            Region::CheckpointHeader => "checkpoint header",
+            Region::GroupSummaries => "group summaries",
+            Region::Bitmap => "bitmap",
+            Region::ChunkHeader => "chunk header",
+            Region::InodeRecord => "inode record",
+            Region::LogPageHeader => "log page header",
+            Region::LogEntry => "log entry",
+            Region::LastEntry => "entry beyond the tail",
+            Region::CrcBlock => "checksum block",
+            Region::XattrValue => "attribute value",
+            Region::DiskData => "data on disk",
+            Region::PmData => "data in PM",
+        })
+    }
+}
+
+/// A structure on a device.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// What it is.
+    pub region: Region,
+    /// On which device.
+    pub device: usize,
+    /// First byte.
+    pub at: usize,
+    /// Bytes.
+    pub len: usize,
+    /// The inode that it belongs to, if it is one's.
+    pub owner: Option<u64>,
+    /// How it is sealed, in this order.
+    pub seals: Vec<Seal>,
+    /// Byte of the same volume's PM or of the device where the checksum of the whole structure stands.
+    pub sum: Option<(usize, usize)>,
+}
+
+/// A file's live data blocks while its log is read.
+type Blocks = BTreeMap<u64, (BlockAddr, Option<(BlockAddr, u64)>)>;
+
+struct Finder<'a> {
+    image: &'a Image,
+    /// Of the mount that wrote last.
+    stamp: Stamp,
+    places: Vec<Place>,
+}
+
+/// Every structure of the volume in `image`, which is whole.
+pub fn places_of(image: &Image) -> Vec<Place> {
+    let sb = Superblock::decode(&image.0[0][..size_of::<Superblock>()]).expect("the image is whole").expect("a volume");
+    let mut finder = Finder { image, stamp: Stamp::of_epoch(sb.mount_epoch), places: Vec::new() };
+    finder.superblocks();
+    for shard in 0..sb.shards {
+        finder.shard(&sb, shard);
+    }
+    finder.checkpoint(&sb);
+    finder.places
+}
+
+impl Finder<'_> {
+    fn add(&mut self, region: Region, device: usize, at: u64, len: usize, owner: Option<u64>, seals: &[Seal]) {
+        let at = at as usize;
+        self.places.push(Place { region, device, at, len, owner, seals: seals.to_vec(), sum: None });
+    }
+
+    fn pm(&self, at: u64, len: usize) -> &[u8] {
+        &self.image.0[0][at as usize..][..len]
+    }
+
+    fn read<T: MediaStruct>(&self, at: u64) -> T {
+        T::from_bytes(self.pm(at, size_of::<T>()))
+    }
+
+    fn superblocks(&mut self) {
+        let seal = Seal::Crc { from: 0, to: size_of::<Superblock>(), field: offset_of!(Superblock, crc) };
+        for device in 0..self.image.0.len() {
+            for copy in 0..terrace_layout::SUPERBLOCK_BLOCKS {
+                let len = size_of::<Superblock>();
+                self.add(Region::Superblock, device, copy * BLOCK_BYTES, len, None, &[seal]);
+            }
+        }
+    }
+
+    fn shard(&mut self, sb: &Superblock, shard: u16) {
+        let at = (sb.shards_start + u64::from(shard)) * BLOCK_BYTES;
+        let crc = Seal::Crc { from: 0, to: 64, field: offset_of!(ShardPage, crc) };
+        let table = Seal::Pointer(offset_of!(ShardPage, table));
+        self.add(Region::ShardHead, 0, at, size_of::<ShardPage>(), None, &[table, crc]);
+        self.add(Region::Journal, 0, at + JOURNAL_OFFSET, size_of::<JournalRecord>(), None, &[Seal::Journal]);
+        let mut next = self.read::<ShardPage>(at).table;
+        while let Some((addr, _)) = CheckedPtr(next).get().expect("the image is whole") {
+            let header: ChunkHeader = self.read(addr.byte());
+            let crc = Seal::Crc { from: 0, to: CHUNK_NEXT_OFFSET as usize, field: offset_of!(ChunkHeader, crc) };
+            let seals = [crc, Seal::Pointer(CHUNK_NEXT_OFFSET as usize)];
+            self.add(Region::ChunkHeader, 0, addr.byte(), size_of::<ChunkHeader>(), None, &seals);
+            for i in 1..u64::from(header.records) {
+                self.inode(addr.byte() + i * INODE_BYTES);
+            }
+            next = header.next;
+        }
+    }
+
+    fn inode(&mut self, at: u64) {
+        let record: InodeRecord = self.read(at);
+        if record.state != INODE_USED {
+            return;
+        }
+        let (head_word, tail_word) = (HEAD_OFFSET as usize, TAIL_OFFSET as usize);
+        let crc = Seal::Crc { from: 0, to: head_word, field: offset_of!(InodeRecord, crc) };
+        let seals = [crc, Seal::Pointer(head_word), Seal::Tail(tail_word)];
+        self.add(Region::InodeRecord, 0, at, size_of::<InodeRecord>(), Some(record.ino), &seals);
+        let (tail, _) = Tail(record.tail).get().expect("the image is whole");
+        let head = CheckedPtr(record.head).get().expect("the image is whole");
+        let inline_end = at + INLINE_OFFSET + INLINE_SLOTS * SLOT_BYTES;
+        let mut blocks = Blocks::new();
+        let tail_inline = (at..=inline_end).contains(&tail);
+        if tail_inline || !head.is_some_and(|(_, dropped)| dropped) {
+            let end = if tail_inline { tail } else { inline_end };
+            let seed = entry_seed(record.ino, record.generation);
+            self.entries(&record, seed, at + INLINE_OFFSET, end, &mut blocks);
+            if tail_inline {
+                self.last_entry(&record, seed, tail, inline_end, &mut blocks);
+            }
+        }
+        let mut page = head.filter(|_| !tail_inline);
+        while let Some((addr, _)) = page.take() {
+            let start = addr.byte();
+            let crc = Seal::Crc { from: 0, to: NEXT_OFFSET as usize, field: offset_of!(LogPageHeader, crc) };
+            let seals = [crc, Seal::Pointer(NEXT_OFFSET as usize)];
+            self.add(Region::LogPageHeader, 0, start, size_of::<LogPageHeader>(), Some(record.ino), &seals);
+            let last = (start + SLOT_BYTES..=start + BLOCK_BYTES).contains(&tail);
+            let end = if last { tail } else { start + (1 + PAGE_SLOTS) * SLOT_BYTES };
+            let sequence = self.read::<LogPageHeader>(start).sequence;
+            let seed = page_seed(entry_seed(record.ino, record.generation), sequence);
+            self.entries(&record, seed, start + SLOT_BYTES, end, &mut blocks);
+            if last {
+                self.last_entry(&record, seed, tail, start + BLOCK_BYTES, &mut blocks);
+            } else {
+                page = CheckedPtr(self.read::<LogPageHeader>(start).next).get().expect("the image is whole");
+            }
+        }
+        self.data(record.ino, &blocks);
+    }
+
+    /// The entry beyond the tail, if it committed itself.
+    fn last_entry(&mut self, record: &InodeRecord, seed: u32, tail: u64, end: u64, blocks: &mut Blocks) {
+        let rest = self.pm(tail, (end - tail) as usize);
+        if rest.is_empty() || Stamp::of_entry(rest) != Some(self.stamp) {
+            return;
+        }
+        let slots = entry_slots(rest, (end - tail) / SLOT_BYTES);
+        let Some(len) = slots.map(|slots| (slots * SLOT_BYTES) as usize) else {
+            return;
+        };
+        if LogEntry::decode(&rest[..len], seed).is_ok() {
+            self.entries(record, seed, tail, tail + len as u64, blocks);
+            let entry = self.places.iter_mut().rfind(|p| p.region == Region::LogEntry).expect("just added");
+            entry.region = Region::LastEntry;
+        }
+    }
+
+    fn entries(&mut self, record: &InodeRecord, seed: u32, start: u64, end: u64, blocks: &mut Blocks) {
+        let mut at = start;
+        while at < end {
+            let bytes = self.pm(at, (end - at) as usize).to_vec();
+            let slots = entry_slots(&bytes, (end - at) / SLOT_BYTES).expect("the image is whole");
+            let len = (slots * SLOT_BYTES) as usize;
+            self.add(Region::LogEntry, 0, at, len, Some(record.ino), &[Seal::Entry(seed)]);
+            match LogEntry::decode(&bytes[..len], seed).expect("the image is whole") {
+                LogEntry::Write(e, _) => {
+                    let crcs = (e.crc_form == CRC_BLOCKS).then_some((BlockAddr(e.crc_address), u64::from(e.crcs[1])));
+                    for i in 0..u64::from(e.blocks) {
+                        blocks.remove(&(e.file_block + i));
+                        if e.flags & WRITE_UNWRITTEN == 0 {
+                            blocks.insert(e.file_block + i, (BlockAddr(e.address).offset(i), crcs));
+                        }
+                    }
+                }
+                LogEntry::SetSize(e) if e.flags & SET_SIZE_TRUNCATES != 0 => {
+                    drop(blocks.split_off(&e.size.div_ceil(BLOCK_BYTES)));
+                }
+                LogEntry::Hole(e) => blocks.retain(|b, _| !(e.file_block..e.file_block + e.blocks).contains(b)),
+                LogEntry::XattrSet(e, ..) if e.address != 0 => {
+                    let at = BlockAddr(e.address).byte();
+                    self.add(Region::XattrValue, 0, at, e.value_len as usize, Some(record.ino), &[]);
+                }
+                _ => {}
+            }
+            at += len as u64;
+        }
+    }
+
+    fn data(&mut self, ino: u64, blocks: &Blocks) {
+        for (addr, _) in blocks.values() {
+            let region = if addr.is_pm() { Region::PmData } else { Region::DiskData };
+            self.add(region, addr.device().into(), addr.byte(), BLOCK_BYTES as usize, Some(ino), &[]);
+        }
+        let sums: BTreeSet<(BlockAddr, u64)> = blocks.values().filter_map(|&(_, crcs)| crcs).collect();
+        for (first, count) in sums {
+            for i in 0..count {
+                let addr = first.offset(i);
+                let (device, len) = (addr.device().into(), BLOCK_BYTES as usize);
+                self.add(Region::CrcBlock, device, addr.byte(), len, Some(ino), &[Seal::CrcBlock]);
+            }
+        }
+    }
+
+    fn checkpoint(&mut self, sb: &Superblock) {
+        let header_at = sb.checkpoint_header * BLOCK_BYTES;
+        let len = size_of::<CheckpointHeader>();
+        let crc = Seal::Crc { from: 8, to: len, field: offset_of!(CheckpointHeader, crc) };
+        self.add(Region::CheckpointHeader, 0, header_at, len, None, &[crc]);
+        for (i, device) in sb.devices().iter().enumerate() {
+            let summaries = device.groups() as usize * size_of::<GroupSummary>();
+            let start = device.checkpoint_start * BLOCK_BYTES;
+            self.add(Region::GroupSummaries, i, start, summaries, None, &[]);
+            let row = offset_of!(CheckpointHeader, devices) + i * size_of::<terrace_layout::CheckpointDevice>();
+            let field = offset_of!(terrace_layout::CheckpointDevice, summaries_crc);
+            self.places.last_mut().expect("just added").sum = Some((0, header_at as usize + row + field));
+            self.bitmaps(i, device, start as usize);
+        }
+    }
+
+    fn bitmaps(&mut self, index: usize, device: &DeviceEntry, summaries_at: usize) {
+        let bytes = device.group_blocks as usize / 8;
+        let start = (device.checkpoint_start + device.summary_blocks()) * BLOCK_BYTES;
+        for g in 0..device.groups() as usize {
+            self.add(Region::Bitmap, index, start + (g * bytes) as u64, bytes, None, &[]);
+            let sum = summaries_at + g * size_of::<GroupSummary>() + offset_of!(GroupSummary, bitmap_crc);
+            self.places.last_mut().expect("just added").sum = Some((index, sum));
+        }
+    }
+}
+
+/// Makes `image` pass as far as checksums go, after changes to `changed`, indices into `places`.
+pub fn reseal(image: &mut Image, places: &[Place], changed: &[usize]) {
+    let mut changed: BTreeSet<usize> = changed.iter().copied().collect();
+    // What a sum stands in comes before what it is of, but for a bitmap's, which comes right before it.
+    for region in [Region::Bitmap, Region::GroupSummaries] {
+        for i in changed.clone().into_iter().filter(|&i| places[i].region == region) {
+            let place = &places[i];
+            let crc = terrace_layout::data_crc(&image.0[place.device][place.at..place.at + place.len]);
+            let (device, at) = place.sum.expect("these have one");
+            image.0[device][at..at + 4].copy_from_slice(&crc.to_le_bytes());
+            let holder = |p: &Place| p.device == device && (p.at..p.at + p.len).contains(&at);
+            changed.extend(places.iter().position(holder));
+        }
+    }
+    for place in changed.into_iter().map(|i| &places[i]) {
+        for &how in &place.seals {
+            crate::seal::seal(how, &mut image.0[place.device][place.at..]);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Damage of every kind to every structure, and what comes of it: see `docs/DAMAGE.md`.
+
+mod sweep;
+
+use std::sync::LazyLock;
+
+use sweep::{Random, each_byte, run, some_bytes, whole_blocks};
+use terrace_damage::places::Region;
+use terrace_damage::specimen::{Contents, Left, Plan, Specimen};
+
+type Lazy = LazyLock<Specimen>;
+
+const fn plan(contents: Contents, left: Left, disks: usize, pm_data_checksums: bool) -> Plan {
+    Plan { contents, left, disks, pm_data_checksums }
+}
+
+static FEW_CLEAN: Lazy = LazyLock::new(|| Specimen::new(plan(Contents::Few, Left::Clean, 1, false)));
+static FEW_CLEAN_2: Lazy = LazyLock::new(|| Specimen::new(plan(Contents::Few, Left::Clean, 2, true)));
+static FEW_IDLE: Lazy = LazyLock::new(|| Specimen::new(plan(Contents::Few, Left::Idle, 1, false)));
+static FEW_STAGED: Lazy = LazyLock::new(|| Specimen::new(plan(Contents::Few, Left::Staged, 1, false)));
+static FEW_COMMITTED: Lazy = LazyLock::new(|| Specimen::new(plan(Contents::Few, Left::Committed, 1, false)));
+static FEW_HALF: Lazy = LazyLock::new(|| Specimen::new(plan(Contents::Few, Left::HalfApplied, 2, true)));
+static MANY_CLEAN: Lazy = LazyLock::new(|| Specimen::new(plan(Contents::Many, Left::Clean, 2, false)));
+static MANY_CLEAN_CHECKSUMS: Lazy = LazyLock::new(|| Specimen::new(plan(Contents::Many, Left::Clean, 1, true)));
+static MANY_IDLE: Lazy = LazyLock::new(|| Specimen::new(plan(Contents::Many, Left::Idle, 1, false)));
+static MANY_HALF: Lazy = LazyLock::new(|| Specimen::new(plan(Contents::Many, Left::HalfApplied, 2, true)));
+
+/// Every byte of the superblocks of PM and of one disk.
+#[test]
+fn every_byte_of_the_superblocks() {
+    let mut random = Random::new(1);
+    let specimen = &*FEW_CLEAN;
+    let places = specimen.places(|p| p.region == Region::Superblock);
+    run("superblocks", places.into_iter().flat_map(|p| each_byte(specimen, p, 1, &mut random)).collect(), false);
+}
+
+/// Every byte of whatever else belongs to no file.
+#[test]
+fn every_byte_of_journals_and_headers() {
+    let mut random = Random::new(2);
+    let mut cases = Vec::new();
+    let wanted = [Region::Journal, Region::ShardHead, Region::ChunkHeader, Region::CheckpointHeader];
+    for specimen in [&*FEW_CLEAN_2, &*FEW_IDLE, &*FEW_STAGED, &*FEW_COMMITTED, &*FEW_HALF] {
+        for place in specimen.places(|p| wanted.contains(&p.region)) {
+            cases.extend(each_byte(specimen, place, 2, &mut random));
+        }
+    }
+    run("journals and headers", cases, false);
+}
+
+#[test]
+fn some_bytes_of_everything() {
+    let mut random = Random::new(3);
+    let mut cases = Vec::new();
+    for specimen in [&*MANY_CLEAN, &*MANY_CLEAN_CHECKSUMS, &*MANY_IDLE, &*MANY_HALF] {
+        for place in 0..specimen.places.len() {
+            cases.extend(some_bytes(specimen, place, 2, &mut random));
+        }
+    }
+    run("some bytes of everything", cases, false);
+}
+
+/// Blocks lost, or written to another place.
+#[test]
+fn whole_blocks_of_everything() {
+    let mut random = Random::new(4);
+    let specimens = [&*MANY_CLEAN, &*MANY_CLEAN_CHECKSUMS, &*MANY_IDLE, &*FEW_HALF];
+    run("whole blocks", specimens.into_iter().flat_map(|s| whole_blocks(s, &mut random)).collect(), false);
+}
+
+#[test]
+fn a_check_of_anything_ends_and_makes_nothing_worse() {
+    let mut random = Random::new(5);
+    let mut cases = Vec::new();
+    for specimen in [&*MANY_CLEAN_CHECKSUMS, &*FEW_CLEAN_2, &*FEW_COMMITTED] {
+        for place in 0..specimen.places.len() {
+            // Of regions with many places a few will do.
+            if random.below(4) == 0 || specimen.places[place].owner.is_none() {
+                cases.extend(some_bytes(specimen, place, 1, &mut random));
+            }
+        }
+        cases.extend(whole_blocks(specimen, &mut random).into_iter().filter(|_| random.below(4) == 0));
+    }
+    run("with check and repair", cases, true);
+}

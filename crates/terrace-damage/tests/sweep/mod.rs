@@ -1,0 +1,172 @@
+//! Damages specimens case by case, on all cores, and counts what comes of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use terrace_damage::places::Region;
+use terrace_damage::specimen::Specimen;
+use terrace_damage::{Bench, Change, Outcome};
+
+/// Cases that a thread takes at a time: they share a specimen.
+const BATCH: usize = 64;
+const BLOCK: usize = terrace_layout::BLOCK_BYTES as usize;
+/// Defects that are shown.
+const SHOWN: usize = 12;
+
+/// Damage to one place.
+pub struct Case {
+    pub specimen: &'static Specimen,
+    pub place: usize,
+    pub what: String,
+    pub changes: Vec<Change>,
+}
+
+/// Repeatable numbers.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        println!("seed {seed}");
+        Random(seed)
+    }
+
+    pub fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 ^ self.0 >> 29) >> 8) as usize % limit
+    }
+}
+
+fn flip(specimen: &'static Specimen, place: usize, offset: usize, mask: u8) -> Case {
+    let p = &specimen.places[place];
+    let bytes = vec![specimen.image.0[p.device][p.at + offset] ^ mask];
+    let changes = vec![Change { device: p.device, at: p.at + offset, bytes }];
+    Case { specimen, place, what: format!("byte {offset} ^ {mask:#04x}"), changes }
+}
+
+/// Every byte of a place damaged: with `ways` 2 inverted, and once more with one bit flipped; with 1 one of these.
+pub fn each_byte(specimen: &'static Specimen, place: usize, ways: usize, random: &mut Random) -> Vec<Case> {
+    let len = specimen.places[place].len;
+    let mut damaged = |offset| {
+        let masks = [0xff, 1 << random.below(8)];
+        let first = if ways == 1 { random.below(2) } else { 0 };
+        masks[first..first + ways].iter().map(|&mask| flip(specimen, place, offset, mask)).collect::<Vec<_>>()
+    };
+    (0..len).flat_map(&mut damaged).collect()
+}
+
+/// `count` bytes of a place, chosen at random, each damaged in one way.
+pub fn some_bytes(specimen: &'static Specimen, place: usize, count: usize, random: &mut Random) -> Vec<Case> {
+    let len = specimen.places[place].len;
+    let mut damaged = |_| {
+        let mask = [0xff, 1 << random.below(8)][random.below(2)];
+        flip(specimen, place, random.below(len), mask)
+    };
+    (0..count).map(&mut damaged).collect()
+}
+
+/// The block in which a place begins, with its device.
+fn block_of(specimen: &Specimen, place: usize) -> (usize, usize) {
+    let p = &specimen.places[place];
+    (p.device, p.at / BLOCK * BLOCK)
+}
+
+fn block(specimen: &Specimen, (device, at): (usize, usize)) -> Vec<u8> {
+    specimen.image.0[device][at..at + BLOCK].to_vec()
+}
+
+/// Every block that holds something: zeroed; with the contents of another; exchanged with another of the same device.
+pub fn whole_blocks(specimen: &'static Specimen, random: &mut Random) -> Vec<Case> {
+    let mut seen = BTreeSet::new();
+    let firsts: Vec<usize> =
+        (0..specimen.places.len()).filter(|&place| seen.insert(block_of(specimen, place))).collect();
+    let mut cases = Vec::new();
+    for &place in &firsts {
+        let here = block_of(specimen, place);
+        let at = |(device, at): (usize, usize), bytes| Change { device, at, bytes };
+        let mut add = |what: String, changes| cases.push(Case { specimen, place, what, changes });
+        add("zeroed".into(), vec![at(here, vec![0; BLOCK])]);
+        let there = block_of(specimen, firsts[random.below(firsts.len())]);
+        if there != here {
+            add(format!("with what {there:?} holds"), vec![at(here, block(specimen, there))]);
+            let exchanged = vec![at(here, block(specimen, there)), at(there, block(specimen, here))];
+            add(format!("exchanged with {there:?}"), exchanged);
+        }
+    }
+    cases
+}
+
+type Table = BTreeMap<Region, BTreeMap<Outcome, usize>>;
+
+/// Runs all cases, prints a table of the outcomes, and fails if one is a defect. `check`: with check and repair, too.
+pub fn run(title: &str, cases: Vec<Case>, check: bool) {
+    let (next, table, defects) = (AtomicUsize::new(0), Mutex::new(Table::new()), Mutex::new(Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let started = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let mut bench: Option<(&Specimen, Bench<'_>)> = None;
+                while let start = next.fetch_add(BATCH, Ordering::Relaxed)
+                    && start < cases.len()
+                {
+                    for case in &cases[start..(start + BATCH).min(cases.len())] {
+                        if bench.as_ref().is_none_or(|(of, _)| !std::ptr::eq(*of, case.specimen)) {
+                            bench = Some((case.specimen, Bench::new(case.specimen)));
+                        }
+                        let (_, bench) = bench.as_mut().expect("just made");
+                        match judge(bench, case, check) {
+                            Ok(outcome) => {
+                                let region = case.specimen.places[case.place].region;
+                                *table.lock().unwrap().entry(region).or_default().entry(outcome).or_default() += 1;
+                            }
+                            Err(defect) => defects.lock().unwrap().push(defect),
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let defects = defects.into_inner().unwrap();
+    print_table(title, &table.into_inner().unwrap());
+    println!("{} cases in {:.1} s, {} defects", cases.len(), started.elapsed().as_secs_f64(), defects.len());
+    let mut kinds = BTreeSet::new();
+    // Those that differ only in numbers are alike.
+    let kind = |d: &str| -> String {
+        d.rsplit_once("): ").map_or(d, |(_, d)| d).chars().filter(|c| !c.is_ascii_hexdigit()).take(60).collect()
+    };
+    let shown: Vec<_> = defects.iter().filter(|d| kinds.insert(kind(d))).take(SHOWN).collect();
+    assert!(defects.is_empty(), "{} of {} cases, for example {shown:#?}", defects.len(), cases.len());
+}
+
+fn judge(bench: &mut Bench<'_>, case: &Case, check: bool) -> Result<Outcome, String> {
+    let place = &case.specimen.places[case.place];
+    bench.damage(case.changes.clone());
+    let judged = bench.judge().and_then(|outcome| {
+        if check {
+            bench.judge_check()?;
+        }
+        Ok(outcome)
+    });
+    judged.map_err(|defect| {
+        format!(
+            "{:?}: {} of device {} at byte {} (of inode {:?}), {}: {defect}",
+            case.specimen.plan, place.region, place.device, place.at, place.owner, case.what
+        )
+    })
+}
+
+fn print_table(title: &str, table: &Table) {
+    use Outcome::{Fails, Harmless, ReadOnly, Refused, Repaired, RolledBack, Unnoticed};
+    println!(
+        "{title:<24} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "harmless", "repaired", "read-only", "refused", "EIO", "last lost", "unnoticed"
+    );
+    for (region, counts) in table {
+        print!("  {region:<22}");
+        for outcome in [Harmless, Repaired, ReadOnly, Refused, Fails, RolledBack, Unnoticed] {
+            print!(" {:>9}", counts.get(&outcome).copied().unwrap_or(0));
+        }
+        println!();
+    }
+}
