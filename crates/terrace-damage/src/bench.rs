@@ -79,15 +79,13 @@ pub struct Bench<'s> {
     /// What was put on them.
     image: Image,
     changes: Vec<Change>,
-    panics: u64,
 }
 
 impl<'s> Bench<'s> {
     /// A bench for `specimen`.
     pub fn new(specimen: &'s Specimen) -> Bench<'s> {
-        let panics = count_panics();
         let (devices, image) = (Devices::new(&specimen.image), specimen.image.clone());
-        Bench { specimen, devices, image, changes: Vec::new(), panics }
+        Bench { specimen, devices, image, changes: Vec::new() }
     }
 
     /// Puts the whole volume, and then `changes`, on the devices.
@@ -117,8 +115,9 @@ impl<'s> Bench<'s> {
                 Opened::Open(tree, read_only)
             }
         };
+        let panics = count_panics();
         let opened = catch_unwind(AssertUnwindSafe(use_it)).map_err(|_| "it panics".to_owned())?;
-        if PANICS.load(Ordering::Relaxed) == self.panics { Ok(opened) } else { Err("a thread of it panics".into()) }
+        if PANICS.load(Ordering::Relaxed) == panics { Ok(opened) } else { Err("a thread of it panics".into()) }
     }
 
     /// Uses what [`Self::damage`] has put there.

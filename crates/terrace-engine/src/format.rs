@@ -263,6 +263,13 @@ pub(crate) fn choose(device: &str, copies: [&[u8]; 2]) -> FsResult<Option<Superb
     let mut problem = None;
     for (i, bytes) in copies.into_iter().enumerate() {
         match Superblock::decode(bytes) {
+            // One of them was meant for another device. Believing the wrong one would exchange the two.
+            Ok(Some(sb)) if best.is_some_and(|b| b.uuid == sb.uuid && b.device_index != sb.device_index) => {
+                return Err(FsError::corrupt(format!(
+                    "{device}: the copies of its superblock, at byte 0 and at byte {BLOCK_BYTES}, are of different devices \
+                     of the volume"
+                )));
+            }
             Ok(Some(sb)) if best.is_none_or(|b| b.sequence < sb.sequence) => best = Some(sb),
             Ok(_) => {}
             Err(error) => problem = problem.or(Some((i, error))),

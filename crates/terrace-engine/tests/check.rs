@@ -162,6 +162,20 @@ fn both_superblock_copies_gone_is_an_error_that_names_the_device() {
     assert!(error.to_string().contains("superblock"), "{error}");
 }
 
+/// A block that went to the wrong disk: nobody can tell which of the two copies belongs there.
+#[test]
+fn superblock_copies_of_different_disks_are_refused() {
+    let rig = PLAIN.rig();
+    write_disk(&rig, 1, 0, &read_disk(&rig, 2, 0, 1));
+    let before = rig.image();
+    let error = check(&rig.pm, &rig.disks, &CheckOptions { repair: true, data: true }, &|_, _, _| {}).unwrap_err();
+    assert!(error.to_string().contains("are of different devices of the volume"), "{error}");
+    let options = OpenOptions::default();
+    let opened = Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {});
+    assert_eq!(opened.unwrap_err().errno(), libc::EIO);
+    assert!(rig.image() == before);
+}
+
 #[test]
 fn a_disk_of_another_size_than_the_table_says() {
     let rig = PLAIN.rig();
