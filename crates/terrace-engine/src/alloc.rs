@@ -32,8 +32,37 @@ struct Group {
     /// What was freed since, in blocks of the group, while the checkpoint could not be read.
     freed: Vec<Run>,
     free: u64,
-    /// Where the next search starts, in blocks of the group.
-    cursor: u64,
+    /// Where the next search starts, in blocks of the group, by [`Use`].
+    cursors: [u64; 2],
+}
+
+/// What blocks are for. Searches for the one start far from those for the other, so that log pages do not cut files into
+/// pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Data,
+    Metadata,
+}
+
+impl Use {
+    /// Where in a group its blocks are looked for first.
+    fn start(self, group_blocks: u64) -> u64 {
+        match self {
+            Use::Data => 0,
+            Use::Metadata => group_blocks / 8 * 7,
+        }
+    }
+}
+
+impl Group {
+    fn new(words: Option<Vec<u64>>, free: u64, group_blocks: u64) -> Self {
+        Self {
+            words,
+            freed: Vec::new(),
+            free,
+            cursors: [Use::Data, Use::Metadata].map(|what| what.start(group_blocks)),
+        }
+    }
 }
 
 /// Allocator of one device.
@@ -71,7 +100,7 @@ impl DeviceAlloc {
             .chunks(words_per_group)
             .map(|w| {
                 let free = w.iter().map(|x| u64::from(x.count_zeros())).sum();
-                Mutex::new(Group { words: Some(w.to_vec()), freed: Vec::new(), free, cursor: 0 })
+                Mutex::new(Group::new(Some(w.to_vec()), free, group_blocks))
             })
             .collect();
         Self::new(blocks, group_blocks, shards, groups, None)
@@ -85,10 +114,8 @@ impl DeviceAlloc {
         free_counts: &[u32],
         loader: GroupLoader,
     ) -> Self {
-        let groups = free_counts
-            .iter()
-            .map(|&free| Mutex::new(Group { words: None, freed: Vec::new(), free: u64::from(free), cursor: 0 }))
-            .collect();
+        let groups =
+            free_counts.iter().map(|&free| Mutex::new(Group::new(None, u64::from(free), group_blocks))).collect();
         Self::new(blocks, group_blocks, shards, groups, Some(loader))
     }
 
@@ -124,7 +151,7 @@ impl DeviceAlloc {
 
     /// A run of up to `want` blocks for `shard`: one of exactly `want` if a group has it, else the longest that the
     /// first group with room offers. `None` if the device is full.
-    pub fn alloc(&self, shard: usize, want: u64) -> Option<Run> {
+    pub fn alloc(&self, shard: usize, want: u64, what: Use) -> Option<Run> {
         debug_assert!(want > 0);
         let want = want.min(self.group_blocks);
         let home_slot = &self.homes[shard % self.homes.len()];
@@ -132,7 +159,7 @@ impl DeviceAlloc {
         for exact in [true, false] {
             for i in 0..self.groups.len() {
                 let g = (home + i) % self.groups.len();
-                if let Some(run) = self.alloc_in_group(g, want, exact) {
+                if let Some(run) = self.alloc_in_group(g, want, exact, what) {
                     if i != 0 {
                         home_slot.store(g, Ordering::Relaxed);
                     }
@@ -146,21 +173,22 @@ impl DeviceAlloc {
         None
     }
 
-    fn alloc_in_group(&self, g: usize, want: u64, exact: bool) -> Option<Run> {
+    fn alloc_in_group(&self, g: usize, want: u64, exact: bool, what: Use) -> Option<Run> {
         let mut group = self.groups[g].lock();
         if group.free < if exact { want } else { 1 } || !self.is_loaded(g, &mut group) {
             return None;
         }
-        let cursor = group.cursor;
+        let cursor = group.cursors[what as usize];
         let words = group.words.as_mut().expect("loaded");
-        let found = find_run(words, cursor, want, exact).or_else(|| find_run(words, 0, want, exact))?;
+        let starts = [cursor, what.start(self.group_blocks), 0];
+        let found = starts.into_iter().find_map(|start| find_run(words, start, want, exact))?;
         if planted(Bug::AllocInTwoSteps) {
             drop(group);
             group = self.groups[g].lock();
         }
         set_bits(group.words.as_mut().expect("loaded"), found);
         group.free -= found.len;
-        group.cursor = found.start + found.len;
+        group.cursors[what as usize] = found.start + found.len;
         self.free.fetch_sub(found.len, Ordering::AcqRel);
         Some(Run { start: g as u64 * self.group_blocks + found.start, len: found.len })
     }
@@ -325,13 +353,19 @@ fn next_bit(words: &[u64], from: u64, set: bool) -> Option<u64> {
     None
 }
 
+/// End of the run of clear bits that starts at `start`, no farther than `limit`.
+fn run_end(words: &[u64], start: u64, limit: u64) -> u64 {
+    let last = limit.div_ceil(64) as usize;
+    next_bit(&words[..last], start, true).map_or(limit, |end| end.min(limit))
+}
+
 /// A run of `want` clear bits at or after `from`; if not `exact`, the longest shorter one will do.
 fn find_run(words: &[u64], from: u64, want: u64, exact: bool) -> Option<Run> {
     let total = words.len() as u64 * 64;
     let mut best: Option<Run> = None;
     let mut at = from;
     while let Some(start) = next_bit(words, at, false) {
-        let end = next_bit(words, start, true).unwrap_or(total).min(start + want);
+        let end = run_end(words, start, (start + want).min(total));
         let run = Run { start, len: end - start };
         if run.len == want {
             return Some(run);
@@ -387,7 +421,7 @@ mod tests {
             let mut owned: Vec<Run> = Vec::new();
             let mut used = vec![false; 5000];
             for (i, (want, give_back)) in wants.into_iter().enumerate() {
-                if let Some(run) = alloc.alloc(i % 2, want) {
+                if let Some(run) = alloc.alloc(i % 2, want, [Use::Data, Use::Metadata][i % 2]) {
                     prop_assert!(run.len >= 1 && run.len <= want);
                     for b in run.start..run.start + run.len {
                         prop_assert!(!std::mem::replace(&mut used[b as usize], true));
@@ -413,19 +447,19 @@ mod tests {
     fn a_full_device_says_so_and_recovers() {
         let alloc = fresh(1500);
         let mut runs = Vec::new();
-        while let Some(run) = alloc.alloc(0, 700) {
+        while let Some(run) = alloc.alloc(0, 700, Use::Data) {
             runs.push(run);
         }
         assert_eq!(alloc.free_blocks(), 0);
         runs.into_iter().for_each(|r| alloc.free(r));
         assert_eq!(alloc.free_blocks(), 1500);
-        assert_eq!(alloc.alloc(1, 1024).map(|r| r.len), Some(1024));
+        assert_eq!(alloc.alloc(1, 1024, Use::Data).map(|r| r.len), Some(1024));
     }
 
     #[test]
     fn a_double_free_is_noted_and_counts_hold() {
         let alloc = fresh(1024);
-        let run = alloc.alloc(0, 4).unwrap();
+        let run = alloc.alloc(0, 4, Use::Data).unwrap();
         alloc.free(run);
         assert!(alloc.freed_twice().is_none() && !alloc.is_damaged());
         alloc.free(run);

@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use rustc_hash::FxHashMap;
 use terrace_layout::{BlockAddr, INCOMPAT_PM_DATA_CRC, InodeRecord, Stamp, Superblock};
 use terrace_media::{Disk, MediaError, Pm};
 use terrace_policy::{PM_RESERVE_BLOCKS, PmSpace};
@@ -63,7 +64,7 @@ pub(crate) struct DirtyFile {
 pub(crate) struct Shard {
     pub table: RwLock<InodeTable>,
     pub journal: Journal,
-    pub inodes: RwLock<HashMap<u64, Arc<Inode>>>,
+    pub inodes: RwLock<FxHashMap<u64, Arc<Inode>>>,
     /// How often an inode has left `inodes`, by a hash of its number; they change under its lock.
     departures: Box<[AtomicU64]>,
     pub dirty: Mutex<HashMap<u64, DirtyFile>>,
@@ -88,7 +89,7 @@ impl Shard {
     }
 
     /// Takes an inode out of the map. Whoever is just reading it from media must read it again.
-    pub fn depart(&self, inodes: &mut HashMap<u64, Arc<Inode>>, ino: Ino) {
+    pub fn depart(&self, inodes: &mut FxHashMap<u64, Arc<Inode>>, ino: Ino) {
         inodes.remove(&ino.0);
         self.departures(ino).fetch_add(1, Ordering::Relaxed);
     }

@@ -11,7 +11,7 @@ use terrace_policy::Target;
 use crate::cache::BlankPage;
 use crate::core::{Core, DirtyFile};
 use crate::error::{FsError, FsResult, fail};
-use crate::file::BLOCK;
+use crate::file::{BLOCK, FileData, Way};
 use crate::index::Segment;
 use crate::inode::{Inner, Inode, Meta};
 use crate::space::{BlockSource, Purpose};
@@ -149,8 +149,7 @@ impl Core {
         let file = inner.file()?;
         let joins_dirty = file.size > file.committed
             || (inode.pages.has_dirty() && !self.cache.dirty_blocks(&inode.pages, from, to).is_empty());
-        let needed = file.new_pm_blocks(offset, end, self.data_crc);
-        if self.space.placement.place_write(self.pm_space(needed)?, needed, joins_dirty) == Target::Pm {
+        if self.place(file, offset, end, joins_dirty)? == Target::Pm {
             if let Some(tail) = uncover {
                 if blanks.is_empty() {
                     return Ok(Attempt::NeedsPages(1));
@@ -178,11 +177,24 @@ impl Core {
         Ok(Attempt::Done)
     }
 
+    /// Where a write goes. Most often PM has room for more than it can take; else what it takes is looked at closely.
+    fn place(&self, file: &FileData, offset: u64, end: u64, joins_dirty: bool) -> FsResult<Target> {
+        let place = |blocks: u64| Ok(self.space.placement.place_write(self.pm_space(blocks)?, blocks, joins_dirty));
+        match place(end.div_ceil(BLOCK_BYTES) - offset / BLOCK_BYTES + 1)? {
+            Target::PageCache if !joins_dirty => place(file.new_pm_blocks(offset, end, self.data_crc)),
+            target => Ok(target),
+        }
+    }
+
     fn write_pm(&self, inode: &Inode, inner: &mut Inner, offset: u64, data: &[u8], now: Time) -> FsResult<bool> {
         let source = self.space.source(inode.shard, Purpose::Ordinary);
-        let edges = self.read_edges(inode, inner, offset, data.len() as u64)?;
+        let way = inner.file()?.way(offset, offset + data.len() as u64, self.data_crc);
+        let edges = match way {
+            Way::Copy => self.read_edges(inode, inner, offset, data.len() as u64)?,
+            Way::Patch(_) | Way::Append(_) => [None, None],
+        };
         let (log, file) = inner.file_mut()?;
-        file.write(log, self.io(&source), offset, data, now, &|block, out| {
+        file.write(log, self.io(&source), way, offset, data, now, &|block, out| {
             let (_, page) = edges.iter().flatten().find(|(b, _)| *b == block).expect("only edges are merged");
             out.copy_from_slice(&page[..]);
             Ok(())
@@ -191,8 +203,8 @@ impl Core {
 
     /// The first and the last block of a write as they are, where the write covers them in part.
     fn read_edges(&self, inode: &Inode, inner: &Inner, offset: u64, len: u64) -> FsResult<[Option<Edge>; 2]> {
-        let size = inner.file()?.size;
         let end = offset + len;
+        let size = inner.file()?.size;
         let read = |block: u64| -> FsResult<Option<Edge>> {
             let mut page = Box::new([0u8; BLOCK]);
             self.read_block(inode, inner, block, &mut page)?;

@@ -26,6 +26,11 @@ use crate::log::{Log, Refs};
 use crate::space::BlockSource;
 use crate::types::Time;
 
+/// Entries that compaction joins cover no more than the largest group of the papers.
+const JOINED_BLOCKS_MAX: u64 = 4096;
+/// How far ahead of itself compaction asks for entries: each stands in a cache line of its own, anywhere in the log.
+const PREFETCHED_ENTRIES: usize = 8;
+
 /// Bytes of a block as a `usize`.
 pub(crate) const BLOCK: usize = BLOCK_BYTES as usize;
 
@@ -42,6 +47,17 @@ pub(crate) struct PmIo<'a> {
 
 /// Reads a file block as it is now, zeros beyond the end of the file: how a write gets the bytes around it.
 pub(crate) type ReadOld<'a> = &'a dyn Fn(u64, &mut [u8; BLOCK]) -> FsResult<()>;
+
+/// How a write goes to PM, cheapest first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Way {
+    /// A small overwrite rides in the log and is applied to this block.
+    Patch(BlockAddr),
+    /// It starts behind the committed size, in this block, the last one.
+    Append(BlockAddr),
+    /// To new blocks, or reserved ones.
+    Copy,
+}
 
 /// A file's data: where it is and how long it is.
 #[derive(Debug, Default)]
@@ -99,14 +115,16 @@ impl FileData {
         Self { mtime: created, ..Self::default() }
     }
 
-    /// Writes `data` at `offset` to PM and commits it, durably. `Ok(false)`: PM has no room for it; nothing changed.
+    /// Writes `data` at `offset` to PM, the `way` that [`Self::way`] tells, and commits it, durably. `Ok(false)`: PM has no room for it; nothing changed.
     ///
     /// # Errors
     /// `ENOSPC` for the log, errors of `read_old`, PM errors.
+    #[allow(clippy::too_many_arguments, reason = "a write and what it works on")]
     pub fn write(
         &mut self,
         log: &mut Log,
         io: PmIo<'_>,
+        way: Way,
         offset: u64,
         data: &[u8],
         now: Time,
@@ -115,11 +133,11 @@ impl FileData {
         let end = offset + data.len() as u64;
         log.begin();
         self.staged.clear();
-        if !io.data_crc && self.fits_patch(offset, end) {
-            self.patch(log, io, offset, data, now)?;
+        if let Way::Patch(block) = way {
+            self.patch(log, io, block, offset, data, now)?;
             return Ok(true);
         }
-        let staged = self.stage_write(log, io, offset, data, now, read_old).and_then(|staged| {
+        let staged = self.stage_write(log, io, way, offset, data, now, read_old).and_then(|staged| {
             if let Some(vouched) = staged {
                 log.stage(io.pm, io.source, vouched.then_some(io.stamp))?;
             }
@@ -134,13 +152,35 @@ impl FileData {
         Ok(true)
     }
 
-    /// A small overwrite inside one committed PM block.
-    fn fits_patch(&self, offset: u64, end: u64) -> bool {
+    /// The committed PM block inside which a small overwrite lies.
+    fn patched_block(&self, offset: u64, end: u64) -> Option<BlockAddr> {
         let one_block = offset / BLOCK_BYTES == (end - 1) / BLOCK_BYTES;
-        one_block
-            && end <= self.committed
-            && end - offset <= PATCH_BYTES_MAX as u64
-            && matches!(self.index.lookup(offset / BLOCK_BYTES), Segment::Extent(e) if e.addr.is_pm() && !e.unwritten())
+        if !one_block || end > self.committed || end - offset > PATCH_BYTES_MAX as u64 {
+            return None;
+        }
+        self.written_pm_block(offset / BLOCK_BYTES)
+    }
+
+    /// Where file block `block` is, if PM holds it and it was written.
+    fn written_pm_block(&self, block: u64) -> Option<BlockAddr> {
+        match self.index.lookup(block) {
+            Segment::Extent(e) if e.addr.is_pm() && !e.unwritten() => Some(e.addr),
+            _ => None,
+        }
+    }
+
+    /// How a write of this range goes to PM.
+    pub fn way(&self, offset: u64, end: u64, data_crc: bool) -> Way {
+        if data_crc {
+            return Way::Copy;
+        }
+        if offset >= self.committed && offset / BLOCK_BYTES == self.committed / BLOCK_BYTES {
+            return self.pm_tail_block().map_or(Way::Copy, Way::Append);
+        }
+        match self.patched_block(offset, end) {
+            Some(block) => Way::Patch(block),
+            None => Way::Copy,
+        }
     }
 
     /// New PM blocks that a write of this range takes: none for a patch, or within reserved blocks.
@@ -148,13 +188,18 @@ impl FileData {
         let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
         let reserved = matches!(self.index.lookup(from), Segment::Extent(e)
             if e.unwritten() && e.addr.is_pm() && u64::from(e.blocks) >= to - from);
-        if reserved || (!data_crc && self.fits_patch(offset, end)) { 0 } else { to - from + 1 }
+        if reserved || matches!(self.way(offset, end, data_crc), Way::Patch(_)) { 0 } else { to - from + 1 }
     }
 
-    fn patch(&mut self, log: &mut Log, io: PmIo<'_>, offset: u64, data: &[u8], now: Time) -> FsResult<()> {
-        let Segment::Extent(extent) = self.index.lookup(offset / BLOCK_BYTES) else {
-            unreachable!("fits_patch saw the extent")
-        };
+    fn patch(
+        &mut self,
+        log: &mut Log,
+        io: PmIo<'_>,
+        block: BlockAddr,
+        offset: u64,
+        data: &[u8],
+        now: Time,
+    ) -> FsResult<()> {
         let entry = PatchEntry {
             kind: EntryType::Patch as u8,
             slots: 0,
@@ -170,20 +215,21 @@ impl FileData {
         log.commit(io.pm)?;
         self.mtime = now;
         move_ref(log, &mut self.mtime_ref, index);
-        log.drop_dead_front(io.pm, io.source);
         // The commit made the bytes part of the file; now they go where readers look. No fence: the next one will do,
         // and until then the log can repeat it.
-        let (at, len) = apply_patch(io.pm, extent.addr, offset, data);
+        let (at, len) = apply_patch(io.pm, block, offset, data);
         log.leave_unfenced(at, len);
         Ok(())
     }
 
     /// Writes the data and puts the entries into the log's batch. Returns whether they vouch for all of the data; `None`:
     /// PM has no room.
+    #[allow(clippy::too_many_arguments, reason = "a write and what it works on")]
     fn stage_write(
         &mut self,
         log: &mut Log,
         io: PmIo<'_>,
+        way: Way,
         offset: u64,
         data: &[u8],
         now: Time,
@@ -194,10 +240,12 @@ impl FileData {
         let mut start = offset;
         let mut rest = data;
         let mut vouched = true;
-        if !io.data_crc
-            && new_size > self.committed
-            && let Some(tail) = self.pm_tail_block()
-        {
+        let tail = match way {
+            Way::Append(tail) => Some(tail),
+            _ if new_size > self.committed && !io.data_crc => self.pm_tail_block(),
+            _ => None,
+        };
+        if let Some(tail) = tail {
             let taken = self.write_into_tail(io.pm, tail, offset, data, new_size);
             start += taken as u64;
             rest = &data[taken..];
@@ -214,8 +262,8 @@ impl FileData {
 
     /// An append of `data` at `offset` within the tail block.
     fn append_entry(&self, size: u64, now: Time, tail: BlockAddr, offset: u64, data: &[u8]) -> AppendEntry {
-        let gap = [0u8; BLOCK];
-        let crc = crc_append(0, &gap[..(offset - self.committed) as usize]);
+        static ZEROS: [u8; BLOCK] = [0; BLOCK];
+        let crc = crc_append(0, &ZEROS[..(offset - self.committed) as usize]);
         AppendEntry {
             kind: EntryType::Append as u8,
             slots: 0,
@@ -235,10 +283,7 @@ impl FileData {
         if self.committed.is_multiple_of(BLOCK_BYTES) {
             return None;
         }
-        match self.index.lookup(self.committed / BLOCK_BYTES) {
-            Segment::Extent(e) if e.addr.is_pm() && !e.unwritten() => Some(e.addr),
-            _ => None,
-        }
+        self.written_pm_block(self.committed / BLOCK_BYTES)
     }
 
     /// Writes what of `data` falls into the tail block, all of it beyond the committed size, and zeroes the rest of the
@@ -314,8 +359,11 @@ impl FileData {
         {
             return Some((Run { start: e.addr.block(), len: want.min(u64::from(e.blocks)) }, true));
         }
-        let reserved = self.index.next_extent(block + 1).filter(|(_, e)| e.unwritten() && e.addr.is_pm());
-        if let Some((start, _)) = reserved {
+        if want > 1
+            && let Some((start, next)) = self.index.next_extent(block + 1)
+            && next.unwritten()
+            && next.addr.is_pm()
+        {
             want = want.min(start - block);
         }
         io.source.alloc_data(want).map(|run| (run, false))
@@ -348,6 +396,10 @@ impl FileData {
         let mut from = offset.max(run_start);
         let mut to = end.min(run_end);
         let slice = |a: u64, b: u64| &data[(a - offset) as usize..(b - offset) as usize];
+        if from == run_start && (to == run_end || self.size <= to) {
+            store(base, slice(from, to));
+            return Ok(short.then_some(crc));
+        }
         let mut edge = [0u8; BLOCK];
         let mut last = false;
         if from > run_start {
@@ -386,16 +438,19 @@ impl FileData {
         let mut last_entry = 0;
         let staged = std::mem::take(&mut self.staged);
         for run in &staged {
+            let entry = log.position(run.entry_index);
+            let extent = Extent::new(run.addr, run.blocks as u32, entry, run.unwritten, run.crc_run.is_some());
+            last_entry = run.entry_index;
+            if !run.in_place && self.index.replace_block(&mut log.refs, run.file_block, extent, &mut self.freed) {
+                continue;
+            }
             let before = self.freed.len();
             self.index.unmap(&mut log.refs, run.file_block, run.file_block + run.blocks, &mut self.freed);
             if run.in_place {
                 // The blocks stay where they are; only what the old entry called them changes.
                 self.freed.truncate(before);
             }
-            let entry = log.position(run.entry_index);
-            let extent = Extent::new(run.addr, run.blocks as u32, entry, run.unwritten, run.crc_run.is_some());
             self.index.map(&mut log.refs, run.file_block, extent, run.crc_run);
-            last_entry = run.entry_index;
         }
         self.staged = staged;
         self.size = size;
@@ -403,11 +458,6 @@ impl FileData {
         self.mtime = now;
         move_ref(log, &mut self.size_ref, last_entry);
         move_ref(log, &mut self.mtime_ref, last_entry);
-        self.free_stale(log, io);
-    }
-
-    fn free_stale(&mut self, log: &mut Log, io: PmIo<'_>) {
-        log.drop_dead_front(io.pm, io.source);
         for (addr, blocks) in self.freed.drain(..) {
             io.source.free(addr, blocks);
         }
@@ -584,10 +634,20 @@ impl FileData {
 
     /// Puts the live entries into a fresh batch for compaction; then [`Self::compacted`].
     ///
+    /// Without data checksums, entries for neighbours in PM become one: a file that was appended to is one run again.
+    ///
     /// # Errors
     /// PM that cannot be read.
-    pub fn push_live(&self, log: &mut Log, pm: &Pm) -> FsResult<()> {
-        for (file_block, extent) in self.index.iter() {
+    pub fn push_live(&self, log: &mut Log, io: PmIo<'_>) -> FsResult<Vec<(u64, Extent)>> {
+        let pm = io.pm;
+        let can_join = |a: &Extent, b: &Extent| {
+            !io.data_crc && a.addr.is_pm() && u64::from(a.blocks) + u64::from(b.blocks) <= JOINED_BLOCKS_MAX
+        };
+        let runs = self.index.runs(can_join);
+        for (i, &(file_block, ref extent)) in runs.iter().enumerate() {
+            if let Some((_, soon)) = runs.get(i + PREFETCHED_ENTRIES) {
+                pm.prefetch(soon.entry());
+            }
             let entry = read_write_entry(pm, extent.entry())?;
             let crcs = extent_crcs_in_log(pm, &entry, extent)?;
             let piece = WriteEntry { file_block, address: extent.addr.0, blocks: extent.blocks, ..entry };
@@ -595,17 +655,18 @@ impl FileData {
         }
         // Blocks reserved beyond the end stay: this sets the size and truncates nothing.
         log.push(&set_size_entry(self.size, self.mtime, false), &[]);
-        Ok(())
+        Ok(runs)
     }
 
-    /// Compaction moved the live entries: `first` is the batch index of the first one of [`Self::push_live`].
-    pub fn compacted(&mut self, log: &mut Log, first: usize) {
-        let extents = self.index.iter().count();
-        let positions: Vec<u64> = (first..first + extents).map(|i| log.position(i)).collect();
-        self.index.moved(&mut log.refs, |i| positions[i]);
+    /// Compaction moved the live entries: `first` is the batch index of the first one of [`Self::push_live`], which
+    /// returned `runs`.
+    pub fn compacted(&mut self, log: &mut Log, first: usize, runs: Vec<(u64, Extent)>) {
+        let last = first + runs.len();
+        let (refs, positions) = log.refs_and_positions();
+        self.index.moved(refs, runs, |i| positions[first + i]);
         (self.size_ref, self.mtime_ref) = (0, 0);
-        move_ref(log, &mut self.size_ref, first + extents);
-        move_ref(log, &mut self.mtime_ref, first + extents);
+        move_ref(log, &mut self.size_ref, last);
+        move_ref(log, &mut self.mtime_ref, last);
     }
 }
 

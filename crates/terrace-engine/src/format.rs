@@ -10,7 +10,7 @@ use terrace_media::{AlignedBuf, Disk, Pm};
 use uuid::Uuid;
 use zerocopy::IntoBytes;
 
-use crate::alloc::DeviceAlloc;
+use crate::alloc::{DeviceAlloc, Use};
 use crate::checkpoint::{self, Area};
 use crate::error::{FsError, FsResult, fence};
 use crate::file::BLOCK;
@@ -176,7 +176,7 @@ pub fn format(pm: &Arc<Pm>, disks: &[Arc<dyn Disk>], options: &FormatOptions) ->
     fence(pm)?;
     let allocs: Vec<DeviceAlloc> = sb.devices().iter().map(|d| fresh_alloc(d, sb.shards)).collect();
     for shard in 0..sb.shards {
-        let first_chunk = allocs[0].alloc(0, FIRST_CHUNK_BLOCKS).expect("planned");
+        let first_chunk = allocs[0].alloc(0, FIRST_CHUNK_BLOCKS, Use::Metadata).expect("planned");
         write_chunk(pm, first_chunk.start, first_chunk.len, shard, 0);
         let mut page = ShardPage {
             magic: SHARD_MAGIC,

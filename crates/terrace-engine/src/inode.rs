@@ -105,6 +105,15 @@ pub(crate) enum Replay {
 
 const OTHER_KIND: &str = "does not fit the inode's kind";
 
+/// Where in a batch compaction has put what is live.
+struct Live {
+    attr: usize,
+    first_xattr: usize,
+    first_body: usize,
+    /// What the entries of a file map.
+    runs: Vec<(u64, Extent)>,
+}
+
 /// A small overwrite that may not have reached its block.
 struct Patch {
     offset: u64,
@@ -304,7 +313,7 @@ impl Inner {
             return Ok(());
         }
         let (meta, mtime) = (self.meta, self.mtime());
-        let Ok((attr_index, first_xattr, first_body)) = self.push_live(io.pm) else {
+        let Ok(live) = self.push_live(io) else {
             return Ok(());
         };
         match self.log.compact(io.pm, io.source, journal) {
@@ -313,39 +322,39 @@ impl Inner {
         }
         self.meta.attr_ref = 0;
         for (i, xattr) in self.xattrs.values_mut().enumerate() {
-            xattr.position = self.log.position(first_xattr + i);
+            xattr.position = self.log.position(live.first_xattr + i);
             self.log.refs.retain(xattr.position, xattr.slots);
         }
         match &mut self.body {
-            Body::File(file) => file.compacted(&mut self.log, first_body),
-            Body::Dir(dir) => dir.compacted(&mut self.log, first_body),
-            Body::Symlink { target, .. } => retain_target(&mut self.log, target, first_body),
+            Body::File(file) => file.compacted(&mut self.log, live.first_body, live.runs),
+            Body::Dir(dir) => dir.compacted(&mut self.log, live.first_body),
+            Body::Symlink { target, .. } => retain_target(&mut self.log, target, live.first_body),
             Body::Special { .. } => {}
         }
-        self.attr_committed(&meta, mtime, attr_index);
+        self.attr_committed(&meta, mtime, live.attr);
         Ok(())
     }
 
-    /// Puts all that is live into a fresh batch; returns the indexes in it of the attributes, the first extended
-    /// attribute and the first entry of the body.
-    fn push_live(&mut self, pm: &Pm) -> FsResult<(usize, usize, usize)> {
+    /// Puts all that is live into a fresh batch.
+    fn push_live(&mut self, io: PmIo<'_>) -> FsResult<Live> {
         self.log.begin();
         let (meta, mtime) = (self.meta, self.mtime());
-        let attr_index = self.push_attr(&meta, mtime);
-        let first_xattr = attr_index + 1;
+        let attr = self.push_attr(&meta, mtime);
+        let first_xattr = attr + 1;
         for (name, xattr) in &self.xattrs {
             let mut value = vec![0u8; inline_len(&xattr.entry)];
-            pm.try_read(xattr.position + (size_of::<XattrEntry>() + name.len()) as u64, &mut value)?;
+            io.pm.try_read(xattr.position + (size_of::<XattrEntry>() + name.len()) as u64, &mut value)?;
             self.log.push(&xattr.entry, &[name, &value]);
         }
         let first_body = first_xattr + self.xattrs.len();
+        let mut runs = Vec::new();
         match &self.body {
-            Body::File(file) => file.push_live(&mut self.log, pm)?,
+            Body::File(file) => runs = file.push_live(&mut self.log, io)?,
             Body::Dir(dir) => dir.push_live(&mut self.log),
             Body::Symlink { target, .. } => push_target(&mut self.log, target),
             Body::Special { .. } => {}
         }
-        Ok((attr_index, first_xattr, first_body))
+        Ok(Live { attr, first_xattr, first_body, runs })
     }
 
     /// Every run of blocks that the inode owns, on any device: log, data, checksums, long attribute values.

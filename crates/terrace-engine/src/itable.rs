@@ -14,7 +14,7 @@ use terrace_layout::{
 use terrace_media::Pm;
 use zerocopy::IntoBytes;
 
-use crate::alloc::DeviceAlloc;
+use crate::alloc::{DeviceAlloc, Use};
 use crate::error::{FsError, FsResult, fail, fence};
 use crate::types::Ino;
 
@@ -209,7 +209,7 @@ impl InodeTable {
         if blocks == 0 {
             return fail(libc::ENOSPC);
         }
-        let Some(run) = space.alloc(self.shard as usize, blocks) else {
+        let Some(run) = space.alloc(self.shard as usize, blocks, Use::Metadata) else {
             return fail(libc::ENOSPC);
         };
         write_chunk(pm, run.start, run.len, self.shard as u16, first_index);

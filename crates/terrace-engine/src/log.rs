@@ -33,6 +33,9 @@ use crate::space::BlockSource;
 
 pub(crate) use verify::LogDamage;
 
+/// Slots that compaction must be able to gain: it costs a journal record and a few pages' worth of stores.
+const COMPACTED_SLOTS_MIN: u64 = 4 * PAGE_SLOTS;
+
 /// Entries being put together for one commit, and where they went.
 #[derive(Debug, Default)]
 struct Batch {
@@ -95,11 +98,19 @@ impl Refs {
 
     /// Moves the "latest of its kind" reference `reference` (0: none yet) to a one-slot entry at `position`.
     pub fn move_to(&mut self, reference: &mut u64, position: u64) {
-        if *reference != 0 {
-            self.release(*reference, 1);
+        match *reference {
+            0 => self.retain(position, 1),
+            old => self.replace(old, position, 1),
         }
-        self.retain(position, 1);
         *reference = position;
+    }
+
+    /// The volatile state refers to the entry at `new` instead of the one at `old`, both of `slots` slots.
+    pub fn replace(&mut self, old: u64, new: u64, slots: u64) {
+        if self.page_of(old) != self.page_of(new) {
+            self.retain(new, slots);
+            self.release(old, slots);
+        }
     }
 
     fn page_of(&self, position: u64) -> Option<u64> {
@@ -321,6 +332,11 @@ impl Log {
         self.batch.positions[index]
     }
 
+    /// The references, and where the entries of the last batch went.
+    pub fn refs_and_positions(&mut self) -> (&mut Refs, &[u64]) {
+        (&mut self.refs, &self.batch.positions)
+    }
+
     /// Writes the batch behind the tail: [`Self::commit`] must follow, or the journal, or [`Self::abort`]. With `stamp`,
     /// a batch of one entry may commit itself: the caller has stored nothing else that the commit depends on but what the
     /// entry's own checksum covers.
@@ -532,7 +548,7 @@ impl Log {
     pub fn wants_compaction(&self) -> bool {
         self.pages.len() > 1
             && self.slots > 2 * self.refs.slots
-            && self.slots > 2 * self.slots_after_compaction + PAGE_SLOTS
+            && self.slots > 2 * self.slots_after_compaction + COMPACTED_SLOTS_MIN
     }
 
     /// Replaces the log by the entries of the batch, which must be all that is live. Positions of the entries are

@@ -6,7 +6,7 @@ use terrace_layout::{BLOCK_BYTES, BlockAddr, DeviceEntry};
 use terrace_media::Pm;
 use terrace_policy::{PM_RESERVE_BLOCKS, Placement, PmSpace};
 
-use crate::alloc::{DeviceAlloc, Run};
+use crate::alloc::{DeviceAlloc, Run, Use};
 use crate::error::{FsError, FsResult, fail};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -88,7 +88,8 @@ impl Space {
     pub fn alloc_disk(&self, shard: usize, want: u64) -> FsResult<(u16, Run)> {
         let mut order: Vec<usize> = (1..self.devices.len()).filter(|&d| self.devices[d].free_blocks() > 0).collect();
         order.sort_by_key(|&d| (self.table[d].tier, std::cmp::Reverse(self.devices[d].free_blocks())));
-        let found = order.iter().find_map(|&d| self.devices[d].alloc(shard, want).map(|run| (d as u16, run)));
+        let found =
+            order.iter().find_map(|&d| self.devices[d].alloc(shard, want, Use::Data).map(|run| (d as u16, run)));
         let trouble = || order.iter().find_map(|&d| self.devices[d].trouble());
         found.ok_or_else(|| trouble().unwrap_or(FsError::new(libc::ENOSPC)))
     }
@@ -167,7 +168,7 @@ impl BlockSource for ShardSource<'_> {
         if room == 0 {
             return None;
         }
-        self.space.pm().alloc(self.shard, want.min(room))
+        self.space.pm().alloc(self.shard, want.min(room), Use::Data)
     }
 
     fn alloc_meta(&self) -> FsResult<u64> {
@@ -179,7 +180,7 @@ impl BlockSource for ShardSource<'_> {
         if self.space.pm().free_blocks() <= floor {
             return fail(libc::ENOSPC);
         }
-        match self.space.pm().alloc(self.shard, 1) {
+        match self.space.pm().alloc(self.shard, 1, Use::Metadata) {
             Some(run) => Ok(run.start),
             None => fail(libc::ENOSPC),
         }

@@ -6,6 +6,7 @@ use terrace_layout::{
 };
 
 use crate::acl;
+use crate::alloc::Use;
 use crate::core::Core;
 use crate::data::without_set_id;
 use crate::error::{FsError, FsResult, fail};
@@ -329,7 +330,7 @@ impl Core {
         if self.space.pm().free_blocks() <= terrace_policy::PM_RESERVE_BLOCKS + blocks {
             return fail(libc::ENOSPC);
         }
-        let Some(run) = self.space.pm().alloc(inode.shard, blocks) else {
+        let Some(run) = self.space.pm().alloc(inode.shard, blocks, Use::Metadata) else {
             return fail(libc::ENOSPC);
         };
         if run.len < blocks {

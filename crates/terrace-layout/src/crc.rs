@@ -22,6 +22,9 @@ pub fn data_crc(bytes: &[u8]) -> u32 {
 
 /// The CRC32C of bytes that follow those whose CRC32C is `crc`.
 pub fn crc_append(crc: u32, bytes: &[u8]) -> u32 {
+    if crc == 0 {
+        return crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32;
+    }
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!crc));
     digest.update(bytes);
     digest.finalize() as u32
@@ -49,6 +52,31 @@ pub(crate) fn crc_with_hole(seed: u32, bytes: &[u8], hole: usize) -> u32 {
     let mut copy = [0; SHORT_BYTES];
     copy[..head.len()].copy_from_slice(head);
     copy[hole..hole + 4].fill(0);
-    let crc = crc_append(seed, &copy[..head.len()]);
+    // A CRC that goes on from another is the CRC of bytes of which the first four were changed by that.
+    copy.iter_mut().zip(seed.to_le_bytes()).for_each(|(byte, seed)| *byte ^= seed);
+    let crc = crc_append(0, &copy[..head.len()]);
     if rest.is_empty() { crc } else { crc_append(crc, rest) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// One bit after the other, as the polynomial says.
+        #[test]
+        fn is_crc32c(seed: u32, mut bytes in proptest::collection::vec(any::<u8>(), 8..200), hole in 0usize..4) {
+            let bitwise = |crc: u32, bytes: &[u8]| {
+                !bytes.iter().fold(!crc, |crc, &byte| {
+                    (0..8).fold(crc ^ u32::from(byte), |crc, _| crc >> 1 ^ (0x82f6_3b78 & (crc & 1).wrapping_neg()))
+                })
+            };
+            prop_assert_eq!(crc_append(seed, &bytes), bitwise(seed, &bytes));
+            prop_assert_eq!(data_crc(&bytes), bitwise(0, &bytes));
+            let with_hole = crc_with_hole(seed, &bytes, hole);
+            bytes[hole..hole + 4].fill(0);
+            prop_assert_eq!(with_hole, bitwise(seed, &bytes));
+        }
+    }
 }

@@ -21,7 +21,7 @@ use terrace_layout::BlockAddr;
 use self::table::{TABLE_BLOCKS, Table};
 use crate::log::Refs;
 
-/// Extents in a table's stretch from which on the table is the smaller of the two.
+/// Scattered extents in a table's stretch from which on the table is the smaller of the two.
 const TABLE_EXTENTS_MIN: usize = TABLE_BLOCKS as usize / 2;
 /// Extents that the tree takes in before it looks whether a table would do better.
 const TREE_INSERTS_PER_LOOK: u32 = 32;
@@ -63,6 +63,17 @@ impl Extent {
 
     fn has_crc_blocks(&self) -> bool {
         self.entry_and_flags & HAS_CRC_BLOCKS != 0
+    }
+
+    /// Whether `next`, at file block `next_start`, goes on where this one, at `start`, ends, in the file and on the device.
+    fn touches(&self, start: u64, next: &Extent, next_start: u64) -> bool {
+        let blocks = u64::from(self.blocks);
+        start + blocks == next_start
+            && self.addr.offset(blocks) == next.addr
+            && self.unwritten() == next.unwritten()
+            && !self.has_crc_blocks()
+            && !next.has_crc_blocks()
+            && self.blocks.checked_add(next.blocks).is_some()
     }
 
     fn head(&self, blocks: u64) -> Extent {
@@ -196,10 +207,21 @@ impl Index {
         if self.tree_inserts.is_multiple_of(TREE_INSERTS_PER_LOOK) {
             let stretch = file_block / TABLE_BLOCKS;
             let (start, end) = (stretch * TABLE_BLOCKS, (stretch + 1) * TABLE_BLOCKS);
-            if self.tree.range(start..end).count() >= TABLE_EXTENTS_MIN {
+            if self.pieces(start, end) >= TABLE_EXTENTS_MIN {
                 self.move_to_table(refs, stretch, start, end);
             }
         }
+    }
+
+    /// Extents in a stretch, those not counted that compaction will join.
+    fn pieces(&self, start: u64, end: u64) -> usize {
+        let mut last: Option<(u64, Extent)> = None;
+        let mut pieces = 0;
+        for (&at, extent) in self.tree.range(start..end) {
+            pieces += usize::from(!last.is_some_and(|(before, last)| last.touches(before, extent, at)));
+            last = Some((at, *extent));
+        }
+        pieces
     }
 
     fn move_to_table(&mut self, refs: &mut Refs, stretch: u64, start: u64, end: u64) {
@@ -220,6 +242,24 @@ impl Index {
                 self.release_reference(refs, &extent);
             }
         }
+    }
+
+    /// Maps an extent of one block over another of one block, if that is all there is to do: the way of small overwrites.
+    pub fn replace_block(&mut self, refs: &mut Refs, file_block: u64, extent: Extent, freed: &mut Freed) -> bool {
+        if extent.blocks != 1 || extent.has_crc_blocks() {
+            return false;
+        }
+        let slot = match self.tables.get_mut(&(file_block / TABLE_BLOCKS)) {
+            Some(table) => table.slot_mut(file_block % TABLE_BLOCKS),
+            None => self.tree.get_mut(&file_block),
+        };
+        let Some(slot) = slot.filter(|slot| slot.blocks == 1 && !slot.has_crc_blocks()) else {
+            return false;
+        };
+        let old = std::mem::replace(slot, extent);
+        freed.push((old.addr, 1));
+        refs.replace(old.entry(), extent.entry(), 1);
+        true
     }
 
     /// Unmaps the file blocks `from..to`; what they occupied goes to `freed`.
@@ -281,18 +321,40 @@ impl Index {
         }
     }
 
-    /// Moves the extents to where compaction has copied their entries: `position` gives it, in order of [`Self::iter`].
-    pub fn moved(&mut self, refs: &mut Refs, mut position: impl FnMut(usize) -> u64) {
+    /// What entries must map after compaction: the extents in order of [`Self::iter`], neighbours in the tree as one
+    /// where `can_join` lets them (asked of extents of the same kind that touch in the file and on the device).
+    pub fn runs(&self, can_join: impl Fn(&Extent, &Extent) -> bool) -> Vec<(u64, Extent)> {
+        let mut runs: Vec<(u64, Extent)> = Vec::with_capacity(self.tree.len());
+        for (&start, extent) in &self.tree {
+            if let Some((before, last)) = runs.last_mut()
+                && last.touches(*before, extent, start)
+                && can_join(last, extent)
+            {
+                last.blocks += extent.blocks;
+            } else {
+                runs.push((start, *extent));
+            }
+        }
+        runs.extend(self.iter().skip(self.tree.len()).map(|(block, slot)| (block, *slot)));
+        runs
+    }
+
+    /// Compaction has written an entry for each of `runs`: `position` tells where.
+    pub fn moved(&mut self, refs: &mut Refs, runs: Vec<(u64, Extent)>, position: impl Fn(usize) -> u64) {
         let crc_of = std::mem::take(&mut self.crc_of);
-        let slots = self.tables.values_mut().flat_map(Table::iter_mut);
-        for (i, extent) in self.tree.values_mut().chain(slots).enumerate() {
+        let slots: usize = self.tables.values().map(Table::len).sum();
+        let in_tree = runs.len() - slots;
+        let mut moved = runs.into_iter().enumerate().map(|(i, (block, extent))| {
             let entry = position(i);
             refs.retain(entry, 1);
             if let Some(&(addr, _)) = crc_of.get(&extent.entry()) {
                 self.crc_of.entry(entry).or_insert((addr, 0)).1 += 1;
             }
-            *extent = Extent { entry_and_flags: entry | (extent.entry_and_flags & FLAGS), skip: 0, ..*extent };
-        }
+            (block, Extent { entry_and_flags: entry | (extent.entry_and_flags & FLAGS), skip: 0, ..extent })
+        });
+        self.tree = moved.by_ref().take(in_tree).collect();
+        let slots = self.tables.values_mut().flat_map(Table::iter_mut);
+        slots.zip(moved).for_each(|(slot, (_, extent))| *slot = extent);
     }
 
     fn freed_part(&mut self, part: Extent, freed: &mut Freed) {
@@ -359,8 +421,17 @@ mod tests {
                 let mut given: Vec<BlockAddr> = freed.iter().flat_map(|&(a, n)| (0..n).map(move |i| a.offset(i))).collect();
                 gone.sort();
                 given.sort();
-                prop_assert_eq!(gone, given);
-                if write {
+                prop_assert_eq!(&gone, &given);
+                if write && len == 1 && !given.is_empty() {
+                    // Put back what was there, to have it replaced.
+                    index.map(&mut refs, from, Extent::new(given[0], 1, 4096 * next, false, false), None);
+                    let extent = Extent::new(BlockAddr::pm(next), 1, 4096 * next, false, false);
+                    let mut replaced = Freed::new();
+                    prop_assert!(index.replace_block(&mut refs, from, extent, &mut replaced));
+                    prop_assert_eq!(replaced, vec![(given[0], 1)]);
+                    model.insert(from, BlockAddr::pm(next));
+                    next += 1;
+                } else if write {
                     let extent = Extent::new(BlockAddr::pm(next), len as u32, 4096 * next, false, false);
                     index.map(&mut refs, from, extent, None);
                     (0..len).for_each(|i| { model.insert(from + i, BlockAddr::pm(next + i)); });

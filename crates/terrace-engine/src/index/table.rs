@@ -28,6 +28,11 @@ impl Table {
         self.used == 0
     }
 
+    /// Used slots.
+    pub fn len(&self) -> usize {
+        self.used as usize
+    }
+
     /// What lies in slot `i`; a hole reaches to the next used slot or to the table's end.
     pub fn lookup(&self, i: u64) -> Segment {
         let slot = self.slots[i as usize];
@@ -43,6 +48,11 @@ impl Table {
         debug_assert!(self.slots[i as usize].blocks == 0 && extent.blocks == 1);
         self.slots[i as usize] = extent;
         self.used += 1;
+    }
+
+    /// The slot `i`, if it is used.
+    pub fn slot_mut(&mut self, i: u64) -> Option<&mut Extent> {
+        Some(&mut self.slots[i as usize]).filter(|slot| slot.blocks > 0)
     }
 
     /// Empties the slot `i` and returns what it held.

@@ -1,5 +1,6 @@
 //! Creating, finding out about and mapping what a PM region stands on.
 
+use std::ffi::c_void;
 use std::fs::{File, OpenOptions};
 
 use std::ops::Range;
@@ -63,7 +64,11 @@ impl Pm {
                 path: path.to_owned(),
                 len_bytes,
                 errno,
-            })
+            })?;
+            if matches!(MemoryFs::of(&statfs), Some(MemoryFs::Tmpfs)) {
+                gather_huge_pages(file, len_bytes);
+            }
+            Ok(())
         })
     }
 
@@ -253,8 +258,7 @@ impl Mapping {
             PmKind::Dax if !dax_device => (protection, MapFlags::SHARED_VALIDATE | MapFlags::SYNC),
             _ => (protection, MapFlags::SHARED),
         };
-        // SAFETY: a new mapping, wherever the kernel finds room.
-        let base = unsafe { mmap(ptr::null_mut(), len, protection, flags, &file, 0) }?;
+        let base = map_aligned(len, protection, flags, &file)?;
         let writable = protection.contains(ProtFlags::WRITE);
         let poison = Arc::new(Poison::new(base.cast(), len_bytes, page_bytes, !options.private));
         let mapping = Mapping { base: base.cast(), len, writable, file: Some(file), poison };
@@ -292,6 +296,50 @@ impl Mapping {
     /// Makes all pages durable.
     pub(super) fn sync_all(&self) -> Result<(), Errno> {
         self.file.as_ref().map_or(Ok(()), |file| file.sync_data().map_err(|error| errno_of(&error)))
+    }
+}
+
+/// A huge page of the CPU: a mapping aligned to it can use them, and random accesses to a large region then miss the TLB
+/// far less often.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Maps a file at an address aligned to huge pages.
+fn map_aligned(len: usize, protection: ProtFlags, flags: MapFlags, file: &File) -> Result<*mut c_void, Errno> {
+    let span = len.checked_add(HUGE_PAGE_BYTES).ok_or(Errno::NOMEM)?;
+    // SAFETY: a new mapping, wherever the kernel finds room; nothing may access it.
+    let reserved = unsafe { mmap_anonymous(ptr::null_mut(), span, ProtFlags::empty(), MapFlags::PRIVATE) }?;
+    let lead = reserved.align_offset(HUGE_PAGE_BYTES);
+    // SAFETY: replaces a part of the range just reserved, which nobody else knows: lead + len <= span.
+    let base = unsafe { mmap(reserved.byte_add(lead), len, protection, flags | MapFlags::FIXED, file, 0) };
+    let base = base.inspect_err(|_| {
+        // SAFETY: the range just reserved.
+        let _ = unsafe { munmap(reserved, span) };
+    })?;
+    let end = lead + len.next_multiple_of(PAGE_BYTES as usize);
+    // SAFETY: what of the reserved range lies before and behind the file's mapping, in whole pages.
+    unsafe {
+        if lead > 0 {
+            munmap(reserved, lead)?;
+        }
+        if end < span {
+            munmap(reserved.byte_add(end), span - end)?;
+        }
+    }
+    Ok(base)
+}
+
+/// Asks the kernel to back a file on tmpfs by huge pages. It may refuse: that costs speed, nothing else.
+fn gather_huge_pages(file: &File, len_bytes: u64) {
+    let Ok(len) = usize::try_from(len_bytes) else {
+        return;
+    };
+    let Ok(base) = map_aligned(len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file) else {
+        return;
+    };
+    // SAFETY: the mapping just made, which nobody else knows; the advice changes no contents.
+    unsafe {
+        libc::madvise(base, len, libc::MADV_COLLAPSE);
+        let _ = munmap(base, len);
     }
 }
 

@@ -35,6 +35,12 @@ impl Persist {
         arch::fence();
     }
 
+    /// Brings a line into the cache, if the CPU sees fit; any address will do.
+    #[inline]
+    pub(super) fn prefetch(self, line: *const u8) {
+        arch::prefetch(line);
+    }
+
     /// Starts writing back the lines that hold `len` bytes at `start`.
     ///
     /// # Safety
@@ -119,8 +125,8 @@ fn parts(dst: *const u8, len: usize) -> Parts {
 mod x86_64 {
     use std::arch::asm;
     use std::arch::x86_64::{
-        __cpuid_count, __m128i, __m512i, _mm_loadu_si128, _mm_setzero_si128, _mm_sfence, _mm_stream_si128,
-        _mm512_loadu_si512, _mm512_setzero_si512, _mm512_stream_si512,
+        __cpuid_count, __m128i, __m512i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_setzero_si128, _mm_sfence,
+        _mm_stream_si128, _mm512_loadu_si512, _mm512_setzero_si512, _mm512_stream_si512,
     };
 
     use super::LINE_BYTES;
@@ -199,6 +205,12 @@ mod x86_64 {
             // SAFETY: as in stream_copy.
             unsafe { if self.avx512 { stream_zero_avx512(dst, lines) } else { stream_zero_sse2(dst, lines) } }
         }
+    }
+
+    #[inline]
+    pub(super) fn prefetch(line: *const u8) {
+        // SAFETY: SSE is part of x86-64; a prefetch of an address that is not mapped does nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
     }
 
     #[inline]
@@ -368,6 +380,12 @@ mod aarch64 {
                 unsafe { self.flush_line(dst.add(line * LINE_BYTES)) };
             }
         }
+    }
+
+    #[inline]
+    pub(super) fn prefetch(line: *const u8) {
+        // SAFETY: a prefetch of an address that is not mapped does nothing.
+        unsafe { asm!("prfm pldl1keep, [{}]", in(reg) line, options(nostack, preserves_flags, readonly)) };
     }
 
     #[inline]
