@@ -2,12 +2,13 @@
 
 CARGO ?= cargo
 
-.PHONY: help run test schedules bench fuzz lint fmt clean
+.PHONY: help run test schedules crash-long bench fuzz lint fmt clean
 
 help:
 	@echo "make run    mount a volume, use it with real programs, and clean up (under a minute)"
 	@echo "make test   lints, unit and integration tests, then real programs on real mounts"
 	@echo "make schedules  only the models of what threads share, under many schedules; ARGS='names::' runs some"
+	@echo "make crash-long  crash states for a night: HOURS=8 SEED=1; ARGS=ID replays one"
 	@echo "make bench  benchmarks, each beside its baseline; ARGS='--filter read' measures some of them"
 	@echo "make fuzz   fuzzers on every decoder and on recovery; TARGET=recover FUZZ_SECONDS=600 for one of them"
 	@echo "make lint   formatting, clippy and documentation, with warnings as errors"
@@ -22,6 +23,9 @@ test:
 
 schedules:
 	@scripts/schedules.sh $(ARGS)
+
+crash-long:
+	$(CARGO) run --release --locked --package terrace-crash -- --hours $(or $(HOURS),8) --seed $(or $(SEED),1) $(ARGS)
 
 bench:
 	@scripts/setup.sh bench

@@ -12,8 +12,9 @@
 //! * Free space is not kept on media while mounted; a clean unmount writes it (see `checkpoint`), a crash rebuilds it.
 
 use crate::error::{FsError, FsResult};
+use crate::planted::{Bug, planted};
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Bug, Mutex, planted};
 
 /// A run of blocks on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,6 +15,7 @@ use zerocopy::IntoBytes;
 use crate::alloc::{DeviceAlloc, GroupLoader};
 use crate::error::{FsError, FsResult, fence};
 use crate::file::BLOCK;
+use crate::planted::{Bug, planted};
 use crate::sync::Arc;
 
 /// Reads and writes whole blocks of one device's checkpoint area.
@@ -111,11 +112,18 @@ fn is_possible(device: &DeviceEntry, g: u64, words: &[u64], free: u32) -> bool {
 pub(crate) fn usable_header(pm: &Pm, sb: &Superblock) -> Option<CheckpointHeader> {
     let mut bytes = [0u8; size_of::<CheckpointHeader>()];
     pm.read(sb.checkpoint_header * BLOCK_BYTES, &mut bytes);
-    CheckpointHeader::usable(&bytes, sb.mount_epoch)
+    let mount_epoch = match planted(Bug::CheckpointStays) {
+        true => CheckpointHeader::from_bytes(&bytes).mount_epoch,
+        false => sb.mount_epoch,
+    };
+    CheckpointHeader::usable(&bytes, mount_epoch)
 }
 
 /// Forbids the use of the checkpoint, durably.
 pub(crate) fn invalidate(pm: &Pm, sb: &Superblock) -> FsResult<()> {
+    if planted(Bug::CheckpointStays) {
+        return Ok(());
+    }
     let at = sb.checkpoint_header * BLOCK_BYTES + offset_of!(CheckpointHeader, valid) as u64;
     pm.store_u64(at, 0);
     pm.flush(at, 8);

@@ -26,10 +26,11 @@ use crate::inode::{Inner, Inode, Replay, kind_of};
 use crate::itable::{InodeTable, RecordState, record_state, shard_of};
 use crate::journal::Journal;
 use crate::log::Log;
+use crate::planted::{Bug, planted};
 use crate::scrub::Scrubs;
 use crate::space::{Purpose, ShardSource, Space};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Arc, Bug, Condvar, HashMap, Mutex, RwLock, limit, planted};
+use crate::sync::{Arc, Condvar, HashMap, Mutex, RwLock, limit};
 use crate::types::{Ino, Time};
 use crate::volume::OpenOptions;
 
@@ -373,7 +374,11 @@ impl Core {
             [log] => log.commit(&self.pm)?,
             _ => {
                 let words: Vec<_> = logs.iter().map(|log| log.tail_word()).collect();
-                self.shards[shard].journal.commit(&self.pm, &words)?;
+                let journal = &self.shards[shard].journal;
+                match planted(Bug::LogsOneByOne) {
+                    true => words.iter().try_for_each(|word| journal.commit(&self.pm, std::slice::from_ref(word)))?,
+                    false => journal.commit(&self.pm, &words)?,
+                }
                 logs.iter_mut().for_each(|log| log.published());
             }
         }

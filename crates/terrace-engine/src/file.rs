@@ -23,6 +23,7 @@ use crate::alloc::Run;
 use crate::error::FsResult;
 use crate::index::{Extent, Freed, Index, Segment};
 use crate::log::{Log, Refs};
+use crate::planted::{Bug, planted};
 use crate::space::BlockSource;
 use crate::types::Time;
 
@@ -211,6 +212,9 @@ impl FileData {
             mtime_ns: now.0,
         };
         let index = log.push(&entry, &[data]);
+        if planted(Bug::PatchBeforeCommit) {
+            apply_patch(io.pm, block, offset, data);
+        }
         log.stage(io.pm, io.source, Some(io.stamp))?;
         log.commit(io.pm)?;
         self.mtime = now;
@@ -250,7 +254,8 @@ impl FileData {
             start += taken as u64;
             rest = &data[taken..];
             if rest.is_empty() {
-                log.push(&self.append_entry(new_size, now, tail, offset, data), &[]);
+                let size = if planted(Bug::OldSizeCommitted) { self.size } else { new_size };
+                log.push(&self.append_entry(size, now, tail, offset, data), &[]);
                 return Ok(Some(true));
             }
             // The tail block changed, and no entry says how.
@@ -293,7 +298,7 @@ impl FileData {
         let block_end = block_start + BLOCK_BYTES;
         let zero = |from: u64, to: u64| {
             let to = to.min(block_end).min(new_size);
-            if to > from {
+            if to > from && !planted(Bug::GarbageBeyondEnd) {
                 pm.zero_nt(tail.byte() + (from - block_start), to - from);
             }
         };
@@ -354,7 +359,7 @@ impl FileData {
     fn run_for(&self, io: PmIo<'_>, block: u64, want: u64) -> Option<(Run, bool)> {
         let mut want = if io.data_crc { want.min(CRC_SLOTS_BLOCKS_MAX) } else { want };
         if let Segment::Extent(e) = self.index.lookup(block)
-            && e.unwritten()
+            && (e.unwritten() || planted(Bug::LiveBlocksOverwritten))
             && e.addr.is_pm()
         {
             return Some((Run { start: e.addr.block(), len: want.min(u64::from(e.blocks)) }, true));
@@ -502,8 +507,9 @@ impl FileData {
         if io.data_crc && size < self.committed {
             self.stage_cut_block(log, io, size, now)?;
         }
-        let index = log.push(&set_size_entry(size, now, size < self.size), &[]);
-        let alone = (size <= self.committed).then_some(io.stamp);
+        let truncates = size < self.size && !planted(Bug::TruncateKeepsBlocks);
+        let index = log.push(&set_size_entry(size, now, truncates), &[]);
+        let alone = (size <= self.committed || planted(Bug::SealedWithoutTail)).then_some(io.stamp);
         if let Err(error) = log.stage(io.pm, io.source, alone) {
             self.give_up(io);
             return Err(error);

@@ -15,6 +15,7 @@ use crate::checkpoint::{self, Area};
 use crate::error::{FsError, FsResult, fence};
 use crate::file::BLOCK;
 use crate::itable::{FIRST_CHUNK_BLOCKS, write_chunk, write_record};
+use crate::planted::{Bug, planted};
 use crate::sync::{Arc, thread};
 use crate::types::{Ino, Time};
 
@@ -172,7 +173,9 @@ fn set_path(entry: &mut DeviceEntry, path: &std::path::Path) -> FsResult<()> {
 /// Names the device that is too small, an option out of range, or what failed.
 pub fn format(pm: &Arc<Pm>, disks: &[Arc<dyn Disk>], options: &FormatOptions) -> FsResult<()> {
     let sb = plan(pm, disks, options)?;
-    pm.zero_nt(0, SUPERBLOCK_BLOCKS * BLOCK_BYTES);
+    if !planted(Bug::FormatKeepsOld) {
+        pm.zero_nt(0, SUPERBLOCK_BLOCKS * BLOCK_BYTES);
+    }
     fence(pm)?;
     let allocs: Vec<DeviceAlloc> = sb.devices().iter().map(|d| fresh_alloc(d, sb.shards)).collect();
     for shard in 0..sb.shards {
@@ -223,18 +226,34 @@ pub(crate) fn areas(pm: &Arc<Pm>, disks: &[Arc<dyn Disk>]) -> Vec<Area> {
     std::iter::once(Area::Pm(pm.clone())).chain(disks.iter().map(|d| Area::Disk(d.clone()))).collect()
 }
 
-/// Writes both copies of PM's superblock, the second first, each durable before the other is touched.
+/// The order in which the copies of a superblock are written: first the one that does not count, since a crash may
+/// leave it torn. Usually that is the second; after a crash that tore the first, it is the first.
+fn order_of_writing(copies: &[u8]) -> [u64; 2] {
+    if planted(Bug::SuperblockOrder) {
+        return [1, 0];
+    }
+    let (first, second) = copies.split_at(BLOCK);
+    let sequence = |bytes| Superblock::decode(bytes).ok().flatten().map(|sb| sb.sequence);
+    if sequence(second) > sequence(first) { [0, 1] } else { [1, 0] }
+}
+
+/// Writes both copies of PM's superblock, each durable before the other is touched.
 pub(crate) fn write_pm_superblock(pm: &Pm, sb: &Superblock) -> FsResult<()> {
     let mut sb = *sb;
     sb.seal();
-    for copy in (0..SUPERBLOCK_BLOCKS).rev() {
+    let mut copies = vec![0u8; 2 * BLOCK];
+    pm.read(0, &mut copies);
+    for copy in order_of_writing(&copies) {
         pm.write_nt(copy * BLOCK_BYTES, sb.as_bytes());
+        if copy == 1 && planted(Bug::SuperblockTogether) {
+            continue;
+        }
         fence(pm)?;
     }
     Ok(())
 }
 
-/// Writes both copies of a disk's superblock, as PM's has it, the second first.
+/// Writes both copies of a disk's superblock, as PM's has it, each durable before the other is touched.
 pub(crate) fn write_disk_superblock(disk: &dyn Disk, volume: &Superblock, entry: &DeviceEntry) -> FsResult<()> {
     let mut sb = Superblock {
         device_index: entry.index,
@@ -248,9 +267,11 @@ pub(crate) fn write_disk_superblock(disk: &dyn Disk, volume: &Superblock, entry:
         ..*volume
     };
     sb.seal();
+    let mut copies = AlignedBuf::new(2 * BLOCK);
+    disk.read_at(0, &mut copies)?;
     let mut buf = AlignedBuf::new(BLOCK);
     buf.copy_from_slice(sb.as_bytes());
-    for copy in (0..SUPERBLOCK_BLOCKS).rev() {
+    for copy in order_of_writing(&copies) {
         disk.write_at(copy * BLOCK_BYTES, &buf)?;
         disk.flush()?;
     }

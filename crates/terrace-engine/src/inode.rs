@@ -20,6 +20,7 @@ use crate::file::{FileData, PmIo, apply_patch, move_ref};
 use crate::index::{Extent, Freed, Segment};
 use crate::journal::Journal;
 use crate::log::{Log, Refs, place};
+use crate::planted::{Bug, planted};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::types::{Attr, FileKind, Ino, Time};
@@ -168,7 +169,9 @@ impl Inner {
             return Ok(inner);
         }
         inner.log.recover(pm);
-        if let Body::File(file) = &inner.body {
+        if !planted(Bug::PatchesNotRepeated)
+            && let Body::File(file) = &inner.body
+        {
             for patch in patches {
                 if let Segment::Extent(e) = file.index.lookup(patch.offset / terrace_layout::BLOCK_BYTES)
                     && e.addr.is_pm()

@@ -16,6 +16,7 @@ use zerocopy::IntoBytes;
 
 use crate::alloc::{DeviceAlloc, Use};
 use crate::error::{FsError, FsResult, fail, fence};
+use crate::planted::{Bug, planted};
 use crate::types::Ino;
 
 #[derive(Debug)]
@@ -213,7 +214,9 @@ impl InodeTable {
             return fail(libc::ENOSPC);
         };
         write_chunk(pm, run.start, run.len, self.shard as u16, first_index);
-        fence(pm)?;
+        if !planted(Bug::ChunkLinkedEarly) {
+            fence(pm)?;
+        }
         pm.store_u64(last_at + CHUNK_NEXT_OFFSET, CheckedPtr::new(BlockAddr::pm(run.start), false).0);
         pm.flush(last_at + CHUNK_NEXT_OFFSET, 8);
         fence(pm)?;
@@ -285,5 +288,7 @@ pub(crate) fn record_state(pm: &Pm, at: u64, ino: Ino) -> RecordState {
 pub(crate) fn write_record(pm: &Pm, at: u64, record: &InodeRecord) {
     pm.write(at + 8, &record.as_bytes()[8..]);
     pm.store_u64(at, record.first_word());
-    pm.flush(at, size_of::<InodeRecord>() as u64);
+    if !planted(Bug::RecordNotFlushed) {
+        pm.flush(at, size_of::<InodeRecord>() as u64);
+    }
 }

@@ -8,6 +8,7 @@ use terrace_layout::{BLOCK_BYTES, JOURNAL_OFFSET, JOURNAL_WORDS_MAX, JournalReco
 use terrace_media::Pm;
 
 use crate::error::{FsError, FsResult, fence};
+use crate::planted::{Bug, planted};
 use crate::sync::Mutex;
 
 /// The journal of one shard.
@@ -32,11 +33,18 @@ impl Journal {
         let mut sequence = self.sequence.lock();
         *sequence += 1;
         let record = JournalRecord::new(*sequence, words);
+        if planted(Bug::JournalStateFirst) {
+            self.set_state(pm, record.state)?;
+        }
         pm.write_nt(self.at + size_of_val(&record.state) as u64, record.body());
-        fence(pm)?;
+        if !planted(Bug::JournalNotFenced) {
+            fence(pm)?;
+        }
         self.set_state(pm, record.state)?;
         apply(pm, words);
-        fence(pm)?;
+        if !planted(Bug::JournalClearedEarly) {
+            fence(pm)?;
+        }
         self.clear(pm)
     }
 
@@ -81,6 +89,9 @@ impl Journal {
         let Some(words) = self.pending(pm)? else {
             return Ok(());
         };
+        if planted(Bug::ReplayClearsFirst) {
+            self.clear(pm)?;
+        }
         apply(pm, &words);
         fence(pm)?;
         self.clear(pm)
@@ -104,6 +115,8 @@ impl Journal {
 fn apply(pm: &Pm, words: &[JournalWord]) {
     for word in words {
         pm.store_u64(word.at, word.value);
-        pm.flush(word.at, 8);
+        if !planted(Bug::JournalWordsNotFlushed) {
+            pm.flush(word.at, 8);
+        }
     }
 }

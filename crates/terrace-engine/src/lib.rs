@@ -27,6 +27,7 @@ mod journal;
 mod log;
 mod namespace;
 mod offline;
+mod planted;
 mod save;
 mod scan;
 #[cfg(all(test, shuttle))]
@@ -47,6 +48,8 @@ pub use data::ATOMIC_WRITE_BYTES_MAX;
 pub use dump::{dump_inode, dump_superblock};
 pub use error::{FsError, FsResult};
 pub use format::{DeviceLabel, FormatOptions, VolumeLabel, format, read_disk_label, read_pm_label};
+#[cfg(feature = "planted")]
+pub use planted::{Bug, plant};
 pub use save::{restore, save, saved_pm_len};
 pub use status::offline_status;
 pub use types::*;

@@ -28,6 +28,7 @@ use zerocopy::IntoBytes;
 
 use crate::error::{FsError, FsResult, fence};
 use crate::journal::Journal;
+use crate::planted::{Bug, planted};
 use crate::seal;
 use crate::space::BlockSource;
 
@@ -251,7 +252,8 @@ impl Log {
     /// Takes in the entry behind the tail if it committed itself; `rest`: what stands there, up to `region_end`.
     fn roll_forward(&mut self, pm: &Pm, region_end: u64, rest: &[u8], stamp: Stamp, visit: Visit<'_>) -> FsResult<()> {
         let room = (region_end - self.tail) / SLOT_BYTES;
-        if room == 0 || Stamp::of_entry(rest) != Some(stamp) {
+        let of_this_mount = |found: Stamp| found == stamp || planted(Bug::SealIgnoresMount);
+        if room == 0 || !Stamp::of_entry(rest).is_some_and(of_this_mount) {
             return Ok(());
         }
         let Some(slots) = entry_slots(rest, room) else {
@@ -260,7 +262,7 @@ impl Log {
         let Ok(entry) = LogEntry::decode(&rest[..(slots * SLOT_BYTES) as usize], self.seed) else {
             return Ok(());
         };
-        if !seal::holds(pm, &entry) {
+        if !seal::holds(pm, &entry) && !planted(Bug::SealIgnoresData) {
             self.torn = Some(self.tail);
             return Ok(());
         }
@@ -402,7 +404,7 @@ impl Log {
 
     /// The tail on media catches up with an entry that committed itself; durable at the next fence.
     fn flush_tail(&self, pm: &Pm) {
-        if self.tail_behind {
+        if self.tail_behind && !planted(Bug::TailStaysBehind) {
             let at = self.record_at + TAIL_OFFSET;
             pm.store_u64(at, Tail::new(self.tail, self.tail_generation).0);
             pm.flush(at, 8);
@@ -430,7 +432,10 @@ impl Log {
                 let block = source.alloc_meta()?;
                 batch.new_pages.push(block);
                 let sequence = self.next_sequence + batch.new_pages.len() as u64 - 1;
-                pm.write_nt(block * BLOCK_BYTES, LogPageHeader::new(self.ino, self.generation, sequence).as_bytes());
+                if !planted(Bug::PageNotInitialised) {
+                    let header = LogPageHeader::new(self.ino, self.generation, sequence);
+                    pm.write_nt(block * BLOCK_BYTES, header.as_bytes());
+                }
                 self.link(pm, page, block);
                 page = Some(block);
                 seed = page_seed(self.inline_seed, sequence);
@@ -452,7 +457,9 @@ impl Log {
             None => (self.record_at + HEAD_OFFSET, self.inline_dropped),
         };
         pm.store_u64(at, CheckedPtr::new(BlockAddr::pm(block), flag).0);
-        pm.flush(at, 8);
+        if !planted(Bug::NextNotFlushed) {
+            pm.flush(at, 8);
+        }
     }
 
     /// Gives up a staged batch.
@@ -474,11 +481,22 @@ impl Log {
     /// # Errors
     /// If PM refuses to become durable.
     pub fn commit(&mut self, pm: &Pm) -> FsResult<()> {
-        fence(pm)?;
+        if self.batch.sealed || !planted(Bug::TailNotFenced) {
+            fence(pm)?;
+        }
+        if planted(Bug::EntriesOneByOne)
+            && let Some(&second) = self.batch.positions.get(1)
+        {
+            pm.store_u64(self.record_at + TAIL_OFFSET, Tail::new(second, self.tail_generation).0);
+            pm.flush(self.record_at + TAIL_OFFSET, 8);
+            fence(pm)?;
+        }
         if !self.batch.sealed {
             let word = self.tail_word();
             pm.store_u64(word.at, word.value);
-            pm.flush(word.at, 8);
+            if !planted(Bug::TailNotFlushed) {
+                pm.flush(word.at, 8);
+            }
             fence(pm)?;
         }
         self.published();
@@ -541,6 +559,9 @@ impl Log {
         }
         self.slots -= dropped * PAGE_SLOTS + if self.inline_dropped { 0 } else { INLINE_SLOTS };
         self.inline_dropped = true;
+        if planted(Bug::DroppedPageZeroed) {
+            self.limbo.iter().for_each(|block| pm.zero_nt(block * BLOCK_BYTES, BLOCK_BYTES));
+        }
         self.link(pm, None, self.pages[0]);
     }
 
@@ -567,7 +588,11 @@ impl Log {
             return Err(error);
         }
         let head = CheckedPtr::new(BlockAddr::pm(self.batch.new_pages[0]), true);
-        journal.commit(pm, &[JournalWord { at: self.record_at + HEAD_OFFSET, value: head.0 }, self.tail_word()])?;
+        let words = [JournalWord { at: self.record_at + HEAD_OFFSET, value: head.0 }, self.tail_word()];
+        match planted(Bug::CompactionInTwoSteps) {
+            true => words.iter().try_for_each(|word| journal.commit(pm, std::slice::from_ref(word)))?,
+            false => journal.commit(pm, &words)?,
+        }
         for block in self.pages.drain(..).chain(self.limbo.drain(..)).chain(self.free.drain(..)) {
             source.free(BlockAddr::pm(block), 1);
         }

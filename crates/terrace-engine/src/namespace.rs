@@ -13,10 +13,11 @@ use crate::error::{FsError, FsResult, fail, fence};
 use crate::inode::{Body, Inner, Inode, Meta, push_target, retain_target};
 use crate::itable::write_record;
 use crate::log::Log;
+use crate::planted::{Bug, planted};
 use crate::space::BlockSource;
 use crate::space::Purpose;
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, Bug, RwLockWriteGuard, planted};
+use crate::sync::{Arc, RwLockWriteGuard};
 use crate::types::{Attr, DirEntry, FileKind, Ino, NewInode, RenameFlags, Time};
 use crate::xattr::{ACL_ACCESS, ACL_DEFAULT};
 
@@ -302,7 +303,12 @@ impl Core {
             let attr_index = child_inner.push_attr(&meta, mtime);
             let cookie = entries.cookie(0);
             let index = entries.push_add(log, cookie, name, child.ino, child.generation, child.kind, now);
-            self.commit(dir.shard, Purpose::Ordinary, &mut [log, &mut child_inner.log])?;
+            if planted(Bug::LinksApart) {
+                self.commit(dir.shard, Purpose::Ordinary, &mut [log])?;
+                self.commit(dir.shard, Purpose::Ordinary, &mut [&mut child_inner.log])?;
+            } else {
+                self.commit(dir.shard, Purpose::Ordinary, &mut [log, &mut child_inner.log])?;
+            }
             let position = log.position(index);
             entries.added(&mut log.refs, position, cookie, name, child.ino, child.generation, child.kind, now);
             child_inner.attr_committed(&meta, mtime, attr_index);
@@ -355,6 +361,10 @@ impl Core {
                 return fail(libc::ENOTEMPTY);
             }
             let now = Time::now();
+            if planted(Bug::FreedBeforeName) {
+                free_record(&self.pm, child_inner.log.record_at(), child.ino);
+                fence(&self.pm)?;
+            }
             let (log, entries) = inner.dir_mut()?;
             log.begin();
             let index = entries.push_remove(log, name, now);
@@ -398,7 +408,7 @@ impl Core {
 
     /// New data reaches its device before its name replaces an old file's: what programs rely on.
     fn flush_before_replacing(&self, from: &Inode, from_name: &[u8], to: &Inode, to_name: &[u8]) -> FsResult<()> {
-        if to.shared()?.dir()?.find(to_name).is_none() {
+        if planted(Bug::RenameNotWrittenBack) || to.shared()?.dir()?.find(to_name).is_none() {
             return Ok(());
         }
         let source = match from.shared()?.dir()?.find(from_name) {

@@ -209,24 +209,26 @@ impl Scanner<'_> {
     fn pass(&self, what: &str, threads: usize, progress: Progress<'_>, work: Work<'_>) {
         let next = AtomicUsize::new(0);
         let total = self.records.len();
-        thread::scope(|scope| {
-            for _ in 0..threads.max(1) {
-                scope.spawn(|| {
-                    loop {
-                        let start = next.fetch_add(BATCH, Ordering::Relaxed);
-                        if start >= total {
-                            break;
-                        }
-                        work(self, &self.records[start..(start + BATCH).min(total)]);
-                        progress(what, (start + BATCH).min(total) as u64, total as u64);
-                    }
-                    // Patches were applied: a fence counts for the stores of its own thread.
-                    if let Err(error) = self.pm.fence() {
-                        let place = self.pm.path().display().to_string();
-                        self.problem(ProblemKind::Damaged, None, place, error.to_string());
-                    }
-                });
+        let batches = || {
+            loop {
+                let start = next.fetch_add(BATCH, Ordering::Relaxed);
+                if start >= total {
+                    break;
+                }
+                work(self, &self.records[start..(start + BATCH).min(total)]);
+                progress(what, (start + BATCH).min(total) as u64, total as u64);
             }
+            // Patches were applied: a fence counts for the stores of its own thread.
+            if let Err(error) = self.pm.fence() {
+                let place = self.pm.path().display().to_string();
+                self.problem(ProblemKind::Damaged, None, place, error.to_string());
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..threads.min(total.div_ceil(BATCH)) {
+                scope.spawn(batches);
+            }
+            batches();
         });
     }
 

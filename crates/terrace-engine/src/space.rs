@@ -8,9 +8,9 @@ use terrace_policy::{PM_RESERVE_BLOCKS, Placement, PmSpace};
 
 use crate::alloc::{DeviceAlloc, Run, Use};
 use crate::error::{FsError, FsResult, fail};
+use crate::planted::{Bug, planted};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Bug, planted};
 
 /// What metadata blocks are for: how far into the last PM blocks an operation may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

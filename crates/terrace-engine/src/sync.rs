@@ -22,12 +22,6 @@ mod real {
     #[inline(always)]
     pub fn switch() {}
 
-    /// Whether the model checker has to find this bug.
-    #[inline(always)]
-    pub const fn planted(_bug: super::Bug) -> bool {
-        false
-    }
-
     /// A limit, which the model checker needs smaller in order to reach it.
     pub const fn limit(real: usize, _model: usize) -> usize {
         real
@@ -40,27 +34,6 @@ pub(crate) use real::*;
 mod model;
 #[cfg(shuttle)]
 pub(crate) use model::*;
-
-/// Bugs to plant, which prove that the model checker would find their like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bug {
-    /// The allocator lets go of a group between finding a run and taking it.
-    AllocInTwoSteps,
-    /// A promise of disk space rests on a count that has changed meanwhile.
-    ReserveUnchecked,
-    /// Writeback commits a page although there is a newer version of the block, or none any more.
-    CommitOvertaken,
-    /// A file leaves the list of dirty files because of what it was before the list was locked.
-    DirtyFlagRead,
-    /// Lookups are counted back in two steps.
-    ForgetInTwoSteps,
-    /// An inode is taken as it was loaded, whoever has changed it meanwhile.
-    LoadStale,
-    /// Directories move while ancestors are compared.
-    RenameUnlocked,
-    /// The worker is woken, but not told.
-    WakeWithoutFlag,
-}
 
 /// A use of the real ones elsewhere would hide from the model checker what happens there.
 #[cfg(test)]

@@ -21,9 +21,10 @@ use crate::core::{Core, DirtyFile};
 use crate::error::{FsError, FsResult};
 use crate::file::{BLOCK, DiskRun};
 use crate::inode::{Inner, Inode};
+use crate::planted::{Bug, planted};
 use crate::space::Purpose;
+use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, Bug, planted};
 
 /// Pages that one commit takes to disk at most: 64 MiB.
 const COMMIT_PAGES_MAX: usize = 16384;
@@ -149,20 +150,30 @@ impl Core {
     fn write_runs(&self, placed: &[Placed<'_>]) -> FsResult<()> {
         let mut disks = BTreeSet::new();
         for run in placed {
-            let crc_blocks = run.crc_run.map(|_| crc_block_bytes(&run.crcs));
-            let start = run.crc_run.map_or(run.addr, |(addr, _)| addr);
+            let crc_run = run.crc_run.filter(|_| !planted(Bug::ChecksumsAfterFlush));
+            let crc_blocks = crc_run.map(|_| crc_block_bytes(&run.crcs));
+            let start = crc_run.map_or(run.addr, |(addr, _)| addr);
             let mut slices: Vec<IoSlice<'_>> = crc_blocks.iter().map(|b| IoSlice::new(b)).collect();
             slices.extend(run.pages.iter().map(|p| IoSlice::new(p.data())));
             let disk = &self.disks[usize::from(start.device()) - 1];
             disk.write_vectored_at(start.byte(), &slices).inspect_err(|e| self.disk_failed(start.device(), e))?;
             disks.insert(start.device());
         }
+        if planted(Bug::DiskNotFlushed) {
+            return Ok(());
+        }
         disks.into_iter().try_for_each(|device| {
             let flushed = self.disks[usize::from(device) - 1].flush();
             flushed.inspect_err(|e| self.disk_failed(device, e)).map_err(FsError::fatal)?;
             self.disk_works(device);
-            Ok(())
-        })
+            Ok::<(), FsError>(())
+        })?;
+        for (run, (addr, _)) in placed.iter().filter_map(|run| Some((run, run.crc_run?))) {
+            if planted(Bug::ChecksumsAfterFlush) {
+                self.disks[usize::from(addr.device()) - 1].write_at(addr.byte(), &crc_block_bytes(&run.crcs))?;
+            }
+        }
+        Ok(())
     }
 
     /// Commits what is still the newest version of its block, and frees the rest. Returns the blocks that have a newer

@@ -12,6 +12,7 @@ use crate::data::without_set_id;
 use crate::error::{FsError, FsResult, fail};
 use crate::inode::{Inner, Inode, Meta, Xattr, inline_len, xattr_blocks};
 use crate::log::Log;
+use crate::planted::{Bug, planted};
 use crate::space::Purpose;
 use crate::sync::Arc;
 use crate::types::{Attr, FileKind, Ino, SetAttr, SetTime, Time, XattrFlags};
@@ -338,7 +339,10 @@ impl Core {
             return fail(libc::ENOSPC);
         }
         let addr = BlockAddr::pm(run.start);
-        self.pm.write_nt(addr.byte(), value);
+        match planted(Bug::ValueNotFlushed) {
+            true => self.pm.write(addr.byte(), value),
+            false => self.pm.write_nt(addr.byte(), value),
+        }
         Ok((addr, data_crc(value)))
     }
 

@@ -4,7 +4,8 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{must_be_sound, pattern};
+use common::must_be_sound;
+use terrace_crash::model::pattern;
 use terrace_engine::{
     Fallocate, FileKind, FormatOptions, Ino, NewInode, OpenOptions, SetAttr, Volume, WriteOptions, XattrFlags, format,
 };

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use common::{Op, apply, must_be_sound, prepare, tree_of};
+use terrace_crash::model::{FallocHow, pattern};
 use terrace_engine::{
     FormatOptions, OpenOptions, Volume, WriteOptions, format, read_pm_label, restore, save, saved_pm_len,
 };
@@ -38,7 +39,7 @@ fn build(checksums: bool) -> (Arc<Pm>, Arc<dyn Disk>) {
         Op::Write((None, 0), 100, 20, 2),
         Op::Append((None, 0), 150, 3),
         Op::Write((None, 0), 40_000, 5000, 4),
-        Op::Falloc((None, 0), 1, 60_000, 20_000),
+        Op::Falloc((None, 0), FallocHow::AllocateKeepSize, 60_000, 20_000),
         Op::Chmod((None, 0), 0o640),
         Op::SetXattr((None, 0), 1, 50),
         Op::SetXattr((None, 0), 2, 5000),
@@ -62,7 +63,7 @@ fn build(checksums: bool) -> (Arc<Pm>, Arc<dyn Disk>) {
     on_disk.iter().for_each(|op| apply(&volume, op).unwrap());
     // Long enough a run to keep its checksums on the disk.
     let long = volume.lookup(terrace_engine::Ino::ROOT, b"a").unwrap().ino;
-    let data = common::pattern(300_000, 9);
+    let data = pattern(300_000, 9);
     volume.write(long, 100_000, &data, WriteOptions { durable: true, ..Default::default() }).unwrap();
     volume.forget(long, 1);
     volume.close().unwrap();

@@ -77,14 +77,14 @@ fn run(steps: &[Step], pm_full_percent: u8, checksums: bool) -> Result<(), TestC
             Step::Sync => volume.sync().unwrap(),
         }
         if i % 8 == 0 || !matches!(step, Step::Op(_)) {
-            prop_assert_eq!(model.tree(), tree_of(&volume), "after step {} {:?}", i, step);
+            prop_assert_eq!(model.tree(true), tree_of(&volume), "after step {} {:?}", i, step);
         }
     }
-    prop_assert_eq!(model.tree(), tree_of(&volume));
+    prop_assert_eq!(model.tree(true), tree_of(&volume));
     volume.close().unwrap();
     drop(volume);
     common::must_be_sound(&rig.pm, &rig.disk);
-    prop_assert_eq!(model.tree(), tree_of(&rig.open()));
+    prop_assert_eq!(model.tree(true), tree_of(&rig.open()));
     Ok(())
 }
 

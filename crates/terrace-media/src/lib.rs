@@ -29,4 +29,4 @@ pub use error::{IoOp, MediaError};
 pub use model::{DeviceModel, UnknownModel};
 pub use pm::{Pm, PmKind, PmOpenOptions, PmStats};
 pub use probe::{DeviceContents, device_len, probe_device};
-pub use sim::{DiskFault, DiskSim, PendingWrite, PmSim, SECTOR_BYTES, WriteFate};
+pub use sim::{DiskFault, DiskSim, PendingLine, PendingStore, PendingWrite, PmSim, Random, SECTOR_BYTES, WriteFate};

@@ -8,8 +8,9 @@ use terrace_policy::Placement;
 
 use super::{finds, holds, together};
 use crate::alloc::{DeviceAlloc, Run};
+use crate::planted::Bug;
 use crate::space::{BlockSource, Purpose, Space};
-use crate::sync::{Bug, thread};
+use crate::sync::thread;
 
 const BLOCKS: u64 = 200;
 const GROUP_BLOCKS: u64 = 64;

@@ -2,7 +2,8 @@
 //! disk space are exact.
 
 use super::{BLOCK, FILE, Rig, Tier, contents, errno, finds, holds, make, put, together};
-use crate::sync::{Arc, Bug, thread};
+use crate::planted::Bug;
+use crate::sync::{Arc, thread};
 use crate::{Fallocate, Ino, SetAttr, Volume, WriteOptions};
 
 /// The byte that fills all of it.

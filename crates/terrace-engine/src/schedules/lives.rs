@@ -2,7 +2,8 @@
 //! another. An inode that leaves DRAM comes back as it was.
 
 use super::{BLOCK, FILE, Rig, Tier, contents, errno, finds, holds, make, put, together};
-use crate::sync::{Bug, thread};
+use crate::planted::Bug;
+use crate::sync::thread;
 use crate::{Ino, SetAttr, Volume};
 
 /// Inodes in use, by the table's count.

@@ -15,7 +15,7 @@
 //! Half of the schedules come from the random scheduler, half from PCT, which runs one thread until it blocks, but for
 //! a few switches at random places: the one finds what needs many switches, the other what needs them far apart.
 //!
-//! `planted` in `sync` names bugs; each must be found by the model that looks for its like.
+//! `planted` names bugs; each must be found by the model that looks for its like.
 
 mod blocks;
 mod data;
@@ -32,7 +32,8 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 use terrace_media::{Disk, DiskStats, MediaError, Pm, memory_disk};
 
-use crate::sync::{Arc, Bug, plant, switch};
+use crate::planted::{Bug, plant};
+use crate::sync::{Arc, switch};
 use crate::{CheckOptions, FileKind, FormatOptions, Ino, NewInode, OpenOptions, Volume, WriteOptions, check, format};
 
 /// Switches that PCT makes where no thread blocks.

@@ -1,7 +1,8 @@
 //! Names: what stays is always found, a rename has one winner, directories never form a circle.
 
 use super::{DIR, FILE, Rig, Tier, contents, errno, finds, holds, make, put, together};
-use crate::sync::{Bug, thread};
+use crate::planted::Bug;
+use crate::sync::thread;
 use crate::{Ino, RenameFlags, Volume};
 
 const PLAIN: RenameFlags = RenameFlags { no_replace: false, exchange: false, whiteout: false };

@@ -2,7 +2,8 @@
 //! comes after an unmount.
 
 use super::{BLOCK, DIR, FILE, Rig, Tier, contents, finds, holds, make, put, together};
-use crate::sync::{Bug, thread};
+use crate::planted::Bug;
+use crate::sync::thread;
 use crate::{Ino, Volume};
 
 /// How often a thread looks whether a worker has done its work.

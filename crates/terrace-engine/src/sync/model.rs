@@ -1,6 +1,5 @@
 //! Shuttle's locks, atomics and threads in the shape of the real ones.
 
-use std::cell::Cell;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::ops::{Deref, DerefMut};
 pub use std::sync::{Arc, Weak};
@@ -10,24 +9,8 @@ use shuttle::rand::Rng;
 use shuttle::sync::MutexGuard as Guard;
 pub use shuttle::sync::{RwLockReadGuard, RwLockWriteGuard};
 
-use super::Bug;
-
 /// Iterated in the same order whenever a schedule is replayed.
 pub type HashMap<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
-
-thread_local! {
-    /// All threads of a model are one thread of the machine.
-    static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
-}
-
-/// What is planted from now on.
-pub fn plant(bug: Option<Bug>) {
-    PLANTED.set(bug);
-}
-
-pub fn planted(bug: Bug) -> bool {
-    PLANTED.get() == Some(bug)
-}
 
 /// Another thread may go on from here.
 pub fn switch() {

@@ -182,6 +182,11 @@ impl DiskSim {
         self.state.lock().pending.clone()
     }
 
+    /// Lets `look` see what is durable, without a copy.
+    pub fn look_at_durable<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
+        look(&self.state.lock().durable)
+    }
+
     /// What is durable: everything written before the last flush.
     pub fn durable_image(&self) -> Vec<u8> {
         self.state.lock().durable.clone()
@@ -205,7 +210,7 @@ impl DiskSim {
             0 => WriteFate::Applied,
             1 => WriteFate::Lost,
             2 => WriteFate::TornPrefix { sectors: random.below(write.sectors() + 1) },
-            _ => WriteFate::TornMask { mask: random.next() },
+            _ => WriteFate::TornMask { mask: random.next_u64() },
         })
     }
 

@@ -6,15 +6,16 @@ mod pm;
 
 pub(crate) use disk::SimDisk;
 pub use disk::{DiskFault, DiskSim, PendingWrite, SECTOR_BYTES, WriteFate};
-pub use pm::PmSim;
+pub use pm::{PendingLine, PendingStore, PmSim};
 
-/// A small seeded generator (splitmix64): crash images must be replayable from their seed on any
+/// A small seeded generator (splitmix64): what is chosen must be replayable from its seed on any
 /// machine.
-#[derive(Debug)]
-struct Random(u64);
+#[derive(Clone, Debug)]
+pub struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    /// The next number.
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -23,8 +24,8 @@ impl Random {
     }
 
     /// A number from 0 to `bound` - 1.
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
+    pub fn below(&mut self, bound: usize) -> usize {
+        (self.next_u64() % bound as u64) as usize
     }
 }
 

@@ -42,22 +42,38 @@ struct State {
 
 #[derive(Default)]
 struct Line {
-    stores: Vec<Store>,
+    stores: Vec<PendingStore>,
     /// Which threads flushed this line, and how many of its stores the latest flush of each
     /// covered.
     flushed: Vec<(ThreadId, usize)>,
 }
 
+/// The stores to one line that are not durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingLine {
+    /// Offset of the line / 64.
+    pub index: u64,
+    /// In program order: a crash keeps the first so many.
+    pub stores: Vec<PendingStore>,
+}
+
 /// A store within one aligned word.
-struct Store {
-    off: usize,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingStore {
+    /// Where in the region (bytes).
+    pub offset: u64,
     len: usize,
     bytes: [u8; WORD_BYTES],
 }
 
-impl Store {
+impl PendingStore {
+    /// What it stores.
+    pub fn data(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
     fn apply(&self, image: &mut [u8]) {
-        image[self.off..self.off + self.len].copy_from_slice(&self.bytes[..self.len]);
+        image[self.offset as usize..][..self.len].copy_from_slice(self.data());
     }
 }
 
@@ -97,7 +113,7 @@ impl State {
             let mut bytes = [0; WORD_BYTES];
             bytes[..len].copy_from_slice(&rest[..len]);
             let line = self.pending.entry((at / LINE_BYTES) as u64).or_default();
-            line.stores.push(Store { off: at, len, bytes });
+            line.stores.push(PendingStore { offset: at as u64, len, bytes });
             at += len;
             rest = &rest[len..];
         }
@@ -193,6 +209,17 @@ impl PmSim {
     /// in order.
     pub fn pending_lines(&self) -> Vec<(u64, usize)> {
         self.state.lock().pending.iter().map(|(&index, line)| (index, line.stores.len())).collect()
+    }
+
+    /// The lines with stores that are not durable, in order, and those stores.
+    pub fn pending_stores(&self) -> Vec<PendingLine> {
+        let state = self.state.lock();
+        state.pending.iter().map(|(&index, line)| PendingLine { index, stores: line.stores.clone() }).collect()
+    }
+
+    /// Lets `look` see what is durable, without a copy.
+    pub fn look_at_durable<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
+        look(&self.state.lock().durable)
     }
 
     /// What is durable: everything stored, flushed and fenced.

@@ -144,6 +144,7 @@ fn open(request: &MountRequest) -> Result<(Arc<Volume>, PmKind)> {
         cache_dir: Some(daemon::cache_dir(options.cache_dir.as_deref())?),
         writeback_seconds: options.writeback_seconds,
         pm_full_percent: options.pm_full_percent,
+        workers: true,
     };
     let progress = Progress::new(request.quiet);
     let volume = Volume::open(devices.pm, devices.disks, open, &|what, done, total| progress.update(what, done, total))

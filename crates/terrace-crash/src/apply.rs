@@ -1,0 +1,150 @@
+//! The model's operations, applied to a volume.
+
+use terrace_engine::{
+    Attr, Fallocate, FileKind, FsError, FsResult, Ino, NewInode, RenameFlags, SetAttr, SetTime, Time, Volume,
+    WriteOptions, XattrFlags,
+};
+
+use crate::model::{COPY_BYTES, FallocHow, Op, Path, RenameHow, access_acl, default_acl, dir_name, name, pattern};
+
+const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
+const ACL_DEFAULT: &[u8] = b"system.posix_acl_default";
+
+/// Makes the two directories to play in.
+///
+/// # Errors
+/// What the volume says.
+pub fn prepare(volume: &Volume) -> FsResult<()> {
+    for i in 0..2 {
+        let attr = volume.create(Ino::ROOT, dir_name(i).as_bytes(), &new(FileKind::Directory, 0o755))?;
+        volume.forget(attr.ino, 1);
+    }
+    Ok(())
+}
+
+/// Applies an operation to a volume; the errno it fails with.
+///
+/// # Errors
+/// Errno.
+pub fn apply(volume: &Volume, op: &Op) -> Result<(), i32> {
+    run(volume, op).map_err(|error| error.errno())
+}
+
+fn new(kind: FileKind, mode: u32) -> NewInode {
+    NewInode { kind, mode, umask: 0, uid: 0, gid: 0, rdev: 0 }
+}
+
+fn parent(volume: &Volume, path: Path) -> FsResult<Ino> {
+    match path.0 {
+        None => Ok(Ino::ROOT),
+        Some(i) => {
+            let ino = volume.lookup(Ino::ROOT, dir_name(i).as_bytes())?.ino;
+            volume.forget(ino, 1);
+            Ok(ino)
+        }
+    }
+}
+
+fn find(volume: &Volume, path: Path) -> FsResult<Ino> {
+    let ino = volume.lookup(parent(volume, path)?, name(path.1).as_bytes())?.ino;
+    volume.forget(ino, 1);
+    Ok(ino)
+}
+
+/// As [`find`], of a regular file.
+fn file(volume: &Volume, path: Path) -> FsResult<Ino> {
+    let ino = find(volume, path)?;
+    match volume.getattr(ino)?.kind {
+        FileKind::Regular => Ok(ino),
+        FileKind::Directory => Err(FsError::new(libc::EISDIR)),
+        _ => Err(FsError::new(libc::EINVAL)),
+    }
+}
+
+fn run(volume: &Volume, op: &Op) -> FsResult<()> {
+    let made = |attr: Attr| volume.forget(attr.ino, 1);
+    let put = |ino, at: u32, len: u32, seed, options| {
+        volume.write(ino, at.into(), &pattern(len as usize, seed), options).map(drop)
+    };
+    let set = |path, set: SetAttr| volume.setattr(find(volume, path)?, &set).map(drop);
+    let create =
+        |p: Path, kind, mode| volume.create(parent(volume, p)?, name(p.1).as_bytes(), &new(kind, mode)).map(made);
+    match *op {
+        Op::Create(p) => create(p, FileKind::Regular, 0o644),
+        Op::Mkdir(p) => create(p, FileKind::Directory, 0o755),
+        Op::Mknod(p) => create(p, FileKind::Fifo, 0o640),
+        Op::Symlink(p, n) => volume.symlink(parent(volume, p)?, name(p.1).as_bytes(), &pattern(n, 3), 0, 0).map(made),
+        Op::Link(from, to) => volume.link(find(volume, from)?, parent(volume, to)?, name(to.1).as_bytes()).map(made),
+        Op::Unlink(p) => volume.unlink(parent(volume, p)?, name(p.1).as_bytes()),
+        Op::UnlinkHeld(p) => unlink_held(volume, p),
+        Op::Rmdir(p) => volume.rmdir(parent(volume, p)?, name(p.1).as_bytes()),
+        Op::Rename(from, to, how) => {
+            let flags = RenameFlags {
+                no_replace: how == RenameHow::NoReplace,
+                exchange: how == RenameHow::Exchange,
+                whiteout: how == RenameHow::Whiteout,
+            };
+            let (from_name, to_name) = (name(from.1), name(to.1));
+            volume.rename(parent(volume, from)?, from_name.as_bytes(), parent(volume, to)?, to_name.as_bytes(), flags)
+        }
+        Op::Write(p, at, len, seed) => put(find(volume, p)?, at, len, seed, WriteOptions::default()),
+        Op::WriteUnprivileged(p, at, len, seed) => {
+            put(find(volume, p)?, at, len, seed, WriteOptions { kill_priv: true, ..Default::default() })
+        }
+        Op::Append(p, len, seed) => {
+            put(find(volume, p)?, 0, len, seed, WriteOptions { append: true, ..Default::default() })
+        }
+        Op::Truncate(p, size) => set(p, SetAttr { size: Some(size.into()), ..Default::default() }),
+        Op::Falloc(p, how, at, len) => {
+            let mode = match how {
+                FallocHow::Allocate => Fallocate::Allocate,
+                FallocHow::AllocateKeepSize => Fallocate::AllocateKeepSize,
+                FallocHow::PunchHole => Fallocate::PunchHole,
+                FallocHow::ZeroRange => Fallocate::ZeroRange,
+                FallocHow::ZeroRangeKeepSize => Fallocate::ZeroRangeKeepSize,
+            };
+            volume.fallocate(find(volume, p)?, mode, at.into(), len.into())
+        }
+        Op::Chmod(p, mode) => set(p, SetAttr { mode: Some(mode), ..Default::default() }),
+        Op::Chown(p, owner) => set(p, SetAttr { uid: Some(owner), gid: Some(owner), ..Default::default() }),
+        Op::Utimes(p, seconds) => {
+            let mtime = Some(SetTime::At(Time::from_parts(seconds.into(), 0)));
+            set(p, SetAttr { mtime, ..Default::default() })
+        }
+        Op::SizeAndMode(p, size, mode) => {
+            file(volume, p)?;
+            set(p, SetAttr { size: Some(size.into()), mode: Some(mode), ..Default::default() })
+        }
+        Op::SetXattr(p, n, len) => {
+            let value = pattern(len.into(), n as u8);
+            volume.setxattr(find(volume, p)?, format!("user.{n}").as_bytes(), &value, XattrFlags::default(), None)
+        }
+        Op::RemoveXattr(p, n) => volume.removexattr(find(volume, p)?, format!("user.{n}").as_bytes()),
+        Op::AccessAcl(p, perm) => {
+            let (acl, mode) = access_acl(perm);
+            volume.setxattr(find(volume, p)?, ACL_ACCESS, &acl.encode(mode), XattrFlags::default(), None)
+        }
+        Op::DefaultAcl(dir, perm) => {
+            let (acl, bits) = default_acl(perm);
+            let dir = parent(volume, (Some(dir), 0))?;
+            volume.setxattr(dir, ACL_DEFAULT, &acl.encode(bits), XattrFlags::default(), None)
+        }
+        Op::Copy(from, to, at) => {
+            let (from, to) = (file(volume, from)?, file(volume, to)?);
+            volume.copy_range(from, 0, to, at.into(), COPY_BYTES as u64).map(drop)
+        }
+        Op::Fsync(p) => volume.fsync(find(volume, p)?, false),
+    }
+}
+
+/// The inode outlives its name, changes, and goes with the last lookup.
+fn unlink_held(volume: &Volume, path: Path) -> FsResult<()> {
+    let dir = parent(volume, path)?;
+    let attr = volume.lookup(dir, name(path.1).as_bytes())?;
+    let result = volume.unlink(dir, name(path.1).as_bytes());
+    if result.is_ok() && attr.kind == FileKind::Regular && attr.nlink == 1 {
+        volume.write(attr.ino, 0, &pattern(5000, 99), WriteOptions::default())?;
+    }
+    volume.forget(attr.ino, 1);
+    result
+}

@@ -1,0 +1,444 @@
+//! What workloads are made of: volumes to start from, and actions.
+//!
+//! Every volume to start from has the same names (see [`names`]), so that every action means something on each:
+//!
+//! ```text
+//! /a        5,000 bytes, one entry in its log     /dir0/a   9,000 bytes, a short and a long attribute
+//! /b        100 bytes, set-user-ID, two names     /dir0/b   the other name of /b
+//! /c        nothing                               /dir0/c   an empty directory
+//!                                                 /dir1/a   a symbolic link
+//!                                                 /dir1/c   an empty directory
+//! ```
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use crate::apply::{apply, prepare};
+use crate::image::Image;
+use crate::model::{FallocHow, Model, Op, Path, RenameHow};
+use crate::rig::{Config, Devices, Open};
+
+const A: Path = (None, 0);
+const B: Path = (None, 1);
+const C: Path = (None, 2);
+const LONG: Path = (None, 3);
+const D0A: Path = (Some(0), 0);
+const D0B: Path = (Some(0), 1);
+const D0C: Path = (Some(0), 2);
+const D0L: Path = (Some(0), 3);
+const D1A: Path = (Some(1), 0);
+const D1B: Path = (Some(1), 1);
+const D1C: Path = (Some(1), 2);
+/// A file that takes what would be in the way.
+const BALLAST: Path = (Some(1), 10);
+
+const PM_BLOCKS: usize = 320;
+/// All data in PM.
+pub const PM: Config =
+    Config { name: "pm", shards: 1, pm_full_percent: 90, checksums: false, disks: 1, pm_blocks: PM_BLOCKS };
+/// All data in PM, with checksums.
+pub const CHECKSUMS: Config = Config { name: "checksums", checksums: true, ..PM };
+/// New data goes to two disks.
+pub const DISKS: Config = Config { name: "disks", pm_full_percent: 0, disks: 2, ..PM };
+/// Two shards.
+pub const SHARDS: Config = Config { name: "shards", shards: 2, ..PM };
+
+/// A volume to start from.
+#[derive(Debug)]
+pub struct Prep {
+    /// Its name in an id.
+    pub name: &'static str,
+    /// What it is made of.
+    pub config: &'static Config,
+    /// Makes it what it is, beyond the common names.
+    build: fn(&mut Builder),
+    /// What happens after it is mounted, before the workload.
+    pub live: fn() -> Vec<Op>,
+}
+
+/// A volume to start from, as bytes.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Unmounted cleanly.
+    pub image: Arc<Image>,
+    /// What is on it.
+    pub model: Model,
+}
+
+/// Applies operations to a volume and to its model.
+struct Builder {
+    config: &'static Config,
+    devices: Devices,
+    volume: Option<Open>,
+    model: Model,
+}
+
+impl Builder {
+    fn new(config: &'static Config) -> Self {
+        let blank = config.blank();
+        let devices = Devices::in_memory(&blank);
+        devices.load(&blank);
+        devices.format(config).expect("formatting");
+        let mut builder = Builder { config, devices, volume: None, model: Model::new() };
+        // Common names have their data in PM, whatever goes where later.
+        builder.mount(90);
+        prepare(builder.volume()).expect("directories");
+        for op in names() {
+            builder.apply(op);
+        }
+        builder.mount(config.pm_full_percent);
+        builder
+    }
+
+    fn volume(&self) -> &Open {
+        self.volume.as_ref().expect("mounted")
+    }
+
+    fn unmount(&mut self) {
+        if let Some(volume) = self.volume.take() {
+            volume.close().expect("unmounting");
+        }
+    }
+
+    fn mount(&mut self, pm_full_percent: u8) {
+        self.unmount();
+        self.volume = Some(Open::new(self.config.open(&self.devices, Some(pm_full_percent)).expect("mounting")));
+    }
+
+    fn apply(&mut self, op: Op) {
+        assert_eq!(self.model.apply(&op), Ok(()), "{op:?}");
+        assert_eq!(apply(self.volume(), &op), Ok(()), "{op:?}");
+    }
+
+    fn all(&mut self, ops: impl IntoIterator<Item = Op>) {
+        ops.into_iter().for_each(|op| self.apply(op));
+    }
+
+    fn finish(mut self) -> Prepared {
+        self.volume().sync().expect("sync");
+        self.unmount();
+        self.devices.problems().expect("a sound volume to start from");
+        Prepared { image: Arc::new(self.devices.image()), model: self.model }
+    }
+}
+
+/// What is on every volume to start from.
+fn names() -> Vec<Op> {
+    vec![
+        Op::Create(A),
+        Op::Write(A, 0, 5000, 1),
+        Op::Create(B),
+        Op::Write(B, 0, 100, 2),
+        Op::Link(B, D0B),
+        Op::Chmod(B, 0o4755),
+        Op::Create(D0A),
+        Op::Write(D0A, 0, 9000, 3),
+        Op::SetXattr(D0A, 0, 20),
+        Op::SetXattr(D0A, 1, 5000),
+        Op::Mkdir(D0C),
+        Op::Symlink(D1A, 30),
+        Op::Mkdir(D1C),
+    ]
+}
+
+fn nothing(_: &mut Builder) {}
+
+fn no_ops() -> Vec<Op> {
+    Vec::new()
+}
+
+fn chmods(path: Path, n: usize) -> impl Iterator<Item = Op> {
+    (0..n).map(move |i| Op::Chmod(path, if i % 2 == 0 { 0o600 } else { 0o644 }))
+}
+
+/// Names that come and go: two entries in a directory's log each time.
+fn coming_and_going(dir: Option<usize>, n: usize) -> impl Iterator<Item = Op> {
+    (0..n).flat_map(move |_| [Op::Create((dir, 20)), Op::Unlink((dir, 20))])
+}
+
+/// Slots that a log has in the inode record, and in a page.
+const INLINE: usize = 3;
+const PAGE: usize = 63;
+
+/// The logs of /a, /dir0 and / have `left` free slots in their first page.
+fn fill_pages(b: &mut Builder, left: usize) {
+    b.all(chmods(A, INLINE - 1 + PAGE - left));
+    // Three names are there; the page holds pairs, and an attribute change where a slot remains.
+    let slots = PAGE - left;
+    b.all(coming_and_going(Some(0), slots / 2));
+    if slots % 2 == 1 {
+        b.apply(Op::DefaultAcl(0, 5));
+    }
+    // Root has a fourth name.
+    let slots = slots - 1;
+    b.all(coming_and_going(None, slots / 2));
+    if slots % 2 == 1 {
+        b.apply(Op::Mknod((None, 21)));
+    }
+}
+
+fn full_but_one(b: &mut Builder) {
+    fill_pages(b, 1);
+}
+
+fn full(b: &mut Builder) {
+    fill_pages(b, 0);
+}
+
+fn inline_full(b: &mut Builder) {
+    b.all(chmods(A, INLINE - 1));
+    b.all(chmods(B, 1));
+}
+
+/// One entry more in the log of /a, and less than half of it is live.
+fn compaction() -> Vec<Op> {
+    chmods(A, INLINE - 1 + PAGE).collect()
+}
+
+fn compaction_of_directory() -> Vec<Op> {
+    coming_and_going(Some(0), PAGE / 2).chain([Op::Mknod((Some(0), 21))]).collect()
+}
+
+/// One more write, and the first page of the log of /a is dead.
+fn dead_front() -> Vec<Op> {
+    (0..INLINE - 1 + 2 * PAGE).map(|i| Op::Write(A, 0, 8192, i as u8)).collect()
+}
+
+/// The commit of the next operation also carries away a dropped page.
+fn dropped_front() -> Vec<Op> {
+    let mut ops = dead_front();
+    ops.push(Op::Write(A, 0, 8192, 200));
+    ops
+}
+
+fn crowded(b: &mut Builder) {
+    b.all((30..100).map(|i| Op::Create((Some(1), i))));
+    b.all((100..110).map(|i| Op::Mkdir((None, i))));
+}
+
+/// Leaves one inode record free.
+fn table_full(b: &mut Builder) {
+    b.all((30..276).map(|i| Op::Mknod((Some(1), i))));
+}
+
+fn patched() -> Vec<Op> {
+    vec![Op::Write(A, 10, 100, 77), Op::Write(D0A, 5000, 1000, 78)]
+}
+
+fn reserved(b: &mut Builder) {
+    b.apply(Op::Falloc(A, FallocHow::Allocate, 4096, 30_000));
+    b.apply(Op::Falloc(B, FallocHow::AllocateKeepSize, 0, 20_000));
+}
+
+fn with_acls(b: &mut Builder) {
+    b.apply(Op::AccessAcl(A, 3));
+    b.apply(Op::DefaultAcl(0, 7));
+}
+
+/// /a lies in PM and, with a hole between, on a disk; /b's run is long enough for checksum blocks.
+fn tiers(b: &mut Builder) {
+    b.apply(Op::Write(A, 12_288, 20_000, 4));
+    b.apply(Op::Fsync(A));
+    b.apply(Op::Write(B, 0, 40 * 4096, 5));
+    b.apply(Op::Fsync(B));
+    b.apply(Op::Write(D0A, 0, 9000, 6));
+    b.apply(Op::Fsync(D0A));
+}
+
+fn dirty() -> Vec<Op> {
+    vec![Op::Write(A, 4096, 6000, 90), Op::Append(D0A, 5000, 91), Op::Write(A, 20_000, 100, 92)]
+}
+
+fn truncated() -> Vec<Op> {
+    vec![Op::Write(A, 4096, 6000, 90), Op::Truncate(A, 0), Op::Write(A, 0, 3000, 91)]
+}
+
+/// PM has room for a few data blocks more.
+fn pm_nearly_full(b: &mut Builder) {
+    b.mount(90);
+    b.apply(Op::Create(BALLAST));
+    let mut at = 0;
+    while b.volume().status().devices[0].used_bytes < (PM_BLOCKS as u64 * 4096) * 89 / 100 {
+        b.apply(Op::Write(BALLAST, at, 4096, 8));
+        at += 4096;
+    }
+}
+
+/// All volumes to start from. The first of a config is the plain one.
+pub const PREPS: &[Prep] = &[
+    Prep { name: "plain", config: &PM, build: nothing, live: no_ops },
+    Prep { name: "inline-full", config: &PM, build: inline_full, live: no_ops },
+    Prep { name: "page-full-but-one", config: &PM, build: full_but_one, live: no_ops },
+    Prep { name: "page-full", config: &PM, build: full, live: no_ops },
+    Prep { name: "compaction", config: &PM, build: nothing, live: compaction },
+    Prep { name: "compaction-dir", config: &PM, build: nothing, live: compaction_of_directory },
+    Prep { name: "dead-front", config: &PM, build: nothing, live: dead_front },
+    Prep { name: "dropped-front", config: &PM, build: nothing, live: dropped_front },
+    Prep { name: "patched", config: &PM, build: nothing, live: patched },
+    Prep { name: "reserved", config: &PM, build: reserved, live: no_ops },
+    Prep { name: "acls", config: &PM, build: with_acls, live: no_ops },
+    Prep { name: "table-full", config: &PM, build: table_full, live: no_ops },
+    Prep { name: "crowded", config: &SHARDS, build: crowded, live: no_ops },
+    Prep { name: "checksums", config: &CHECKSUMS, build: nothing, live: no_ops },
+    Prep { name: "checksums-compaction", config: &CHECKSUMS, build: nothing, live: compaction },
+    Prep { name: "disks", config: &DISKS, build: nothing, live: no_ops },
+    Prep { name: "tiers", config: &DISKS, build: tiers, live: no_ops },
+    Prep { name: "tiers-compaction", config: &DISKS, build: tiers, live: compaction },
+    Prep { name: "dirty", config: &DISKS, build: tiers, live: dirty },
+    Prep { name: "truncated", config: &DISKS, build: tiers, live: truncated },
+    Prep { name: "pm-nearly-full", config: &NEARLY_FULL, build: pm_nearly_full, live: no_ops },
+];
+
+/// PM is nearly full: data goes there or to the disk.
+pub const NEARLY_FULL: Config = Config { name: "nearly-full", pm_full_percent: 89, ..PM };
+
+impl Prep {
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<&'static Prep> {
+        PREPS.iter().find(|prep| prep.name == name)
+    }
+
+    /// Its bytes, made when they are first asked for.
+    pub fn prepared(&'static self) -> Arc<Prepared> {
+        type Known = Mutex<HashMap<&'static str, Arc<OnceLock<Arc<Prepared>>>>>;
+        static KNOWN: OnceLock<Known> = OnceLock::new();
+        let cell = KNOWN.get_or_init(Known::default).lock().expect("no panic").entry(self.name).or_default().clone();
+        let make = || {
+            let mut builder = Builder::new(self.config);
+            (self.build)(&mut builder);
+            Arc::new(builder.finish())
+        };
+        // A thread of its own knows of no planted bug.
+        cell.get_or_init(|| std::thread::scope(|scope| scope.spawn(make).join().expect("a volume to start from")))
+            .clone()
+    }
+}
+
+/// A part of a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// An operation.
+    Op(Op),
+    /// Everything dirty goes to its device, and what was removed is reclaimed.
+    Sync,
+    /// Unmount, and mount again.
+    Remount,
+    /// Make a new volume on the same devices.
+    Format,
+}
+
+/// An action by the name that it has in ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The name.
+    pub name: &'static str,
+    /// The action.
+    pub action: Action,
+}
+
+/// All actions.
+pub fn actions() -> Vec<Named> {
+    use FallocHow::{Allocate, AllocateKeepSize, PunchHole, ZeroRange, ZeroRangeKeepSize};
+    use RenameHow::{Exchange, NoReplace, Plain, Whiteout};
+    let ops = [
+        ("create", Op::Create(C)),
+        ("create-long", Op::Create(LONG)),
+        ("create-in", Op::Create(D0L)),
+        ("mkdir", Op::Mkdir(C)),
+        ("mkdir-in", Op::Mkdir((Some(0), 22))),
+        ("symlink", Op::Symlink(C, 20)),
+        ("symlink-long", Op::Symlink(D1B, 4000)),
+        ("mknod", Op::Mknod(C)),
+        ("link", Op::Link(A, C)),
+        ("link-in", Op::Link(A, D1B)),
+        ("unlink", Op::Unlink(A)),
+        ("unlink-one-of-two", Op::Unlink(B)),
+        ("unlink-symlink", Op::Unlink(D1A)),
+        ("unlink-attributes", Op::Unlink(D0A)),
+        ("unlink-held", Op::UnlinkHeld(A)),
+        ("rmdir", Op::Rmdir(D0C)),
+        ("rename", Op::Rename(A, C, Plain)),
+        ("rename-over", Op::Rename(B, A, Plain)),
+        ("rename-over-one-of-two", Op::Rename(A, B, Plain)),
+        ("rename-across", Op::Rename(A, D1B, Plain)),
+        ("rename-across-over", Op::Rename(A, D0A, Plain)),
+        ("rename-across-over-one-of-two", Op::Rename(A, D0B, Plain)),
+        ("rename-long", Op::Rename(A, D0L, Plain)),
+        ("rename-noreplace", Op::Rename(A, C, NoReplace)),
+        ("rename-exchange", Op::Rename(A, B, Exchange)),
+        ("rename-exchange-across", Op::Rename(A, D0A, Exchange)),
+        ("rename-whiteout", Op::Rename(A, C, Whiteout)),
+        ("rename-whiteout-across", Op::Rename(D0A, A, Whiteout)),
+        ("rename-dir", Op::Rename(D0C, D1B, Plain)),
+        ("rename-dir-over", Op::Rename(D0C, D1C, Plain)),
+        ("patch", Op::Write(A, 10, 100, 11)),
+        ("patch-at-end", Op::Write(A, 4990, 10, 12)),
+        ("patch-large", Op::Write(A, 1000, 1000, 13)),
+        ("append", Op::Append(A, 100, 14)),
+        ("append-beyond-block", Op::Append(A, 6000, 15)),
+        ("append-small-file", Op::Append(B, 50, 16)),
+        ("overwrite-block", Op::Write(A, 0, 4096, 17)),
+        ("overwrite-unaligned", Op::Write(A, 100, 4500, 18)),
+        ("overwrite-extending", Op::Write(A, 4000, 5000, 19)),
+        ("write-beyond-end", Op::Write(A, 7000, 500, 20)),
+        ("write-far-beyond-end", Op::Write(A, 50_000, 100, 21)),
+        ("write-large", Op::Write(A, 0, 300_000, 22)),
+        ("write-unprivileged", Op::WriteUnprivileged(B, 0, 50, 23)),
+        ("truncate-all", Op::Truncate(A, 0)),
+        ("truncate-down", Op::Truncate(A, 100)),
+        ("truncate-to-block", Op::Truncate(A, 4096)),
+        ("truncate-up", Op::Truncate(A, 5010)),
+        ("truncate-far-up", Op::Truncate(A, 20_000)),
+        ("allocate", Op::Falloc(A, Allocate, 4096, 16_384)),
+        ("allocate-keep-size", Op::Falloc(A, AllocateKeepSize, 8192, 20_000)),
+        ("punch", Op::Falloc(A, PunchHole, 0, 4096)),
+        ("punch-unaligned", Op::Falloc(D0A, PunchHole, 100, 8500)),
+        ("zero", Op::Falloc(A, ZeroRange, 0, 8192)),
+        ("zero-unaligned", Op::Falloc(D0A, ZeroRange, 100, 12_000)),
+        ("zero-keep-size", Op::Falloc(A, ZeroRangeKeepSize, 1000, 7000)),
+        ("chmod", Op::Chmod(A, 0o4711)),
+        ("chown", Op::Chown(B, 12)),
+        ("utimes", Op::Utimes(A, 1_000_000)),
+        ("size-and-mode", Op::SizeAndMode(A, 200, 0o600)),
+        ("xattr", Op::SetXattr(A, 0, 30)),
+        ("xattr-long", Op::SetXattr(A, 1, 6000)),
+        ("xattr-replace", Op::SetXattr(D0A, 0, 50)),
+        ("xattr-replace-long", Op::SetXattr(D0A, 1, 6000)),
+        ("xattr-shorten", Op::SetXattr(D0A, 1, 60)),
+        ("xattr-remove", Op::RemoveXattr(D0A, 0)),
+        ("xattr-remove-long", Op::RemoveXattr(D0A, 1)),
+        ("acl", Op::AccessAcl(A, 5)),
+        ("default-acl", Op::DefaultAcl(0, 6)),
+        ("copy", Op::Copy(D0A, A, 0)),
+        ("copy-unaligned", Op::Copy(A, D0A, 5000)),
+        ("fsync", Op::Fsync(A)),
+    ];
+    let others = [("sync", Action::Sync), ("remount", Action::Remount), ("format", Action::Format)];
+    let ops = ops.into_iter().map(|(name, op)| Named { name, action: Action::Op(op) });
+    ops.chain(others.into_iter().map(|(name, action)| Named { name, action })).collect()
+}
+
+/// The action of this name.
+pub fn action(name: &str) -> Option<Named> {
+    actions().into_iter().find(|action| action.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = actions().iter().map(|a| a.name).collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn volumes_to_start_from_can_be_made() {
+        for prep in PREPS {
+            let prepared = prep.prepared();
+            assert_eq!(prepared.image.0.len(), 1 + prep.config.disks, "{}", prep.name);
+        }
+    }
+}

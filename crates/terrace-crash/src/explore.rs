@@ -1,0 +1,337 @@
+//! The search: every state of every point of a workload is recovered, checked and compared; some of them are crashed
+//! again, while they recover and while something more is done to them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::ops::AddAssign;
+use std::sync::Arc;
+
+use crate::catalog::{Action, Named, actions};
+use crate::history::Legal;
+use crate::id::{Deed, Stage, StateId, Workload};
+use crate::image::Scratch;
+use crate::model::Model;
+use crate::point::{Effort, Point};
+use crate::rig::{Config, Devices};
+use crate::run::{Run, recovered, run_mount, run_then, run_workload};
+use crate::tree::{Tree, difference};
+
+/// How much is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Of each point of a workload.
+    pub effort: Effort,
+    /// Of each point of a recovery, and of what is done after one.
+    pub again: Effort,
+    /// One state in so many is crashed again while it recovers; 0: none.
+    pub crash_recovery: u64,
+    /// One state in so many goes on with another action, and crashes in it; 0: none.
+    pub crash_after: u64,
+    /// Where sampled states come from.
+    pub seed: u64,
+}
+
+impl Settings {
+    /// What `make test` has time for.
+    pub const QUICK: Settings = Settings {
+        effort: Effort { bound: 100, corners: 30, seeds: 12 },
+        again: Effort { bound: 12, corners: 6, seeds: 3 },
+        crash_recovery: 40,
+        crash_after: 40,
+        seed: 1,
+    };
+    /// What a night has time for.
+    pub const THOROUGH: Settings = Settings {
+        effort: Effort { bound: 2500, corners: 500, seeds: 100 },
+        again: Effort { bound: 100, corners: 30, seeds: 12 },
+        crash_recovery: 20,
+        crash_after: 20,
+        seed: 1,
+    };
+}
+
+/// What was looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Workloads.
+    pub workloads: u64,
+    /// Points of theirs, and of those after recoveries.
+    pub points: u64,
+    /// Points of which every state was looked at.
+    pub exhaustive: u64,
+    /// Distinct states checked.
+    pub states: u64,
+    /// Those of them that came from a crash of a recovery.
+    pub in_recovery: u64,
+    /// Those of them that came from a crash of what was done after a recovery.
+    pub after_recovery: u64,
+    /// States that were the same as another one.
+    pub repeated: u64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.workloads += other.workloads;
+        self.points += other.points;
+        self.exhaustive += other.exhaustive;
+        self.states += other.states;
+        self.in_recovery += other.in_recovery;
+        self.after_recovery += other.after_recovery;
+        self.repeated += other.repeated;
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} distinct crash states of {} workloads ({} of crashes in recovery, {} of crashes after one), at {} points, \
+             {} of them exhaustively",
+            self.states, self.workloads, self.in_recovery, self.after_recovery, self.points, self.exhaustive
+        )
+    }
+}
+
+/// A state that should not be.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Replays it; the workload alone if it goes wrong without any crash.
+    pub id: String,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n  {}", self.id, self.what.trim_end())
+    }
+}
+
+/// Searches, one workload after the other.
+#[derive(Debug)]
+pub struct Explorer {
+    settings: Settings,
+    /// What was looked at so far.
+    pub counts: Counts,
+    /// What was found so far.
+    pub failures: Vec<Failure>,
+    /// After so many failures it stops.
+    failures_max: usize,
+    /// Devices to recover images on; a panic may have left something running on them, then they are made anew.
+    devices: Option<(&'static Config, Devices)>,
+    then: Vec<Named>,
+}
+
+/// What was recovered (`None`: no volume), or what is wrong with it.
+type Found = Result<Option<Tree>, String>;
+
+/// What a state turned out to be.
+enum Verdict {
+    /// Nothing to mount, as may be.
+    None,
+    Legal(Tree, Model),
+    Wrong(String),
+}
+
+impl Explorer {
+    /// A search that ends with the `failures_max`-th failure.
+    pub fn new(settings: Settings, failures_max: usize) -> Self {
+        let then = actions().into_iter().filter(|a| a.action != Action::Format).collect();
+        let (counts, failures) = Default::default();
+        Explorer { settings, counts, failures, failures_max, devices: None, then }
+    }
+
+    /// Whether it has found enough.
+    pub fn is_done(&self) -> bool {
+        self.failures.len() >= self.failures_max
+    }
+
+    /// Looks at a workload.
+    pub fn explore(&mut self, workload: &Workload) {
+        self.counts.workloads += 1;
+        match run_workload(workload) {
+            Ok(run) => self.states(workload, &run, &[]),
+            Err(what) => self.failures.push(Failure { id: workload.to_string(), what }),
+        }
+    }
+
+    /// Looks at the states of a run that began after `stages`.
+    fn states(&mut self, workload: &Workload, run: &Run, stages: &[Stage]) {
+        let mut scratch = Scratch::new(&run.base);
+        let mut known = HashMap::new();
+        let effort = if stages.is_empty() { self.settings.effort } else { self.settings.again };
+        for point in &run.points {
+            point.store_durable(&mut scratch);
+            let mark = scratch.mark();
+            let (choices, exhaustive) = point.choices(&effort, self.settings.seed);
+            self.counts.points += 1;
+            self.counts.exhaustive += u64::from(exhaustive);
+            for choice in choices {
+                let options = point.options(choice).expect("a choice of this point");
+                point.store_kept(&options, &mut scratch);
+                let stage = || {
+                    let stage = Stage { deed: run.deed(point), moment: point.moment, choice };
+                    stages.iter().cloned().chain([stage]).collect()
+                };
+                match known.get(&scratch.hash()) {
+                    None => {
+                        let found = self.recovered(run, &scratch);
+                        known.insert(scratch.hash(), found.clone());
+                        self.state(workload, run, run.legal(point), found, &scratch, stage());
+                    }
+                    Some(found) => {
+                        self.counts.repeated += 1;
+                        if let Verdict::Wrong(what) = verdict(found.clone(), run.legal(point)) {
+                            self.fail(workload, stage(), what);
+                        }
+                    }
+                }
+                scratch.back_to(mark);
+                if self.is_done() {
+                    return;
+                }
+            }
+            scratch.back_to(0);
+        }
+    }
+
+    fn fail(&mut self, workload: &Workload, stages: Vec<Stage>, what: String) {
+        let id = StateId { workload: workload.clone(), stages }.to_string();
+        self.failures.push(Failure { id, what });
+    }
+
+    fn state(
+        &mut self,
+        workload: &Workload,
+        run: &Run,
+        legal: &Legal,
+        found: Found,
+        scratch: &Scratch,
+        stages: Vec<Stage>,
+    ) {
+        self.counts.states += 1;
+        match stages.last().map(|stage| &stage.deed) {
+            Some(Deed::Mount) => self.counts.in_recovery += 1,
+            Some(Deed::Then(_)) => self.counts.after_recovery += 1,
+            _ => {}
+        }
+        let (tree, model) = match verdict(found, legal) {
+            Verdict::None => return,
+            Verdict::Wrong(what) => return self.fail(workload, stages, what),
+            Verdict::Legal(tree, model) => (tree, model),
+        };
+        if stages.len() > 1 {
+            return;
+        }
+        let due = |one_in: u64| one_in > 0 && self.counts.states.is_multiple_of(one_in);
+        let (crash_recovery, crash_after) = (due(self.settings.crash_recovery), due(self.settings.crash_after));
+        if !crash_recovery && !crash_after {
+            return;
+        }
+        let image = Arc::new(scratch.image().clone());
+        if crash_recovery {
+            self.again(workload, run_mount(run.config, &image, legal, &tree, &model), &stages, "mount");
+        }
+        // Without the directories to play in there is nothing to do.
+        if crash_after && !model.root.is_empty() {
+            let then = self.then[(self.counts.states / self.settings.crash_after) as usize % self.then.len()].clone();
+            self.again(workload, run_then(run.config, &image, &model, &then), &stages, then.name);
+        }
+    }
+
+    fn again(&mut self, workload: &Workload, run: Result<Run, String>, stages: &[Stage], what: &str) {
+        match run {
+            Ok(run) => self.states(workload, &run, stages),
+            Err(error) => self.fail(workload, stages.to_vec(), format!("then {what}: {error}")),
+        }
+    }
+
+    /// What the image recovers to.
+    fn recovered(&mut self, run: &Run, scratch: &Scratch) -> Found {
+        let devices = match self.devices.take() {
+            Some((config, devices)) if config == run.config => devices,
+            _ => Devices::in_memory(&run.base),
+        };
+        let found = recovered(run, &devices, scratch.image());
+        if found.is_ok() {
+            self.devices = Some((run.config, devices));
+        }
+        found
+    }
+
+    /// Looks at one state again. What it is, at length; `Err` if it is wrong.
+    ///
+    /// # Errors
+    /// What is wrong, at length; or that there is no such state.
+    pub fn replay(&mut self, id: &StateId) -> Result<String, String> {
+        let mut run = run_workload(&id.workload)?;
+        let mut report = String::new();
+        for (i, stage) in id.stages.iter().enumerate() {
+            let wanted = |p: &&Point| run.deed(p) == stage.deed && p.moment == stage.moment;
+            let point = run.points.iter().find(wanted).ok_or(format!("{stage}: the run has no such point"))?.clone();
+            let options = point.options(stage.choice).ok_or(format!("{stage}: the point has no such state"))?;
+            let mut scratch = Scratch::new(&run.base);
+            point.store_durable(&mut scratch);
+            point.store_kept(&options, &mut scratch);
+            report += &format!("{stage}\n{}", kept(&point, &options));
+            let found = self.recovered(&run, &scratch);
+            let (tree, model) = match verdict(found, run.legal(&point)) {
+                Verdict::Wrong(what) => return Err(format!("{report}  {what}")),
+                Verdict::None => return Ok(format!("{report}  there is no volume, as may be\n")),
+                Verdict::Legal(tree, model) => (tree, model),
+            };
+            report += &format!("  legal: {}\n", difference(&Tree::new(), &tree).trim_start());
+            let image = Arc::new(scratch.image().clone());
+            run = match id.stages.get(i + 1).map(|next| &next.deed) {
+                None => break,
+                Some(Deed::Mount) => run_mount(run.config, &image, run.legal(&point), &tree, &model)?,
+                Some(Deed::Then(name)) => {
+                    let then = self.then.iter().find(|a| a.name == *name).ok_or(format!("{name} cannot follow"))?;
+                    run_then(run.config, &image, &model, then)?
+                }
+                Some(Deed::Action(_)) => return Err("only the first crash is one of the workload".into()),
+            };
+        }
+        Ok(report)
+    }
+}
+
+fn verdict(found: Found, legal: &Legal) -> Verdict {
+    match found {
+        Err(what) => Verdict::Wrong(what),
+        Ok(None) if legal.none => Verdict::None,
+        Ok(None) => Verdict::Wrong("the volume is gone".into()),
+        Ok(Some(tree)) => match legal.states.get(&tree) {
+            Some(model) => Verdict::Legal(tree, model.clone()),
+            None => Verdict::Wrong(illegal(legal, &tree)),
+        },
+    }
+}
+
+/// What a state keeps, part by part.
+fn kept(point: &Point, options: &[usize]) -> String {
+    use crate::point::Part;
+    let line = |(part, option): (&Part, &usize)| {
+        let what = match part {
+            Part::Line(line) => format!("PM line at byte {}", line.index * 64),
+            Part::Data(lines) => format!("{} PM lines of data, the first at byte {}", lines.len(), lines[0].index * 64),
+            Part::Write { device, write } => {
+                format!("disk {device}, {} bytes at byte {}", write.data.len(), write.offset)
+            }
+        };
+        format!("  keeps {option} of {} of {what}\n", part.options() - 1)
+    };
+    point.parts.iter().zip(options).map(line).collect()
+}
+
+/// Says what a tree that may not be is like: how it differs from those that may be, the nearest first.
+fn illegal(legal: &Legal, tree: &Tree) -> String {
+    let differences: BTreeMap<usize, String> =
+        legal.states.keys().map(|may| difference(may, tree)).map(|text| (text.lines().count(), text)).collect();
+    let mut text = format!("one of {} legal states expected; found instead\n", legal.states.len());
+    for (_, difference) in differences.into_iter().take(2) {
+        text += &format!("{difference}  or\n");
+    }
+    text.truncate(text.len() - "  or\n".len().min(text.len()));
+    text
+}

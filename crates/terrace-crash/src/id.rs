@@ -1,0 +1,151 @@
+//! Names of crash states: `plain/patch,append/1.f2=x1a` is the state number 0x1a at the second fence of the second
+//! action of a workload; what follows a `~` is a crash of what was done next with it.
+//!
+//! Moments: `f2` the second fence, `d1` the first flush of a disk, `e` the end. States: `x` number, `c` corner case, `s`
+//! seed; all hexadecimal.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Context, Result, bail};
+
+use crate::catalog::{Named, Prep, action};
+use crate::point::{Choice, Moment};
+
+/// A volume to start from and what is done to it.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// Where it starts.
+    pub prep: &'static Prep,
+    /// What is done.
+    pub actions: Vec<Named>,
+}
+
+/// What was done when the power went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// The so many-th action of the workload, from 0.
+    Action(usize),
+    /// The state before was recovered.
+    Mount,
+    /// It was recovered, and then this was done.
+    Then(&'static str),
+}
+
+/// A crash: during what, when, and what was left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// During what.
+    pub deed: Deed,
+    /// When.
+    pub moment: Moment,
+    /// What was left.
+    pub choice: Choice,
+}
+
+/// A crash state: what leads there.
+#[derive(Clone, Debug)]
+pub struct StateId {
+    /// The workload.
+    pub workload: Workload,
+    /// The crashes, one after the other.
+    pub stages: Vec<Stage>,
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.actions.iter().map(|a| a.name).collect();
+        write!(f, "{}/{}", self.prep.name, names.join(","))
+    }
+}
+
+impl FromStr for Workload {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (prep, names) = text.split_once('/').context("a workload is PREP/ACTION,ACTION,...")?;
+        let prep = Prep::named(prep).with_context(|| format!("there is no volume {prep:?} to start from"))?;
+        let named = |name| action(name).with_context(|| format!("there is no action {name:?}"));
+        Ok(Workload { prep, actions: names.split(',').map(named).collect::<Result<_>>()? })
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.deed {
+            Deed::Action(n) => write!(f, "{n}.")?,
+            Deed::Mount => write!(f, "mount.")?,
+            Deed::Then(name) => write!(f, "{name}.")?,
+        }
+        match self.moment {
+            Moment::Fence(n) => write!(f, "f{n}")?,
+            Moment::Flush(n) => write!(f, "d{n}")?,
+            Moment::End => write!(f, "e")?,
+        }
+        match self.choice {
+            Choice::Index(n) => write!(f, "=x{n:x}"),
+            Choice::Corner(n) => write!(f, "=c{n:x}"),
+            Choice::Seed(n) => write!(f, "=s{n:x}"),
+        }
+    }
+}
+
+impl FromStr for Stage {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (deed, rest) = text.split_once('.').context("a crash is WHAT.MOMENT=STATE")?;
+        let (moment, choice) = rest.split_once('=').context("a crash is WHAT.MOMENT=STATE")?;
+        let deed = match (deed.parse(), deed) {
+            (Ok(n), _) => Deed::Action(n),
+            (_, "mount") => Deed::Mount,
+            (_, name) => Deed::Then(action(name).with_context(|| format!("there is no action {name:?}"))?.name),
+        };
+        let moment = match moment.split_at_checked(1) {
+            Some(("f", n)) => Moment::Fence(n.parse()?),
+            Some(("d", n)) => Moment::Flush(n.parse()?),
+            Some(("e", "")) => Moment::End,
+            _ => bail!("{moment:?} is no moment: f1, d1 or e"),
+        };
+        let number = |n| u64::from_str_radix(n, 16).with_context(|| format!("{n:?} is no hexadecimal number"));
+        let choice = match choice.split_at_checked(1) {
+            Some(("x", n)) => Choice::Index(number(n)?),
+            Some(("c", n)) => Choice::Corner(number(n)? as usize),
+            Some(("s", n)) => Choice::Seed(number(n)?),
+            _ => bail!("{choice:?} is no state: x1, c1 or s1"),
+        };
+        Ok(Stage { deed, moment, choice })
+    }
+}
+
+impl fmt::Display for StateId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stages: Vec<_> = self.stages.iter().map(Stage::to_string).collect();
+        write!(f, "{}/{}", self.workload, stages.join("~"))
+    }
+}
+
+impl FromStr for StateId {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (workload, stages) = text.rsplit_once('/').context("an id is PREP/ACTIONS/CRASH~CRASH...")?;
+        let stages = stages.split('~').map(Stage::from_str).collect::<Result<_>>()?;
+        Ok(StateId { workload: workload.parse()?, stages })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_read_as_it_is_printed() {
+        for text in ["plain/patch/0.f2=x1a", "disks/patch,append/1.d1=c3~mount.f2=sff~unlink.e=x0"] {
+            assert_eq!(text.parse::<StateId>().unwrap().to_string(), text);
+        }
+        for wrong in ["plain", "plain/patch", "plain/patch/0.q1=x1", "nowhere/patch/0.e=x0", "plain/patch/0.f1=y"] {
+            assert!(wrong.parse::<StateId>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Volumes on simulated devices, and the recorder of the points at which the power may go.
+//!
+//! Invariant: everything happens on the calling thread (volumes have no workers, and recovery needs no second thread
+//! for so few inodes), so a run has the same points each time.
+
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use terrace_engine::{CheckOptions, FormatOptions, OpenOptions, Volume, check, format};
+use terrace_media::{AlignedBuf, Disk, DiskSim, Pm, PmSim, memory_disk, sim_disk_from};
+
+use crate::image::Image;
+use crate::point::{Moment, Point};
+use crate::tree::{Tree, tree_of};
+
+/// What a volume is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Its name in an id.
+    pub name: &'static str,
+    /// Shards.
+    pub shards: u16,
+    /// PM takes data up to this usage.
+    pub pm_full_percent: u8,
+    /// PM data carries checksums.
+    pub checksums: bool,
+    /// Disks.
+    pub disks: usize,
+    /// 4 KiB blocks of PM.
+    pub pm_blocks: usize,
+}
+
+const BLOCK: usize = 4096;
+/// The least that a disk may have.
+const DISK_BLOCKS: usize = 256;
+
+impl Config {
+    /// Whether data may wait in the page cache.
+    pub fn lazy(&self) -> bool {
+        self.pm_full_percent < 90
+    }
+
+    /// Devices full of junk: a volume must not take what was there for its own.
+    pub fn blank(&self) -> Image {
+        let junk = |blocks| (0..blocks * BLOCK).map(|i| (i % 251) as u8 | 1).collect();
+        let disks = (0..self.disks).map(|_| junk(DISK_BLOCKS));
+        Image(std::iter::once(junk(self.pm_blocks)).chain(disks).collect())
+    }
+
+    /// How it is formatted.
+    pub fn format_options(&self) -> FormatOptions {
+        FormatOptions { shards: Some(self.shards), pm_data_checksums: self.checksums, ..Default::default() }
+    }
+
+    /// Opens a volume as it is used here. `pm_full_percent`: instead of the config's.
+    ///
+    /// # Errors
+    /// What the volume says.
+    pub fn open(&self, devices: &Devices, pm_full_percent: Option<u8>) -> Result<Arc<Volume>, String> {
+        let options = OpenOptions {
+            cache_bytes: 1 << 20,
+            pm_full_percent: pm_full_percent.unwrap_or(self.pm_full_percent),
+            workers: false,
+            ..Default::default()
+        };
+        Volume::open(devices.pm.clone(), devices.disks.clone(), options, &|_, _, _| {}).map_err(|e| e.to_string())
+    }
+}
+
+/// The devices of a volume.
+#[derive(Clone, Debug)]
+pub struct Devices {
+    /// PM.
+    pub pm: Arc<Pm>,
+    /// The disks.
+    pub disks: Vec<Arc<dyn Disk>>,
+}
+
+impl Devices {
+    /// Devices in memory, as large as `image`.
+    pub fn in_memory(image: &Image) -> Self {
+        let disks = image.0[1..].iter().map(|bytes| memory_disk(bytes.len() as u64)).collect();
+        Devices { pm: Pm::anonymous(image.0[0].len() as u64), disks }
+    }
+
+    /// Stores an image on them.
+    pub fn load(&self, image: &Image) {
+        self.pm.write(0, &image.0[0]);
+        for (disk, bytes) in self.disks.iter().zip(&image.0[1..]) {
+            disk.write_at(0, bytes).expect("memory takes everything");
+        }
+    }
+
+    /// What they hold.
+    pub fn image(&self) -> Image {
+        let mut pm = vec![0; self.pm.len() as usize];
+        self.pm.read(0, &mut pm);
+        let disks = self.disks.iter().map(|disk| {
+            let mut buf = AlignedBuf::new(disk.len() as usize);
+            disk.read_at(0, &mut buf).expect("memory gives everything");
+            buf.to_vec()
+        });
+        Image(std::iter::once(pm).chain(disks).collect())
+    }
+
+    /// Makes a volume on them.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn format(&self, config: &Config) -> Result<(), String> {
+        format(&self.pm, &self.disks, &config.format_options()).map_err(|e| e.to_string())
+    }
+
+    /// What the offline check finds wrong.
+    pub fn problems(&self) -> Result<(), String> {
+        let options = CheckOptions { repair: false, data: true };
+        let report = check(&self.pm, &self.disks, &options, &|_, _, _| {}).map_err(|e| format!("check: {e}"))?;
+        match report.problems.first() {
+            None => Ok(()),
+            Some(first) => Err(format!("check: {}: {} ({} problems)", first.place, first.what, report.problems.len())),
+        }
+    }
+}
+
+/// An open volume that never writes on its own account, not even when it is dropped.
+#[derive(Debug)]
+pub struct Open(ManuallyDrop<Arc<Volume>>);
+
+impl Open {
+    /// Keeps a volume.
+    pub fn new(volume: Arc<Volume>) -> Self {
+        Open(ManuallyDrop::new(volume))
+    }
+
+    /// Unmounts it.
+    ///
+    /// # Errors
+    /// What the volume says.
+    pub fn close(self) -> Result<(), String> {
+        self.0.close().map_err(|e| format!("unmount: {e}"))?;
+        drop(ManuallyDrop::into_inner(self.0));
+        Ok(())
+    }
+
+    /// Leaves its devices as a power cut does; frees its memory.
+    pub fn abandon(self) {
+        self.0.abandon();
+        drop(ManuallyDrop::into_inner(self.0));
+    }
+}
+
+impl std::ops::Deref for Open {
+    type Target = Volume;
+
+    fn deref(&self) -> &Volume {
+        &self.0
+    }
+}
+
+/// What a mount finds on devices; must be sound afterwards.
+///
+/// # Errors
+/// What is wrong: it cannot be mounted, or not be written or unmounted, or the check finds something. `Ok(None)`: there
+/// is no volume.
+pub fn recover(config: &Config, devices: &Devices, times: bool) -> Result<Option<Tree>, String> {
+    let volume = match config.open(devices, None) {
+        Ok(volume) => Open::new(volume),
+        Err(error) if is_refusal(&error) => return Ok(None),
+        Err(error) => return Err(format!("mount: {error}")),
+    };
+    let tree = tree_of(&volume, times).map_err(|e| format!("reading: {e}"))?;
+    if let Some(reason) = volume.status().read_only {
+        return Err(format!("recovery found damage: {reason}"));
+    }
+    volume.close()?;
+    devices.problems()?;
+    Ok(Some(tree))
+}
+
+/// Whether an error of a mount says that there is no volume, or none yet.
+fn is_refusal(error: &str) -> bool {
+    ["no Terrace volume", "no Terrace disk", "superblock (copy", "belongs to volume"].iter().any(|m| error.contains(m))
+}
+
+/// A volume on simulated devices, whose points are recorded.
+pub struct Rig {
+    /// Its devices.
+    pub devices: Devices,
+    pm_sim: Arc<PmSim>,
+    disk_sims: Vec<Arc<DiskSim>>,
+    record: Arc<Mutex<Record>>,
+}
+
+struct Record {
+    base: Arc<Image>,
+    step: usize,
+    fences: u32,
+    flushes: u32,
+    points: Vec<Point>,
+}
+
+impl std::fmt::Debug for Rig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rig").field("devices", &self.devices).finish_non_exhaustive()
+    }
+}
+
+impl Record {
+    fn add(&mut self, moment: Moment, pm: &PmSim, disks: &[Arc<DiskSim>]) {
+        let point = Point::capture(self.step, moment, &self.base, pm, disks);
+        let known = moment != Moment::End
+            && self.points.last().is_some_and(|last| last.step == point.step && last.same_states(&point));
+        if !known {
+            self.points.push(point);
+        }
+    }
+}
+
+impl Rig {
+    /// Devices that hold `image`, durably.
+    pub fn new(image: &Arc<Image>) -> Self {
+        let (pm, pm_sim) = Pm::simulated_from(image.0[0].clone());
+        let (disks, disk_sims): (Vec<_>, Vec<_>) =
+            image.0[1..].iter().map(|bytes| sim_disk_from(bytes.clone())).unzip();
+        let record = Record { base: image.clone(), step: 0, fences: 0, flushes: 0, points: Vec::new() };
+        Rig { devices: Devices { pm, disks }, pm_sim, disk_sims, record: Arc::new(Mutex::new(record)) }
+    }
+
+    /// Records every point while `work` runs, as of step `step`, and the one at its end.
+    pub fn record<T>(&self, step: usize, work: impl FnOnce() -> T) -> T {
+        {
+            let mut record = self.record.lock();
+            (record.step, record.fences, record.flushes) = (step, 0, 0);
+        }
+        let hooks = self.set_hooks();
+        let result = work();
+        drop(hooks);
+        self.record.lock().add(Moment::End, &self.pm_sim, &self.disk_sims);
+        result
+    }
+
+    /// The points recorded so far.
+    pub fn take_points(&self) -> Vec<Point> {
+        std::mem::take(&mut self.record.lock().points)
+    }
+
+    /// Makes `device`'s (0: PM) so many-th flush from now do nothing.
+    pub fn drop_flush(&self, device: usize, n: u64) {
+        match device {
+            0 => self.pm_sim.drop_flush_number(n),
+            _ => self.disk_sims[device - 1].drop_flush_number(n),
+        }
+    }
+
+    /// Makes PM's so many-th fence from now do nothing.
+    pub fn drop_fence(&self, n: u64) {
+        self.pm_sim.drop_fence_number(n);
+    }
+
+    /// Flushes and fences of PM so far.
+    pub fn pm_calls(&self) -> (u64, u64) {
+        self.pm_sim.calls()
+    }
+
+    fn set_hooks(&self) -> Hooks<'_> {
+        let (record, disks) = (self.record.clone(), self.disk_sims.clone());
+        self.pm_sim.set_on_fence(Box::new(move |pm| {
+            let mut record = record.lock();
+            record.fences += 1;
+            let moment = Moment::Fence(record.fences);
+            record.add(moment, pm, &disks);
+        }));
+        for disk in &self.disk_sims {
+            let (record, pm, disks) = (self.record.clone(), self.pm_sim.clone(), self.disk_sims.clone());
+            disk.set_on_flush(Box::new(move |_| {
+                let mut record = record.lock();
+                record.flushes += 1;
+                let moment = Moment::Flush(record.flushes);
+                record.add(moment, &pm, &disks);
+            }));
+        }
+        Hooks(self)
+    }
+}
+
+/// The hooks of a rig: they refer to the simulators, and must go before those can.
+struct Hooks<'a>(&'a Rig);
+
+impl Drop for Hooks<'_> {
+    fn drop(&mut self) {
+        self.0.pm_sim.clear_on_fence();
+        self.0.disk_sims.iter().for_each(|disk| disk.clear_on_flush());
+    }
+}

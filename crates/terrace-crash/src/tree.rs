@@ -1,0 +1,168 @@
+//! Trees as compared: what a program sees of a volume, as text, and what the model says it must see.
+//!
+//! Times are compared only where an operation set them (all such times lie before the year 2000); the others are "now".
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use terrace_engine::{Attr, FileKind, FsResult, Ino, Volume};
+use terrace_layout::data_crc;
+
+use crate::model::{Inode, Model, Node};
+
+/// Path to description; the root directory is "".
+pub type Tree = BTreeMap<String, String>;
+
+const YEAR_2000_SECONDS: i64 = 946_684_800;
+
+/// What is compared of an inode.
+struct Description<'a> {
+    kind: &'a str,
+    contents: &'a [u8],
+    mode: u32,
+    links: u32,
+    owner: u32,
+    mtime: Option<u32>,
+    xattrs: BTreeMap<String, Vec<u8>>,
+}
+
+impl Description<'_> {
+    fn text(&self) -> String {
+        let mut text = format!(
+            "{} {} bytes {:08x} mode {:o} links {} owner {} mtime ",
+            self.kind,
+            self.contents.len(),
+            data_crc(self.contents),
+            self.mode,
+            self.links,
+            self.owner
+        );
+        match self.mtime {
+            Some(seconds) => write!(text, "{seconds}"),
+            None => write!(text, "now"),
+        }
+        .expect("text");
+        for (name, value) in &self.xattrs {
+            write!(text, " {name}={:08x}", data_crc(value)).expect("text");
+        }
+        text
+    }
+}
+
+/// Describes the model's tree.
+pub(crate) fn describe(model: &Model, times: bool) -> Tree {
+    let mut tree = Tree::new();
+    describe_dir(model, "", 0, &model.root, times, &mut tree);
+    tree
+}
+
+fn describe_dir(model: &Model, path: &str, id: usize, entries: &BTreeMap<String, Node>, times: bool, tree: &mut Tree) {
+    let subdirs = entries.values().filter(|node| matches!(node, Node::Dir(..))).count() as u32;
+    tree.insert(path.to_owned(), describe_inode("dir", &model.inodes[id], &[], 2 + subdirs, times));
+    for (name, node) in entries {
+        let path = format!("{path}/{name}");
+        let id = node.id();
+        let inode = &model.inodes[id];
+        let text = match node {
+            Node::Dir(id, entries) => {
+                describe_dir(model, &path, *id, entries, times, tree);
+                continue;
+            }
+            Node::File(_) => describe_inode("file", inode, &inode.data, model.links(id), times),
+            Node::Link(_) => describe_inode("link", inode, &inode.data, model.links(id), times),
+            Node::Fifo(_) => describe_inode("fifo", inode, &[], model.links(id), times),
+            Node::Whiteout(_) => describe_inode("char", inode, &[], model.links(id), times),
+        };
+        tree.insert(path, text);
+    }
+}
+
+fn describe_inode(kind: &str, inode: &Inode, contents: &[u8], links: u32, times: bool) -> String {
+    let mut xattrs = inode.xattrs.clone();
+    xattrs.extend(inode.access.map(|acl| ("system.posix_acl_access".to_owned(), acl.encode(inode.mode))));
+    xattrs.extend(inode.default.map(|(acl, bits)| ("system.posix_acl_default".to_owned(), acl.encode(bits))));
+    let mtime = inode.mtime.filter(|_| times);
+    Description { kind, contents, mode: inode.mode, links, owner: inode.owner, mtime, xattrs }.text()
+}
+
+/// Describes a volume's tree; reads everything. `times`: with modification times.
+///
+/// # Errors
+/// The first thing that cannot be read.
+pub fn tree_of(volume: &Volume, times: bool) -> FsResult<Tree> {
+    let mut tree = Tree::new();
+    walk(volume, &volume.getattr(Ino::ROOT)?, "", times, &mut tree)?;
+    Ok(tree)
+}
+
+fn walk(volume: &Volume, attr: &Attr, path: &str, times: bool, tree: &mut Tree) -> FsResult<()> {
+    let ino = attr.ino;
+    let contents = match attr.kind {
+        FileKind::Regular => {
+            let mut data = vec![0; attr.size as usize];
+            let n = volume.read(ino, 0, &mut data)?;
+            assert_eq!(n, data.len(), "{path} is shorter than its size");
+            data
+        }
+        FileKind::Symlink => volume.readlink(ino)?,
+        _ => Vec::new(),
+    };
+    let mut xattrs = BTreeMap::new();
+    for name in volume.listxattr(ino)?.split(|b| *b == 0).filter(|name| !name.is_empty()) {
+        xattrs.insert(String::from_utf8_lossy(name).into_owned(), volume.getxattr(ino, name)?);
+    }
+    let (seconds, _) = attr.mtime.parts();
+    let kind = match attr.kind {
+        FileKind::Regular => "file",
+        FileKind::Directory => "dir",
+        FileKind::Symlink => "link",
+        FileKind::Fifo => "fifo",
+        FileKind::CharDevice => "char",
+        FileKind::BlockDevice => "block",
+        FileKind::Socket => "socket",
+    };
+    let description = Description {
+        kind,
+        contents: &contents,
+        mode: attr.mode,
+        links: attr.nlink,
+        owner: attr.uid,
+        mtime: (times && seconds < YEAR_2000_SECONDS).then_some(seconds as u32),
+        xattrs,
+    };
+    tree.insert(path.to_owned(), description.text());
+    if attr.kind == FileKind::Directory { walk_dir(volume, ino, path, times, tree) } else { Ok(()) }
+}
+
+fn walk_dir(volume: &Volume, dir: Ino, path: &str, times: bool, tree: &mut Tree) -> FsResult<()> {
+    let mut entries = Vec::new();
+    volume.readdir(dir, 0, &mut |entry| {
+        entries.push((entry.name.to_vec(), entry.ino));
+        true
+    })?;
+    for (name, ino) in entries.into_iter().skip(2) {
+        let attr = volume.lookup(dir, &name)?;
+        assert_eq!(attr.ino, ino, "listing and lookup of {path}/{} disagree", String::from_utf8_lossy(&name));
+        let below = format!("{path}/{}", String::from_utf8_lossy(&name));
+        let result = walk(volume, &attr, &below, times, tree);
+        volume.forget(ino, 1);
+        result?;
+    }
+    Ok(())
+}
+
+/// What differs between two trees, `-` for the first and `+` for the second; nothing if they are equal.
+pub fn difference(expected: &Tree, found: &Tree) -> String {
+    let mut text = String::new();
+    for (path, was) in expected {
+        if found.get(path) != Some(was) {
+            writeln!(text, "  - {path}/ {was}").expect("text");
+        }
+    }
+    for (path, is) in found {
+        if expected.get(path) != Some(is) {
+            writeln!(text, "  + {path}/ {is}").expect("text");
+        }
+    }
+    text
+}

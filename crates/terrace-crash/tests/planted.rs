@@ -1,0 +1,112 @@
+//! The search finds planted bugs: each of [`BUGS`] makes it find a wrong state, and says which.
+
+use std::io::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use terrace_crash::explore::{Explorer, Settings};
+use terrace_crash::id::Workload;
+use terrace_engine::{Bug, plant};
+
+/// A bug, and the workloads of which at least one must show it.
+type Planted = (Bug, &'static [&'static str]);
+
+const BUGS: &[Planted] = &[
+    (Bug::TailNotFlushed, &["plain/create"]),
+    (Bug::TailNotFenced, &["plain/create"]),
+    (Bug::SealIgnoresData, &["plain/overwrite-block"]),
+    (Bug::SealIgnoresMount, &["plain/chmod,overwrite-block"]),
+    (Bug::TailStaysBehind, &["plain/chmod,utimes"]),
+    (Bug::SealedWithoutTail, &["plain/truncate-up"]),
+    (Bug::EntriesOneByOne, &["plain/rename"]),
+    (Bug::LogsOneByOne, &["plain/rename-across"]),
+    (Bug::NextNotFlushed, &["page-full/chmod"]),
+    (Bug::PageNotInitialised, &["page-full/chmod"]),
+    (Bug::CompactionInTwoSteps, &["compaction/chmod"]),
+    (Bug::DroppedPageZeroed, &["dead-front/overwrite-block,chmod"]),
+    (Bug::JournalNotFenced, &["plain/rename-across"]),
+    (Bug::JournalClearedEarly, &["plain/rename-across"]),
+    (Bug::JournalWordsNotFlushed, &["plain/rename-across"]),
+    (Bug::ReplayClearsFirst, &["plain/rename-across"]),
+    (Bug::JournalStateFirst, &["plain/link,create-long,link-in"]),
+    (Bug::PatchBeforeCommit, &["plain/patch"]),
+    (Bug::PatchesNotRepeated, &["plain/patch"]),
+    (Bug::LiveBlocksOverwritten, &["plain/overwrite-block"]),
+    (Bug::GarbageBeyondEnd, &["plain/truncate-down,truncate-up"]),
+    (Bug::OldSizeCommitted, &["plain/append"]),
+    (Bug::TruncateKeepsBlocks, &["plain/truncate-all,truncate-far-up"]),
+    (Bug::FreedBeforeName, &["plain/unlink"]),
+    (Bug::LinksApart, &["plain/link"]),
+    (Bug::RenameNotWrittenBack, &["dirty/rename-over-one-of-two"]),
+    (Bug::RecordNotFlushed, &["plain/create"]),
+    (Bug::UnnamedNotFreed, &["plain/unlink"]),
+    (Bug::ChunkLinkedEarly, &["table-full/create,create-in"]),
+    (Bug::ValueNotFlushed, &["plain/xattr-long"]),
+    (Bug::DiskNotFlushed, &["dirty/fsync"]),
+    (Bug::ChecksumsAfterFlush, &["disks/write-large,sync"]),
+    (Bug::FsyncDoesNothing, &["dirty/fsync"]),
+    (Bug::CheckpointStays, &["plain/overwrite-block"]),
+    (Bug::SuperblockOrder, &["plain/remount"]),
+    (Bug::SuperblockTogether, &["plain/remount"]),
+    (Bug::FormatKeepsOld, &["plain/format"]),
+];
+
+/// As much as any of them needs.
+fn settings() -> Settings {
+    Settings { crash_recovery: 3, crash_after: 7, ..Settings::QUICK }
+}
+
+/// Looks for `bug`; what was found and after how many states.
+fn find(bug: Option<Bug>, workloads: &[&str]) -> Result<String, String> {
+    plant(bug);
+    let mut explorer = Explorer::new(settings(), 1);
+    for workload in workloads {
+        explorer.explore(&workload.parse::<Workload>().expect("a workload"));
+        if explorer.is_done() {
+            break;
+        }
+    }
+    plant(None);
+    let states = explorer.counts.states;
+    match explorer.failures.first() {
+        Some(failure) => {
+            Ok(format!("after {states} states: {}", failure.to_string().lines().collect::<Vec<_>>().join(" ")))
+        }
+        None => Err(format!("not in {states} states of {workloads:?}")),
+    }
+}
+
+/// Runs `work` for each of the bugs, on all cores; what went wrong.
+fn for_each(work: impl Fn(&Planted) -> Option<String> + Sync) -> Vec<String> {
+    let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(planted) = BUGS.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    wrong.lock().unwrap().extend(work(planted));
+                }
+            });
+        }
+    });
+    wrong.into_inner().unwrap()
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    let missed = for_each(|&(bug, workloads)| match find(Some(bug), workloads) {
+        Ok(how) => {
+            let short: String = how.chars().take(160).collect();
+            writeln!(std::io::stderr(), "{bug:?}: {short}").expect("stderr");
+            None
+        }
+        Err(why) => Some(format!("{bug:?}: {why}")),
+    });
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+#[test]
+fn without_a_bug_nothing_is_found_there() {
+    let found = for_each(|(_, workloads)| find(None, workloads).ok());
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}

@@ -1,0 +1,28 @@
+//! Every crash state of every workload of one action, and those of a sample of longer ones: see `docs/CRASH-STATES.md`.
+
+use std::io::Write as _;
+
+use terrace_crash::explore::Settings;
+use terrace_crash::id::Workload;
+use terrace_crash::search::{sampled, search, singles};
+
+/// More failures than this say nothing new.
+const FAILURES_MAX: usize = 10;
+
+fn none_is_wrong(name: &str, workloads: &[Workload], settings: Settings) {
+    let (counts, failures) = search(workloads, settings, FAILURES_MAX, &|_, _| false);
+    // Past the test runner's capture: the numbers are what this test is about.
+    writeln!(std::io::stderr(), "{name}: {counts}").expect("stderr");
+    let text: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    assert!(failures.is_empty(), "replay with `cargo run -p terrace-crash -- ID`\n{}", text.join("\n"));
+}
+
+#[test]
+fn every_workload_of_one_action_survives_every_crash() {
+    none_is_wrong("one action", &singles(), Settings::QUICK);
+}
+
+#[test]
+fn workloads_of_two_actions_survive_crashes() {
+    none_is_wrong("two actions, sampled", &sampled(300, 2, 1), Settings::QUICK);
+}

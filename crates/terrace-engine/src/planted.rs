@@ -1,0 +1,133 @@
+//! Bugs that can be planted, to prove that they are found: by the crash-state engine (`docs/CRASH-STATES.md` lists
+//! them), or, the last ones, by the model checker (`schedules`).
+//!
+//! Invariant: without the feature `planted` or the model checker, [`planted`] is `false` at compile time and nothing of
+//! this is in the program. With them, a bug is planted for the thread that asked for it; all threads of a model are one
+//! thread of the machine.
+
+/// A bug. The comments say what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// The tail of a log is stored, but its line is not flushed.
+    TailNotFlushed,
+    /// The tail is stored under the same fence as the entries before it.
+    TailNotFenced,
+    /// An entry that commits itself counts although its data are not there.
+    SealIgnoresData,
+    /// An entry that commits itself counts whichever mount wrote it.
+    SealIgnoresMount,
+    /// After an entry that committed itself the tail stays where it is.
+    TailStaysBehind,
+    /// What does not vouch for all of its data commits itself.
+    SealedWithoutTail,
+    /// The pointer to a new log page is not flushed.
+    NextNotFlushed,
+    /// A log page is linked whose header was never written.
+    PageNotInitialised,
+    /// The entries of one change are committed one by one.
+    EntriesOneByOne,
+    /// Compaction swaps head and tail one after the other.
+    CompactionInTwoSteps,
+    /// A dropped log page is zeroed before the head that skips it is durable.
+    DroppedPageZeroed,
+    /// Several logs are committed one after the other, without the journal.
+    LogsOneByOne,
+    /// The journal's record commits before it is durable.
+    JournalNotFenced,
+    /// The journal is cleared before its words are durable.
+    JournalClearedEarly,
+    /// The journal's words are stored, but not flushed.
+    JournalWordsNotFlushed,
+    /// A replay clears the record before the words are durable.
+    ReplayClearsFirst,
+    /// The journal's record commits before it is written: the one before it comes back.
+    JournalStateFirst,
+    /// A small overwrite is stored in place and then committed.
+    PatchBeforeCommit,
+    /// Recovery does not store committed patches again.
+    PatchesNotRepeated,
+    /// New data overwrites the blocks that it replaces.
+    LiveBlocksOverwritten,
+    /// What extends a file does not zero the end of its last block.
+    GarbageBeyondEnd,
+    /// An append commits the old size.
+    OldSizeCommitted,
+    /// A truncation leaves the mapping of what it cuts off.
+    TruncateKeepsBlocks,
+    /// A file's record is freed before its name is gone.
+    FreedBeforeName,
+    /// A link count changes after the name, in a commit of its own.
+    LinksApart,
+    /// A rename over a file does not write back the new data first.
+    RenameNotWrittenBack,
+    /// A new inode record is not flushed.
+    RecordNotFlushed,
+    /// Recovery leaves records that no name leads to.
+    UnnamedNotFreed,
+    /// A chunk of the inode table is linked before it is durable.
+    ChunkLinkedEarly,
+    /// A long attribute value is not flushed.
+    ValueNotFlushed,
+    /// Data on a disk is committed without a flush of the disk.
+    DiskNotFlushed,
+    /// Checksum blocks are written after the flush.
+    ChecksumsAfterFlush,
+    /// fsync does nothing.
+    FsyncDoesNothing,
+    /// A checkpoint stays valid while the volume changes.
+    CheckpointStays,
+    /// The first copy of a superblock is written last even if it is torn.
+    SuperblockOrder,
+    /// Both copies of a superblock are written before a fence.
+    SuperblockTogether,
+    /// Format leaves the superblock of the volume that was there until it has written the new one.
+    FormatKeepsOld,
+    /// The allocator lets go of a group between finding a run and taking it.
+    AllocInTwoSteps,
+    /// A promise of disk space rests on a count that has changed meanwhile.
+    ReserveUnchecked,
+    /// Writeback commits a page although there is a newer version of the block, or none any more.
+    CommitOvertaken,
+    /// A file leaves the list of dirty files because of what it was before the list was locked.
+    DirtyFlagRead,
+    /// Lookups are counted back in two steps.
+    ForgetInTwoSteps,
+    /// An inode is taken as it was loaded, whoever has changed it meanwhile.
+    LoadStale,
+    /// Directories move while ancestors are compared.
+    RenameUnlocked,
+    /// The worker is woken, but not told.
+    WakeWithoutFlag,
+}
+
+#[cfg(any(feature = "planted", shuttle))]
+mod registry {
+    use std::cell::Cell;
+
+    use super::Bug;
+
+    thread_local! {
+        static BUG: Cell<Option<Bug>> = const { Cell::new(None) };
+    }
+
+    /// Plants a bug for this thread; `None`: none any more.
+    pub fn plant(bug: Option<Bug>) {
+        BUG.set(bug);
+    }
+
+    /// Whether this bug is planted.
+    pub(crate) fn planted(bug: Bug) -> bool {
+        BUG.get() == Some(bug)
+    }
+}
+
+#[cfg(any(feature = "planted", shuttle))]
+pub use registry::plant;
+#[cfg(any(feature = "planted", shuttle))]
+pub(crate) use registry::planted;
+
+/// Whether this bug is planted: never.
+#[cfg(not(any(feature = "planted", shuttle)))]
+pub(crate) const fn planted(_: Bug) -> bool {
+    false
+}
