@@ -8,7 +8,7 @@ help:
 	@echo "make run    mount a volume, use it with real programs, and clean up (under a minute)"
 	@echo "make test   lints, unit and integration tests, then real programs on real mounts"
 	@echo "make schedules  only the models of what threads share, under many schedules; ARGS='names::' runs some"
-	@echo "make crash-long  crash states for a night: HOURS=8 SEED=1; ARGS=ID replays one"
+	@echo "make crash-long  200 kills and power cuts under load, then crash states for a night: ROUNDS=200 HOURS=8 SEED=1"
 	@echo "make bench  benchmarks, each beside its baseline; ARGS='--filter read' measures some of them"
 	@echo "make fuzz   fuzzers on every decoder and on recovery; TARGET=recover FUZZ_SECONDS=600 for one of them"
 	@echo "make lint   formatting, clippy and documentation, with warnings as errors"
@@ -24,7 +24,11 @@ test:
 schedules:
 	@scripts/schedules.sh $(ARGS)
 
+# SIGKILL and power cuts under load, 200 rounds of each kind, then crash states for HOURS.
 crash-long:
+	$(CARGO) build --release --locked --package terrace
+	TERRACE_BIN="$${CARGO_TARGET_DIR:-$(CURDIR)/target}/release/terrace" TERRACE_KILL_ROUNDS=$(or $(ROUNDS),200) \
+		$(CARGO) test --locked --package terrace-proof --test kill -- --nocapture
 	$(CARGO) run --release --locked --package terrace-crash -- --hours $(or $(HOURS),8) --seed $(or $(SEED),1) $(ARGS)
 
 bench:

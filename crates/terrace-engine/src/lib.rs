@@ -50,7 +50,7 @@ pub use error::{FsError, FsResult};
 pub use format::{DeviceLabel, FormatOptions, VolumeLabel, format, read_disk_label, read_pm_label};
 #[cfg(feature = "planted")]
 pub use planted::{Bug, plant};
-pub use save::{restore, save, saved_pm_len};
+pub use save::{restore, save, saved_pm_len, verify_image};
 pub use status::offline_status;
 pub use types::*;
-pub use volume::{CACHE_BYTES_MIN, OpenOptions, Progress, Volume};
+pub use volume::{CACHE_BYTES_MIN, OpenOptions, Progress, Volume, waiting_pages};

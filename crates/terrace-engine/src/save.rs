@@ -161,6 +161,17 @@ pub fn saved_pm_len(input: &mut dyn Read) -> FsResult<u64> {
     Ok(ImageReader { input, crc: 0 }.header()?.blocks * BLOCK_BYTES)
 }
 
+/// Reads a whole image and compares every checksum in it: whether [`restore`] can take it.
+///
+/// # Errors
+/// It is none, of another format, damaged, or cut short; `input` fails.
+pub fn verify_image(input: &mut dyn Read, progress: Progress<'_>) -> FsResult<()> {
+    let mut image = ImageReader { input, crc: 0 };
+    let header = image.header()?;
+    image.superblocks(&header)?;
+    image.runs(&header, &mut |run, _| progress("verifying", run.start + run.blocks, header.blocks))
+}
+
 /// Puts an image on a PM device, which may be larger than the one that was saved. What the device held is gone.
 ///
 /// # Errors
@@ -183,21 +194,14 @@ pub fn restore(input: &mut dyn Read, pm: &Arc<Pm>, progress: Progress<'_>) -> Fs
     let superblocks = image.superblocks(&header)?;
     pm.zero_nt(0, SUPERBLOCK_BLOCKS * BLOCK_BYTES);
     fence(pm)?;
-    let (mut runs, mut blocks, mut at) = (1, SUPERBLOCK_BLOCKS, SUPERBLOCK_BLOCKS);
-    loop {
-        let before = image.crc;
-        match image.part()? {
-            Part::Run(run) => {
-                image.store(pm, &run, at, &header)?;
-                at = run.start + run.blocks;
-                (runs, blocks) = (runs + 1, blocks + run.blocks);
-                progress("restoring", at, header.blocks);
-            }
-            Part::Trailer(trailer) if trailer == ImageTrailer::new(runs, blocks, before) => break,
-            Part::Trailer(_) => return Err(damaged("parts of it are missing or changed")),
+    image.runs(&header, &mut |run, contents| {
+        let at = run.start * BLOCK_BYTES;
+        match contents {
+            [] => pm.zero_nt(at, run.blocks * BLOCK_BYTES),
+            contents => pm.write_nt(at, contents),
         }
-    }
-    image.end()?;
+        progress("restoring", run.start + run.blocks, header.blocks);
+    })?;
     fence(pm)?;
     for copy in (0..SUPERBLOCK_BLOCKS).rev() {
         pm.write_nt(copy * BLOCK_BYTES, &superblocks[copy as usize * BLOCK..][..BLOCK]);
@@ -270,20 +274,26 @@ impl ImageReader<'_> {
         Err(damaged(&format!("the checksum of blocks {} to {} does not match", run.start, run.start + run.blocks - 1)))
     }
 
-    /// Reads the rest of a run, which must not begin before block `from`, and stores it.
-    fn store(&mut self, pm: &Pm, run: &ImageRun, from: u64, header: &ImageHeader) -> FsResult<()> {
-        if !run.is_possible(from, header.blocks) {
-            return Err(damaged("a run of blocks is not where one can be"));
+    /// Reads all that follows the superblocks, to its end, and hands each run with its contents (none: zeros) on.
+    fn runs(&mut self, header: &ImageHeader, visit: &mut dyn FnMut(&ImageRun, &[u8])) -> FsResult<()> {
+        let (mut runs, mut blocks, mut at) = (1, SUPERBLOCK_BLOCKS, SUPERBLOCK_BLOCKS);
+        loop {
+            let before = self.crc;
+            match self.part()? {
+                Part::Run(run) if !run.is_possible(at, header.blocks) => {
+                    return Err(damaged("a run of blocks is not where one can be"));
+                }
+                Part::Run(run) => {
+                    let mut contents = vec![0u8; run.content_bytes() as usize];
+                    self.contents(&run, &mut contents)?;
+                    visit(&run, &contents);
+                    at = run.start + run.blocks;
+                    (runs, blocks) = (runs + 1, blocks + run.blocks);
+                }
+                Part::Trailer(trailer) if trailer == ImageTrailer::new(runs, blocks, before) => return self.end(),
+                Part::Trailer(_) => return Err(damaged("parts of it are missing or changed")),
+            }
         }
-        let mut contents = vec![0u8; run.content_bytes() as usize];
-        self.contents(run, &mut contents)?;
-        let at = run.start * BLOCK_BYTES;
-        if contents.is_empty() {
-            pm.zero_nt(at, run.blocks * BLOCK_BYTES);
-        } else {
-            pm.write_nt(at, &contents);
-        }
-        Ok(())
     }
 
     fn end(&mut self) -> FsResult<()> {

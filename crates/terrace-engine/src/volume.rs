@@ -1,6 +1,6 @@
 //! The volume: opening (with recovery), closing, and the operations, which live in `core`'s modules.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use terrace_layout::{BLOCK_BYTES, Superblock};
 use terrace_media::{Disk, Pm};
@@ -16,6 +16,7 @@ use crate::format::{
 };
 use crate::itable::InodeTable;
 use crate::journal::Journal;
+use crate::offline::volume_on;
 use crate::planted::{Bug, planted};
 use crate::scan::{Unfinished, first_problem, scan};
 use crate::space::Purpose;
@@ -577,6 +578,19 @@ impl FreeSpace {
         });
         Ok(Self { allocs: allocs.collect(), damage })
     }
+}
+
+/// What a daemon that died has left of the volume on `pm`: files in `cache_dir`, and how many pages in each wait for a
+/// writable mount to take them to their disk. Nothing is changed.
+///
+/// # Errors
+/// PM holds no volume; the directory or a file of it cannot be read.
+pub fn waiting_pages(pm: &Pm, cache_dir: &Path) -> FsResult<Vec<(PathBuf, u64)>> {
+    if !cache_dir.exists() {
+        return Ok(Vec::new());
+    }
+    let sb = volume_on(pm)?;
+    PageCache::waiting(&CacheBacking { dir: cache_dir.to_owned(), uuid: uuid_text(&sb), epoch: sb.mount_epoch })
 }
 
 fn open_cache(options: &OpenOptions, sb: &Superblock) -> FsResult<(Arc<PageCache>, Vec<RecoveredPage>)> {

@@ -26,6 +26,8 @@ pub struct VolumeSpec {
     name: String,
     pm_bytes: u64,
     disk_bytes: u64,
+    pm_dir: Option<PathBuf>,
+    disk_dir: Option<PathBuf>,
     options: Vec<String>,
 }
 
@@ -36,7 +38,14 @@ const BUSY_LIMIT: Duration = Duration::from_secs(20);
 impl VolumeSpec {
     /// A volume with 64 MiB of PM and a sparse 1 GiB disk image; `name` appears in its paths.
     pub fn new(name: &str) -> Self {
-        VolumeSpec { name: name.to_owned(), pm_bytes: 64 * MIB, disk_bytes: 1024 * MIB, options: Vec::new() }
+        VolumeSpec {
+            name: name.to_owned(),
+            pm_bytes: 64 * MIB,
+            disk_bytes: 1024 * MIB,
+            pm_dir: None,
+            disk_dir: None,
+            options: Vec::new(),
+        }
     }
 
     /// Sets the size of the PM device.
@@ -48,6 +57,18 @@ impl VolumeSpec {
     /// Sets the size of the disk.
     pub fn disk_mib(mut self, mib: u64) -> Self {
         self.disk_bytes = mib * MIB;
+        self
+    }
+
+    /// Puts the PM device's file into this directory.
+    pub fn pm_in(mut self, dir: &Path) -> Self {
+        self.pm_dir = Some(dir.to_owned());
+        self
+    }
+
+    /// Puts the disk's image into this directory.
+    pub fn disk_in(mut self, dir: &Path) -> Self {
+        self.disk_dir = Some(dir.to_owned());
         self
     }
 
@@ -110,11 +131,12 @@ impl TestVolume {
         std::fs::create_dir(&mountpoint)?;
         let memory = Scratch::new_in(Path::new("/dev/shm"), &spec.name)?;
         std::fs::create_dir(memory.join("cache"))?;
+        let pm_dir = spec.pm_dir.clone();
         let mut volume = TestVolume {
             spec,
             binary: Some(binary),
             scratch,
-            pm: memory.join("pm"),
+            pm: pm_dir.unwrap_or_else(|| memory.path().to_owned()).join("pm"),
             memory: Some(memory),
             mountpoint,
             daemon: None,
@@ -188,7 +210,11 @@ impl TestVolume {
 
     /// The files of its devices: PM and the disk. None in directory mode.
     pub fn devices(&self) -> Vec<PathBuf> {
-        if self.is_mount() { vec![self.pm.clone(), self.scratch.join("disk.img")] } else { Vec::new() }
+        if self.is_mount() { vec![self.pm.clone(), self.disk()] } else { Vec::new() }
+    }
+
+    fn disk(&self) -> PathBuf {
+        self.spec.disk_dir.as_deref().unwrap_or(self.scratch.path()).join("disk.img")
     }
 
     /// Unmounts (if the daemon lives) and mounts again at the same place, recovering if need be.
@@ -256,7 +282,7 @@ impl TestVolume {
         run(self
             .terrace("format")?
             .args(["--pm", &device(&self.pm, self.spec.pm_bytes)])
-            .args(["--disk", &device(&self.scratch.join("disk.img"), self.spec.disk_bytes)]))?;
+            .args(["--disk", &device(&self.disk(), self.spec.disk_bytes)]))?;
         Ok(())
     }
 
@@ -308,7 +334,8 @@ impl TestVolume {
         self.scratch.join("daemon.log")
     }
 
-    fn daemon_log(&self) -> String {
+    /// What its daemons have logged so far.
+    pub fn daemon_log(&self) -> String {
         std::fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 }

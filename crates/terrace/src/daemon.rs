@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{geteuid, setsid};
+use terrace_media::Pm;
 use tracing_subscriber::EnvFilter;
 
 /// The message of a child that serves.
@@ -210,6 +211,21 @@ pub fn cache_dir(chosen: Option<&Path>) -> Result<PathBuf> {
         return Err(anyhow!("it is not a directory of user {uid} that is closed to others")).with_context(advice);
     }
     Ok(dir)
+}
+
+/// Says so if a daemon that died left pages of the volume on `pm`, which whoever looks at the devices only does not see.
+pub fn tell_waiting_pages(pm: &Pm, chosen: Option<&Path>, quiet: bool) {
+    let dir = chosen.map_or_else(default_cache_dir, Path::to_owned);
+    // What cannot be read says so when the volume is mounted.
+    for (file, pages) in terrace_engine::waiting_pages(pm, &dir).unwrap_or_default() {
+        let note = format!(
+            "note: {}: {pages} pages that were written before the daemon died wait in {} for a mount without -o ro; \
+             they are not looked at here",
+            pm.path().display(),
+            file.display()
+        );
+        crate::output::remark(quiet, &note);
+    }
 }
 
 /// Memory for the page cache if none was chosen: an eighth of RAM, at least 64 MiB, at most 8 GiB.

@@ -176,7 +176,14 @@ fn open_listed(device: &DeviceLabel, label: &VolumeLabel, options: &DeviceOption
     let disk = options.open_disk(&device.path, index).with_context(remedy)?;
     let found = read_disk_label(&*disk).with_context(remedy)?;
     match found {
-        Some((uuid, found_index)) if uuid == label.uuid && found_index == index => Ok(disk),
+        Some((uuid, found_index)) if uuid == label.uuid && found_index == index => match disk.len() {
+            len if len >= device.size_bytes => Ok(disk),
+            len => bail!(
+                "{}: truncated: {len} bytes, the volume needs {}; restore the device's full size",
+                device.path.display(),
+                device.size_bytes
+            ),
+        },
         found => Err(anyhow!("{}: {}", device.path.display(), describe(found.as_ref())).context(remedy())),
     }
 }

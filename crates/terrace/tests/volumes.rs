@@ -145,6 +145,8 @@ fn save_and_restore_carry_pm_across_a_reboot() {
 
     let whole = fs::read(&saved).unwrap();
     fs::write(&saved, &whole[..whole.len() / 2]).unwrap();
+    terrace(["restore", "--force", &saved, &pm]).fails(1, &["newer", "damaged"]);
+    terrace(["check", &pm]).ok();
     terrace(["restore", &saved, &place.path("pm2")]).fails(1, &["newer"]);
     assert!(!place.names().contains(&"pm2".to_owned()), "a failed restore leaves nothing");
     fs::File::create(place.path("small")).unwrap().set_len(1 << 20).unwrap();
@@ -407,6 +409,8 @@ fn truncated_devices_are_refused() {
         |name: &str, len| fs::OpenOptions::new().write(true).open(place.path(name)).unwrap().set_len(len).unwrap();
     truncate("disk", 128 << 20);
     place.mount("pm", &[]).fails(1, &["disk"]);
+    let notes = place.status(&place.path("pm"))["notes"].to_string();
+    assert!(notes.contains("disk: truncated: 134217728 bytes"), "{notes}");
     truncate("disk", 100);
     place.mount("pm", &[]).fails(1, &["disk"]);
     truncate("pm", 32 << 20);
@@ -493,6 +497,36 @@ fn a_read_only_mount_changes_nothing_even_after_a_crash() {
     place.umount();
     let after = (fs::read(place.path("pm")).unwrap(), fs::read(place.path("disk")).unwrap());
     assert!(before == after, "a device was changed");
+}
+
+/// What a daemon that died left in memory is seen by nobody but a writable mount: the others say so, and how to get it.
+#[test]
+fn pages_of_a_dead_daemon_are_not_forgotten() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    place.mount("pm", &["-o", "pm_full=1,writeback=600"]).ok();
+    fs::write(place.path("mnt/file"), vec![7; 10_000]).unwrap();
+    let daemon = place.daemon("pm");
+    kill(daemon, libc::SIGKILL);
+    wait_until_ended(daemon);
+    terrace(["umount", &place.path("mnt")]).ok();
+    let (pm, saved) = (place.path("pm"), place.path("saved"));
+    terrace(["save", &pm, &saved]).fails(1, &["3 pages", "mount the volume once"]);
+    let checked = terrace(["check", &pm]);
+    assert!(checked.stderr.contains("3 pages") && checked.stderr.contains("without -o ro"), "{}", checked.stderr);
+    let read_only = place.mount("pm", &["-o", "ro"]);
+    assert!(read_only.stderr.contains("3 pages"), "{}", read_only.stderr);
+    assert_eq!(fs::metadata(place.path("mnt/file")).unwrap().len(), 0, "only what is on the devices");
+    place.umount();
+    place.mount("pm", &[]).ok();
+    assert_eq!(fs::read(place.path("mnt/file")).unwrap(), vec![7; 10_000]);
+    place.umount();
+    terrace(["save", &pm, &saved]).ok();
+    let checked = terrace(["check", &pm]);
+    assert!(!checked.stderr.contains("pages"), "{}", checked.stderr);
 }
 
 #[test]

@@ -108,6 +108,14 @@ impl PageCache {
         Ok((Arc::new(cache), recovered.pages))
     }
 
+    /// The files of daemons that died, with the number of dirty pages in each that has any. Nothing is changed.
+    ///
+    /// # Errors
+    /// If the directory or a file cannot be read.
+    pub fn waiting(backing: &CacheBacking) -> FsResult<Vec<(PathBuf, u64)>> {
+        recovery::waiting(backing, &Identity::new(&backing.uuid)?)
+    }
+
     /// The recovered pages are published again: removes the files they came from.
     ///
     /// # Errors

@@ -150,6 +150,20 @@ pub(super) fn recover(backing: &CacheBacking, identity: &Identity) -> FsResult<R
     Ok(Recovered { pages, files, seq })
 }
 
+/// The files of daemons that died, with the number of dirty pages in each that has any. Nothing is changed.
+pub(super) fn waiting(backing: &CacheBacking, identity: &Identity) -> FsResult<Vec<(PathBuf, u64)>> {
+    let old = backing.old_numbers()?.into_iter().map(|number| backing.old_path(number));
+    let mut waiting = Vec::new();
+    for path in old.chain([backing.path()]).filter(|path| fs::symlink_metadata(path).is_ok()) {
+        if let Some(slots) = Slots::open(&path, identity, backing.epoch)? {
+            let (pages, _) = dirty_pages(&path, slots);
+            waiting.push((path, pages.len() as u64));
+        }
+    }
+    waiting.retain(|&(_, pages)| pages > 0);
+    Ok(waiting)
+}
+
 /// Opens the files of earlier daemons (`None`: stale), and renames the current one to an old one.
 fn open_files(backing: &CacheBacking, identity: &Identity) -> FsResult<Vec<(PathBuf, Option<Slots>)>> {
     let numbers = backing.old_numbers()?;

@@ -8,7 +8,7 @@ use terrace_engine::{CheckOptions, CheckReport, check};
 use crate::cli::CheckArgs;
 use crate::devices::{Access, DeviceOptions, Devices, about};
 use crate::progress::Progress;
-use crate::{output, report};
+use crate::{daemon, output, report};
 
 /// Everything that was damaged has been repaired.
 pub(super) const REPAIRED: u8 = 4;
@@ -19,6 +19,7 @@ pub(super) const DAMAGED: u8 = 8;
 pub fn run(args: &CheckArgs, quiet: bool) -> Result<ExitCode> {
     let access = if args.repair { Access::Change } else { Access::Examine };
     let devices = Devices::open(&args.pm, &args.disks, &DeviceOptions::new(access))?;
+    daemon::tell_waiting_pages(&devices.pm, None, quiet);
     let progress = Progress::new(quiet);
     let options = CheckOptions { repair: args.repair, data: !args.no_data };
     let found = check(&devices.pm, &devices.disks, &options, &|what, done, total| progress.update(what, done, total))

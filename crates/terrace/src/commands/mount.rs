@@ -136,6 +136,9 @@ fn open(request: &MountRequest) -> Result<(Arc<Volume>, PmKind)> {
     };
     let devices = Devices::open(&request.pm, &options.disks, &access)?;
     let kind = devices.pm.kind();
+    if options.read_only {
+        daemon::tell_waiting_pages(&devices.pm, options.cache_dir.as_deref(), request.quiet);
+    }
     let open = OpenOptions {
         read_only: options.read_only,
         atime: options.atime,

@@ -1,7 +1,7 @@
 //! `terrace save`, `terrace restore`
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Write};
+use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,13 +12,14 @@ use terrace_media::Pm;
 use super::format::{CreatedFiles, refuse_contents, volume_on_pm};
 use crate::cli::{RestoreArgs, SaveArgs};
 use crate::devices::{Access, DeviceOptions};
-use crate::output;
 use crate::progress::Progress;
 use crate::size::format_size;
+use crate::{daemon, output};
 
 /// Saves a PM device.
 pub fn save(args: &SaveArgs, quiet: bool) -> Result<()> {
     let pm = DeviceOptions::new(Access::Examine).open_pm(&args.pm)?;
+    refuse_waiting_pages(&pm)?;
     if args.file == Path::new("-") {
         let out = io::stdout().lock();
         if out.is_terminal() {
@@ -35,6 +36,21 @@ pub fn save(args: &SaveArgs, quiet: bool) -> Result<()> {
     partial.complete(&args.file)?;
     report(quiet, args, saved_bytes);
     Ok(())
+}
+
+/// Pages that a daemon left when it died are gone with this machine's memory: nobody may believe that they are saved.
+fn refuse_waiting_pages(pm: &Pm) -> Result<()> {
+    let dir = daemon::default_cache_dir();
+    // A device that holds no volume is for `save` itself to refuse.
+    match terrace_engine::waiting_pages(pm, &dir).unwrap_or_default().first() {
+        None => Ok(()),
+        Some((file, pages)) => bail!(
+            "{}: {pages} pages that were written before the daemon died wait in {}; mount the volume once, which takes \
+             them to its disks, or remove that file to give them up",
+            pm.path().display(),
+            file.display()
+        ),
+    }
 }
 
 fn save_to(pm: &Arc<Pm>, path: &Path, out: &mut dyn Write, quiet: bool) -> Result<u64> {
@@ -113,7 +129,17 @@ pub fn restore(args: &RestoreArgs, quiet: bool) -> Result<()> {
     if args.file == Path::new("-") {
         return restore_from(io::stdin().lock(), args, quiet);
     }
-    let file = File::open(&args.file).with_context(|| format!("{}: cannot be opened", args.file.display()))?;
+    let saved = || args.file.display().to_string();
+    let mut file = File::open(&args.file).with_context(|| format!("{}: cannot be opened", args.file.display()))?;
+    if args.pm.exists() && file.metadata()?.is_file() {
+        // What the device holds is not given up for an image that turns out to be damaged.
+        let progress = Progress::new(quiet);
+        terrace_engine::verify_image(&mut BufReader::new(&file), &|what, done, total| {
+            progress.update(what, done, total);
+        })
+        .with_context(saved)?;
+        file.rewind().with_context(saved)?;
+    }
     restore_from(BufReader::new(file), args, quiet)
 }
 
