@@ -25,11 +25,14 @@ fn write_out(file: &File, pieces: u64) -> Result<()> {
     Ok(file.sync_all()?)
 }
 
-/// pread of all of a file that nothing has cached: the kernel is told to forget it, and the volume's own cache holds
-/// half of it at most, the end.
+/// pread of all of a file that nothing has cached: the kernel is told to forget it, and a later file as large as the volume's
+/// own cache has taken its place there.
 pub fn read(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
-    let file = create(&open_directory(directory)?, NAME, OFlags::EXCL)?;
+    let directory = open_directory(directory)?;
+    let file = create(&directory, NAME, OFlags::EXCL)?;
     write_out(&file, pieces(sizes))?;
+    let later = create(&directory, "later", OFlags::EXCL)?;
+    write_out(&later, pieces(sizes).div_ceil(2) + 1)?;
     fadvise(&file, 0, None, Advice::Sequential)?;
     Ok(Box::new(Read { file, pieces: pieces(sizes), buffer: vec![0; PIECE_BYTES] }))
 }

@@ -106,11 +106,8 @@ impl Shard {
             self.wake.notify_one();
             return;
         }
-        let mut work = self.work.lock();
-        if !*work {
-            *work = true;
-            self.wake.notify_one();
-        }
+        *self.work.lock() = true;
+        self.wake.notify_one();
     }
 }
 

@@ -148,8 +148,7 @@ impl Core {
         let uncover = self.tail_to_uncover(inode, inner, end, Some(from))?;
         // A commit to PM must not commit a size that only dirty pages have reached.
         let file = inner.file()?;
-        let joins_dirty = file.size > file.committed
-            || (inode.pages.has_dirty() && !self.cache.dirty_blocks(&inode.pages, from, to).is_empty());
+        let joins_dirty = file.size > file.committed || self.cache.is_dirty(&inode.pages, from, to);
         if self.place(file, offset, end, joins_dirty)? == Target::Pm {
             if let Some(tail) = uncover {
                 if blanks.is_empty() {
@@ -234,8 +233,8 @@ impl Core {
         let end = offset + data.len() as u64;
         let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
         let mut pages = Vec::with_capacity((to - from) as usize);
-        for block in from..to {
-            let mut page = blanks.pop().expect("counted before");
+        // In their order, in which adjacent blocks get adjacent memory.
+        for (block, mut page) in (from..to).zip(blanks.drain(..)) {
             let start = block * BLOCK_BYTES;
             let (a, b) = (offset.max(start), end.min(start + BLOCK_BYTES));
             let bytes: &mut [u8; BLOCK] = page.as_mut_slice().try_into().expect("a page");
@@ -283,7 +282,7 @@ impl Core {
             file.urgent |= urgent;
             first || urgent
         };
-        if first {
+        if first || terrace_policy::is_crowded(self.cache.dirty_pages(), self.cache.budget_pages()) {
             shard.notify();
         }
     }
@@ -315,12 +314,12 @@ impl Core {
         if end <= file.size || kept == 0 || from.is_some_and(|from| from <= tail) {
             return Ok(None);
         }
-        let cached = !inode.pages.is_empty() && !self.cache.cached_blocks(&inode.pages, tail, tail + 1).is_empty();
+        let cached = self.cache.first_cached(&inode.pages, tail, tail + 1).is_some();
         let on_disk = matches!(file.index.lookup(tail), Segment::Extent(e) if !e.addr.is_pm() && !e.unwritten());
         if !cached && !on_disk {
             return Ok(None);
         }
-        let dirty = inode.pages.has_dirty() && !self.cache.dirty_blocks(&inode.pages, tail, tail + 1).is_empty();
+        let dirty = self.cache.is_dirty(&inode.pages, tail, tail + 1);
         let mut page = [0u8; BLOCK];
         self.read_range(inode, inner, tail * BLOCK_BYTES, &mut page, false)?;
         let clear = !dirty && page[kept..].iter().all(|&b| b == 0);
@@ -372,7 +371,7 @@ impl Core {
     ) -> FsResult<RwLockWriteGuard<'a, Inner>> {
         loop {
             let inner = self.exclusive_to_resize(inode, grown)?;
-            let dirty = inode.pages.has_dirty() && !self.cache.dirty_blocks(&inode.pages, from, to).is_empty();
+            let dirty = self.cache.is_dirty(&inode.pages, from, to);
             if !dirty && !self.is_ahead_of_log(&inner)? {
                 return Ok(inner);
             }

@@ -18,12 +18,14 @@ use crate::sync::{Arc, Mutex};
 
 /// Checksum blocks kept in DRAM.
 const CRC_BLOCKS_MAX: usize = 1024;
+/// Checksum blocks read at a time: those of the longest run that writeback makes, and more.
+const CRC_READ_BLOCKS_MAX: u64 = 8;
 
 /// Checksum blocks read lately. One that was freed and reused since can only cause a mismatch, after which it is
 /// read again.
 #[derive(Debug, Default)]
 pub(crate) struct CrcCache {
-    blocks: Mutex<HashMap<BlockAddr, Arc<AlignedBuf>>>,
+    blocks: Mutex<HashMap<BlockAddr, Arc<[u8]>>>,
 }
 
 impl Core {
@@ -47,7 +49,7 @@ impl Core {
                 }
             }
             let mut blocks = (in_block + rest.len()).div_ceil(BLOCK) as u64;
-            if cached && let Some(next) = self.cache.cached_blocks(&inode.pages, block, block + blocks).first() {
+            if cached && let Some(next) = self.cache.first_cached(&inode.pages, block, block + blocks) {
                 blocks = next - block;
             }
             let segment = file.index.lookup(block);
@@ -55,7 +57,7 @@ impl Core {
                 Segment::Hole(n) => n,
                 Segment::Extent(e) => u64::from(e.blocks),
             });
-            let n = rest.len().min(blocks as usize * BLOCK - in_block);
+            let mut n = rest.len().min(blocks as usize * BLOCK - in_block);
             match segment {
                 Segment::Hole(_) => rest[..n].fill(0),
                 Segment::Extent(e) if e.unwritten() => rest[..n].fill(0),
@@ -64,6 +66,10 @@ impl Core {
                     let valid = (file.committed.saturating_sub(at) as usize).min(n);
                     self.read_pm(&e, block, in_block, &mut rest[..valid])?;
                     rest[valid..n].fill(0);
+                }
+                Segment::Extent(e) if in_block == 0 && terrace_policy::reads_past_cache((n / BLOCK) as u64) => {
+                    n -= n % BLOCK;
+                    self.read_past_cache(&e, &mut rest[..n])?;
                 }
                 Segment::Extent(e) => {
                     let fetched = self.fetch(inode, &e, block, blocks, in_block, &mut rest[..n], ahead);
@@ -139,7 +145,7 @@ impl Core {
     ) -> FsResult<()> {
         let mut want = terrace_policy::fetch_blocks(blocks, ahead).min(u64::from(extent.blocks));
         if want > blocks
-            && let Some(next) = self.cache.cached_blocks(&inode.pages, block + blocks, block + want).first()
+            && let Some(next) = self.cache.first_cached(&inode.pages, block + blocks, block + want)
         {
             want = next - block;
         }
@@ -148,12 +154,9 @@ impl Core {
         let crcs = self.extent_crcs(extent, want)?;
         let blanks = self.cache.take(inode.shard, want as usize);
         let Some(mut pages) = blanks.or_else(|| self.cache.take(inode.shard, blocks as usize)) else {
-            // Everything in the cache is dirty: read past it.
+            // Everything in the cache is dirty.
             let mut buf = AlignedBuf::new(blocks as usize * BLOCK);
-            disk.read_at(base, &mut buf).inspect_err(|e| self.disk_failed(device, e))?;
-            for (i, page) in buf.chunks(BLOCK).enumerate() {
-                self.verify(extent, i as u64, page, &crcs)?;
-            }
+            self.read_past_cache(extent, &mut buf)?;
             out.copy_from_slice(&buf[in_block..in_block + out.len()]);
             return Ok(());
         };
@@ -170,6 +173,15 @@ impl Core {
         }
         self.cache.publish_clean(&inode.pages, (block..).zip(pages).collect());
         Ok(())
+    }
+
+    /// Reads the first blocks of a disk extent, verified, to `out`: nothing is cached.
+    fn read_past_cache(&self, extent: &Extent, out: &mut [u8]) -> FsResult<()> {
+        let crcs = self.extent_crcs(extent, (out.len() / BLOCK) as u64)?;
+        let device = extent.addr.device();
+        let read = self.disks[usize::from(device) - 1].read_at(extent.addr.byte(), out);
+        read.inspect_err(|e| self.disk_failed(device, e))?;
+        (0..).zip(out.chunks(BLOCK)).try_for_each(|(i, page)| self.verify(extent, i, page, &crcs))
     }
 
     fn verify(&self, extent: &Extent, i: u64, page: &[u8], crcs: &[u32]) -> FsResult<()> {
@@ -199,40 +211,42 @@ impl Core {
             return extent_crcs_in_log(&self.pm, &entry, extent);
         }
         let first = u64::from(entry.crcs[0]) + u64::from(extent.skip);
-        (first..first + blocks).map(|i| self.crc_from_block(&entry, i)).collect()
+        let mut crcs = Vec::with_capacity(blocks as usize);
+        while (crcs.len() as u64) < blocks {
+            let i = first + crcs.len() as u64;
+            let block = self.crc_block(&entry, i / CRCS_PER_BLOCK)?;
+            let stored = block.chunks_exact(4).take(CRCS_PER_BLOCK as usize).skip((i % CRCS_PER_BLOCK) as usize);
+            let values = stored.map(|crc| u32::from_le_bytes(crc.try_into().expect("four bytes")));
+            crcs.extend(values.take((blocks - crcs.len() as u64) as usize));
+        }
+        Ok(crcs)
     }
 
-    fn crc_from_block(&self, entry: &WriteEntry, i: u64) -> FsResult<u32> {
-        let addr = BlockAddr(entry.crc_address).offset(i / CRCS_PER_BLOCK);
-        let known = self.crcs.blocks.lock().get(&addr).cloned();
-        let block = match known {
-            Some(block) => block,
-            None => self.read_crc_block(addr)?,
-        };
-        let at = (i % CRCS_PER_BLOCK) as usize * 4;
-        Ok(u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes")))
-    }
-
-    fn read_crc_block(&self, addr: BlockAddr) -> FsResult<Arc<AlignedBuf>> {
+    /// One of an entry's checksum blocks.
+    fn crc_block(&self, entry: &WriteEntry, index: u64) -> FsResult<Arc<[u8]>> {
+        let addr = BlockAddr(entry.crc_address).offset(index);
+        if let Some(block) = self.crcs.blocks.lock().get(&addr) {
+            return Ok(block.clone());
+        }
         let Some(disk) = usize::from(addr.device()).checked_sub(1).and_then(|d| self.disks.get(d)) else {
             return Err(FsError::corrupt(format!("checksum block at {addr:?} lies on no disk")));
         };
-        let mut block = AlignedBuf::new(BLOCK);
-        disk.read_at(addr.byte(), &mut block)?;
-        if !verify_crc_block(&block) {
-            return Err(FsError::corrupt(format!(
-                "{}: checksum block at byte {} is damaged",
-                disk.path().display(),
-                addr.byte()
-            )));
+        // A reader that goes on needs those behind it next.
+        let run_blocks = u64::from(entry.crcs[1]).saturating_sub(index).clamp(1, CRC_READ_BLOCKS_MAX);
+        let mut run = AlignedBuf::new(run_blocks as usize * BLOCK);
+        if disk.read_at(addr.byte(), &mut run).is_err() {
+            run = AlignedBuf::new(BLOCK);
+            disk.read_at(addr.byte(), &mut run)?;
         }
-        let block = Arc::new(block);
         let mut blocks = self.crcs.blocks.lock();
-        if blocks.len() >= CRC_BLOCKS_MAX {
+        if blocks.len() + run_blocks as usize > CRC_BLOCKS_MAX {
             blocks.clear();
         }
-        blocks.insert(addr, block.clone());
-        Ok(block)
+        let sound = (0..).zip(run.chunks(BLOCK)).filter(|(_, block)| verify_crc_block(block));
+        blocks.extend(sound.map(|(i, block)| (addr.offset(i), Arc::from(block))));
+        blocks.get(&addr).cloned().ok_or_else(|| {
+            FsError::corrupt(format!("{}: checksum block at byte {} is damaged", disk.path().display(), addr.byte()))
+        })
     }
 
     /// Notes where a read of `len` bytes at `offset` ends; true if it began where the last one ended.

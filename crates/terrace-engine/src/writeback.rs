@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use terrace_layout::{BLOCK_BYTES, BlockAddr, CRCS_PER_BLOCK, crc_blocks_for, data_crc, seal_crc_block};
 use terrace_media::AlignedBuf;
-use terrace_policy::{DirtyState, writeback_due};
+use terrace_policy::{DirtyState, Due, writeback_due};
 
 use crate::cache::DirtyPage;
 use crate::core::{Core, DirtyFile};
@@ -33,6 +33,15 @@ const RUN_BLOCKS_MAX: u64 = 4096;
 /// Runs up to this long keep their checksums in the log.
 const LOG_CRCS_MAX: u64 = 32;
 
+/// What becomes of blocks that were written again while their older version was on its way to disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Overtaken {
+    /// Somebody may wait for what that version held: they are written, too.
+    Written,
+    /// They stay dirty.
+    Left,
+}
+
 /// A run of pages and where it goes.
 struct Placed<'a> {
     pages: &'a [DirtyPage],
@@ -47,6 +56,10 @@ impl Core {
     /// # Errors
     /// `ENOSPC`, or what the disk said; a disk that cannot flush is fatal.
     pub fn flush_file(&self, inode: &Arc<Inode>) -> FsResult<()> {
+        self.write_back(inode, Overtaken::Written)
+    }
+
+    fn write_back(&self, inode: &Arc<Inode>, overtaken_are: Overtaken) -> FsResult<()> {
         let _flushing = inode.flush.lock();
         let mut from = 0;
         let mut overtaken = BTreeSet::new();
@@ -66,7 +79,7 @@ impl Core {
                 break;
             }
         }
-        if !overtaken.is_empty() {
+        if !overtaken.is_empty() && overtaken_are == Overtaken::Written {
             self.flush_overtaken(inode, &overtaken)?;
         }
         inode.truncated.store(false, Ordering::Relaxed);
@@ -182,13 +195,14 @@ impl Core {
         let mut survivors = Vec::new();
         let mut overtaken = Vec::new();
         for run in placed {
-            let current = |p: &DirtyPage| self.cache.is_current(&inode.pages, p) || planted(Bug::CommitOvertaken);
+            let current = match inode.doomed.load(Ordering::Acquire) {
+                true => vec![false; run.pages.len()],
+                false if planted(Bug::CommitOvertaken) => vec![true; run.pages.len()],
+                false => self.cache.current(&inode.pages, run.pages),
+            };
             let before = survivors.len();
-            if !inode.doomed.load(Ordering::Acquire) {
-                surviving_runs(run, current, &mut survivors);
-            }
-            let stale = |i: usize| !survivors[before..].iter().any(|s: &DiskRun| holds(s, run.addr.offset(i as u64)));
-            for i in (0..run.pages.len()).filter(|&i| stale(i)) {
+            surviving_runs(run, &current, &mut survivors);
+            for i in (0..run.pages.len()).filter(|&i| !current[i]) {
                 self.space.free(run.addr.offset(i as u64), 1);
                 overtaken.push(run.pages[i].block);
             }
@@ -208,8 +222,8 @@ impl Core {
             return Err(error);
         }
         let before = inode.pages.dirty_pages();
-        for page in placed.iter().flat_map(|run| run.pages) {
-            self.cache.mark_clean(&inode.pages, page);
+        for run in placed {
+            self.cache.mark_clean(&inode.pages, run.pages);
         }
         self.space.unreserve_disk(before - inode.pages.dirty_pages());
         self.tidy(inode.shard, inner)?;
@@ -280,12 +294,13 @@ impl Core {
         Ok(())
     }
 
-    /// The worker of a shard: writes back what has aged, reclaims what was removed. Sleeps while there is nothing.
+    /// The worker of a shard: writes back what is due, reclaims what was removed. Sleeps while there is nothing.
     pub fn work(&self, shard: usize) {
         let tick = Duration::from_secs(1);
-        let age = Duration::from_secs(self.options.writeback_seconds.into());
         let this = &self.shards[shard];
         let mut failing = false;
+        // After a failure nothing is tried again before this, whoever wakes the worker.
+        let mut pause_until: Option<Instant> = None;
         while !self.stopping.load(Ordering::Acquire) {
             {
                 let mut work = this.work.lock();
@@ -295,20 +310,18 @@ impl Core {
                 }
                 if !*work {
                     this.wake.wait(&mut work);
-                } else if self.is_read_only() || !this.dirty.lock().values().any(|f| f.urgent) {
+                } else if pause_until.is_some() || self.is_read_only() || self.due_files(shard).is_empty() {
                     this.wake.wait_for(&mut work, tick);
                 }
             }
-            if self.stopping.load(Ordering::Acquire) || self.is_read_only() {
+            let pausing = pause_until.is_some_and(|until| Instant::now() < until);
+            if self.stopping.load(Ordering::Acquire) || self.is_read_only() || pausing {
                 continue;
             }
-            let (dirty, budget) = (self.cache.dirty_pages(), self.cache.budget_pages());
-            let due = |f: &DirtyFile| {
-                writeback_due(DirtyState { age: f.since.elapsed(), urgent: f.urgent }, age, dirty, budget)
-            };
-            let files: Vec<DirtyFile> = this.dirty.lock().values().cloned().collect();
-            for file in files.iter().filter(|f| due(f)) {
-                let flushed = self.mutate(|| self.flush_file(&file.inode));
+            pause_until = None;
+            for (file, due) in self.due_files(shard) {
+                let overtaken_are = if due == Due::Room { Overtaken::Left } else { Overtaken::Written };
+                let flushed = self.mutate(|| self.write_back(&file.inode, overtaken_are));
                 // A line when it begins and one when it is over, however many files and attempts lie between them.
                 match (&flushed, failing || self.is_read_only()) {
                     (Err(error), false) => tracing::warn!(
@@ -319,7 +332,11 @@ impl Core {
                     _ => {}
                 }
                 failing = flushed.is_err();
-                if failing && let Some(file) = this.dirty.lock().get_mut(&file.inode.ino.0) {
+                if !failing {
+                    continue;
+                }
+                pause_until = Some(Instant::now() + tick);
+                if let Some(file) = this.dirty.lock().get_mut(&file.inode.ino.0) {
                     // Try again when it is due again, not at once.
                     (file.since, file.urgent) = (Instant::now(), false);
                 }
@@ -330,6 +347,18 @@ impl Core {
             let mut work = this.work.lock();
             *work = !this.dirty.lock().is_empty() || !this.doomed.lock().is_empty();
         }
+    }
+
+    /// The files of a shard that are to be written back now, and why.
+    fn due_files(&self, shard: usize) -> Vec<(DirtyFile, Due)> {
+        let age_limit = Duration::from_secs(self.options.writeback_seconds.into());
+        let (dirty, budget) = (self.cache.dirty_pages(), self.cache.budget_pages());
+        let due = |file: &DirtyFile| {
+            let pages = file.inode.pages.dirty_pages();
+            let state = DirtyState { age: file.since.elapsed(), urgent: file.urgent, pages };
+            writeback_due(state, age_limit, dirty, budget).map(|due| (file.clone(), due))
+        };
+        self.shards[shard].dirty.lock().values().filter_map(due).collect()
     }
 }
 
@@ -359,10 +388,10 @@ fn crc_block_bytes(crcs: &[u32]) -> AlignedBuf {
 }
 
 /// The runs of pages that are still current.
-fn surviving_runs(run: &Placed<'_>, current: impl Fn(&DirtyPage) -> bool, out: &mut Vec<DiskRun>) {
+fn surviving_runs(run: &Placed<'_>, current: &[bool], out: &mut Vec<DiskRun>) {
     let mut open = false;
     for (i, page) in run.pages.iter().enumerate() {
-        if !current(page) {
+        if !current[i] {
             open = false;
             continue;
         }
@@ -378,10 +407,6 @@ fn surviving_runs(run: &Placed<'_>, current: impl Fn(&DirtyPage) -> bool, out: &
         }
         out.last_mut().expect("just opened").crcs.push(run.crcs[i]);
     }
-}
-
-fn holds(run: &DiskRun, addr: BlockAddr) -> bool {
-    (run.addr.0..run.addr.0 + run.crcs.len() as u64).contains(&addr.0)
 }
 
 const _: () = assert!(BLOCK as u64 == BLOCK_BYTES);

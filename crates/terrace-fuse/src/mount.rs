@@ -32,7 +32,7 @@ use crate::counts::MessageCounts;
 use crate::mount_table;
 use crate::mountpoint::{attach, canonical, clean_dead_mount, detach, widen_read_ahead};
 use crate::nullfs::NullFs;
-use crate::transport::{MESSAGE_BYTES_MAX, Transport};
+use crate::transport::{READ_AHEAD_BYTES_MAX, Transport};
 
 /// How to mount.
 #[derive(Clone, Debug)]
@@ -148,7 +148,7 @@ fn start<F: Filesystem>(
     };
     match serve() {
         Ok(session) => {
-            widen_read_ahead(&unmounter.device, MESSAGE_BYTES_MAX);
+            widen_read_ahead(&unmounter.device, READ_AHEAD_BYTES_MAX);
             Ok(Mounted { session: Some(session), unmounter, counts: Arc::clone(transport.counts()) })
         }
         Err(error) => {

@@ -183,7 +183,7 @@ fn receive_descriptor(socket: &OwnedFd) -> Result<OwnedFd> {
     descriptor.context("no descriptor in the message")
 }
 
-/// Lets the kernel read ahead as much as one message carries; by default it stops at 128 KiB, whatever INIT said.
+/// Lets the kernel read ahead as far as this; by default it stops at 128 KiB, whatever INIT said.
 /// Root only; others keep the default.
 pub(crate) fn widen_read_ahead(device: &str, len_bytes: u32) {
     let path = format!("/sys/class/bdi/{device}/read_ahead_kb");

@@ -22,6 +22,10 @@ pub(crate) const FOREVER: Duration = Duration::from_secs(1 << 31);
 /// Longest WRITE, and the longest READ: what 256 pages hold, the kernel's default limit.
 pub(crate) const MESSAGE_BYTES_MAX: u32 = 1 << 20;
 
+/// How far the kernel may read ahead: so that several READs of a sequential reader are under way, and its disk does not wait
+/// for the answer to one before it gets the next.
+pub(crate) const READ_AHEAD_BYTES_MAX: u32 = 4 * MESSAGE_BYTES_MAX;
+
 /// Requests in the background (read-ahead, asynchronous direct I/O, write-back of mappings) that the kernel keeps
 /// under way. Its default of 12 would hold back 4 KiB direct I/O at queue depth 32.
 const BACKGROUND_MAX: u16 = 64;
@@ -119,15 +123,19 @@ impl Transport {
     }
 }
 
+/// Where the buffers of READs begin: on a page, so that disks can fill them without another copy.
+const READ_ALIGN_BYTES: usize = 4096;
+
 /// Runs `fill` on a buffer of `len_bytes` that the thread keeps from one READ to the next. Its contents are left over.
 pub(crate) fn with_read_buffer<T>(len_bytes: usize, fill: impl FnOnce(&mut [u8]) -> T) -> T {
     thread_local! {
         static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     }
     BUFFER.with_borrow_mut(|buffer| {
-        if buffer.len() < len_bytes {
-            buffer.resize(len_bytes, 0);
+        if buffer.len() < len_bytes + READ_ALIGN_BYTES {
+            buffer.resize(len_bytes + READ_ALIGN_BYTES, 0);
         }
-        fill(&mut buffer[..len_bytes])
+        let start = buffer.as_ptr().align_offset(READ_ALIGN_BYTES);
+        fill(&mut buffer[start..start + len_bytes])
     })
 }

@@ -13,6 +13,12 @@ pub use pace::Pace;
 pub const PM_RESERVE_BLOCKS: u64 = 16;
 /// Most blocks that one miss fetches from a disk: 1 MiB.
 pub const FETCH_BLOCKS_MAX: u64 = 256;
+/// Least blocks of a read that goes past the page cache: 256 KiB.
+const READ_PAST_CACHE_BLOCKS: u64 = 64;
+/// A cache is crowded when more than one page in so many is dirty.
+const CROWDED_SHARE: u64 = 16;
+/// Least dirty pages with which a file is written back because the cache is crowded: 1 MiB.
+const LONG_FILE_PAGES: u64 = 256;
 /// Least blocks that a miss of a sequential reader fetches.
 const FETCH_AHEAD_BLOCKS_MIN: u64 = 32;
 
@@ -66,6 +72,12 @@ pub fn fetch_blocks(wanted: u64, sequential: bool) -> u64 {
     if sequential { (2 * wanted).clamp(FETCH_AHEAD_BLOCKS_MIN, FETCH_BLOCKS_MAX).max(wanted) } else { wanted }
 }
 
+/// Whether a read of so many blocks from a disk goes past the page cache: who reads that much at a time has a cache (the
+/// kernel's) or needs none, and the pages would push out others.
+pub fn reads_past_cache(blocks: u64) -> bool {
+    blocks >= READ_PAST_CACHE_BLOCKS
+}
+
 /// A file with dirty pages, as writeback sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirtyState {
@@ -73,11 +85,31 @@ pub struct DirtyState {
     pub age: Duration,
     /// It replaces contents that were truncated away.
     pub urgent: bool,
+    /// Its dirty pages.
+    pub pages: u64,
 }
 
-/// Whether a file is written back now. `dirty` and `budget`: pages in the cache; above half of it, everything goes.
-pub fn writeback_due(file: DirtyState, age_limit: Duration, dirty: u64, budget: u64) -> bool {
-    file.urgent || file.age >= age_limit || dirty * 2 > budget
+/// Why a file is written back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// What is dirty should be on disk by now.
+    Time,
+    /// The cache fills with dirty pages: a disk that begins early has less left to do when somebody waits for it.
+    Room,
+}
+
+/// Whether a cache of `budget` pages, `dirty` of them dirty, is so crowded that long files are written back.
+pub fn is_crowded(dirty: u64, budget: u64) -> bool {
+    dirty * CROWDED_SHARE > budget
+}
+
+/// Whether and why a file is written back now. `dirty` and `budget`: pages in the cache; above half of it, everything goes.
+pub fn writeback_due(file: DirtyState, age_limit: Duration, dirty: u64, budget: u64) -> Option<Due> {
+    if file.urgent || file.age >= age_limit {
+        return Some(Due::Time);
+    }
+    let crowded = is_crowded(dirty, budget) && file.pages >= LONG_FILE_PAGES;
+    (crowded || dirty * 2 > budget).then_some(Due::Room)
 }
 
 #[cfg(test)]
@@ -119,12 +151,20 @@ mod tests {
     }
 
     #[test]
+    fn long_reads_leave_the_cache_alone() {
+        assert!(!reads_past_cache(63));
+        assert!(reads_past_cache(64) && reads_past_cache(256));
+    }
+
+    #[test]
     fn writeback_comes_with_age_urgency_or_a_crowd() {
-        let file = |age, urgent| DirtyState { age: Duration::from_secs(age), urgent };
-        let limit = Duration::from_secs(5);
-        assert!(!writeback_due(file(4, false), limit, 50, 100));
-        assert!(writeback_due(file(5, false), limit, 50, 100));
-        assert!(writeback_due(file(0, true), limit, 0, 100));
-        assert!(writeback_due(file(0, false), limit, 51, 100));
+        let file = |age, urgent, pages| DirtyState { age: Duration::from_secs(age), urgent, pages };
+        let due = |file, dirty| writeback_due(file, Duration::from_secs(5), dirty, 16_000);
+        assert_eq!(due(file(4, false, 1), 1_000), None);
+        assert_eq!(due(file(5, false, 1), 1_000), Some(Due::Time));
+        assert_eq!(due(file(0, true, 1), 0), Some(Due::Time));
+        assert_eq!(due(file(0, false, 1), 8_001), Some(Due::Room));
+        assert_eq!(due(file(0, false, 256), 1_001), Some(Due::Room));
+        assert_eq!(due(file(0, false, 255), 1_001), None);
     }
 }

@@ -20,13 +20,13 @@
 //! The cache knows nothing of devices: that a clean page is what its device holds is the caller's promise, so a page
 //! fetched from a disk must be published under the same lock of the file that keeps its extents from changing.
 
+mod pages;
 mod pool;
 mod recovery;
 mod slots;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
@@ -34,6 +34,7 @@ use std::path::PathBuf;
 use crate::error::FsResult;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, RwLock};
+use pages::{Kind, Pages};
 use pool::{Eviction, Pool};
 pub use recovery::discard_page_cache;
 pub(crate) use recovery::{CacheBacking, RecoveredPage};
@@ -59,13 +60,6 @@ pub(crate) struct PageMap {
     /// Pages, clean and dirty: what keeps a file without any from taking the lock.
     count: AtomicU64,
     dirty: AtomicU64,
-}
-
-/// The slots by file block.
-#[derive(Default)]
-struct Pages {
-    clean: BTreeMap<u64, SlotId>,
-    dirty: BTreeMap<u64, SlotId>,
 }
 
 /// A page that its owner fills before publishing it. It holds whatever its slot held before.
@@ -178,16 +172,18 @@ impl PageCache {
         if n as u64 > self.budget_pages() {
             return None;
         }
-        let blank = |_| {
-            let slot = self.pool.take(shard)?;
-            Some(BlankPage { pool: self.pool.clone(), slot, published: false })
-        };
-        (0..n).map(blank).collect()
+        let mut slots = Vec::with_capacity(n);
+        self.pool.take(shard, n, &mut slots);
+        let blank = |slot| BlankPage { pool: self.pool.clone(), slot, published: false };
+        let blanks: Vec<BlankPage> = slots.into_iter().map(blank).collect();
+        // Too few go back as they are dropped.
+        (blanks.len() == n).then_some(blanks)
     }
 
     /// Publishes copies of what the file's devices hold. Pages that are there already stay.
     pub fn publish_clean(&self, map: &Arc<PageMap>, pages: Vec<(u64, BlankPage)>) {
         let mut held = map.pages.write();
+        let mut published = Vec::with_capacity(pages.len());
         for (block, blank) in pages {
             if held.get(block).is_some() {
                 continue;
@@ -196,10 +192,11 @@ impl PageCache {
             map.describe(slot, block, 0, 0, 0);
             self.pool.slots.meta(slot).state.store(CLEAN, Ordering::Release);
             self.pool.set_owner(slot, Arc::downgrade(map));
-            held.clean.insert(block, slot);
-            map.grew(Kind::Clean);
-            self.pool.enqueue(slot);
+            held.insert(block, slot, Kind::Clean);
+            published.push(slot);
         }
+        map.grew(Kind::Clean, published.len());
+        self.pool.enqueue(published);
     }
 
     /// Publishes the pages of one write, each block once. After the daemon's death all of them are recovered, or none
@@ -209,6 +206,7 @@ impl PageCache {
         let seq = self.pool.next_seq();
         let announced = (pages.len() > 1).then(|| self.pool.announce(seq));
         let mut replaced = Vec::new();
+        map.grew(Kind::Dirty, pages.len());
         for (block, blank) in pages {
             let slot = blank.into_slot();
             map.describe(slot, block, size, mtime_ns, seq);
@@ -217,8 +215,7 @@ impl PageCache {
             crash_point();
             self.pool.set_owner(slot, Arc::downgrade(map));
             replaced.extend(map.remove(&mut held, block));
-            held.dirty.insert(block, slot);
-            map.grew(Kind::Dirty);
+            held.insert(block, slot, Kind::Dirty);
         }
         drop(announced);
         crash_point();
@@ -250,31 +247,34 @@ impl PageCache {
             return Vec::new();
         }
         let held = map.pages.read();
-        let pin = |(&block, &slot): (&u64, &SlotId)| {
+        let pin = |(block, slot)| {
             self.pool.pin(slot);
             DirtyPage { block, pool: self.pool.clone(), slot }
         };
-        held.dirty.range(from..).take(limit).map(pin).collect()
+        held.dirty(from, u64::MAX).take(limit).map(pin).collect()
     }
 
-    /// Whether this is still the block's page, and dirty.
-    pub fn is_current(&self, map: &PageMap, page: &DirtyPage) -> bool {
-        map.pages.read().dirty.get(&page.block) == Some(&page.slot)
+    /// For each of these pages, whether it is still its block's, and dirty.
+    pub fn current(&self, map: &PageMap, pages: &[DirtyPage]) -> Vec<bool> {
+        let held = map.pages.read();
+        pages.iter().map(|page| held.get(page.block) == Some((page.slot, Kind::Dirty))).collect()
     }
 
-    /// The page is on its device, durably: turns it clean if it is still the block's page, and says whether.
-    pub fn mark_clean(&self, map: &PageMap, page: &DirtyPage) -> bool {
+    /// The pages are on their device, durably: those that still are their blocks' turn clean. Returns how many.
+    pub fn mark_clean(&self, map: &PageMap, pages: &[DirtyPage]) -> usize {
         let mut held = map.pages.write();
-        if held.dirty.get(&page.block) != Some(&page.slot) {
-            return false;
+        let mut clean = Vec::with_capacity(pages.len());
+        for page in pages {
+            if held.make_clean(page.block, page.slot) {
+                self.pool.slots.meta(page.slot).state.store(CLEAN, Ordering::Release);
+                clean.push(page.slot);
+            }
         }
-        held.dirty.remove(&page.block);
-        map.shrank(Kind::Dirty);
-        self.pool.slots.meta(page.slot).state.store(CLEAN, Ordering::Release);
-        held.clean.insert(page.block, page.slot);
-        map.grew(Kind::Clean);
-        self.pool.enqueue(page.slot);
-        true
+        map.grew(Kind::Clean, clean.len());
+        map.shrank(Kind::Dirty, clean.len());
+        let turned = clean.len();
+        self.pool.enqueue(clean);
+        turned
     }
 
     /// Drops the pages of blocks `from..to`, dirty ones too; a `to` of `u64::MAX` means all the rest.
@@ -283,7 +283,8 @@ impl PageCache {
             return;
         }
         let mut held = map.pages.write();
-        for block in held.blocks(from, to) {
+        let blocks: Vec<u64> = held.range(from, to).map(|(block, ..)| block).collect();
+        for block in blocks {
             if let Some(slot) = map.remove(&mut held, block) {
                 self.pool.retire(slot);
             }
@@ -295,7 +296,7 @@ impl PageCache {
         if !map.has_dirty() {
             return;
         }
-        for &slot in map.pages.write().dirty.values() {
+        for (_, slot) in map.pages.write().dirty(0, u64::MAX) {
             self.pool.slots.meta(slot).size.fetch_min(size, Ordering::Relaxed);
         }
     }
@@ -305,7 +306,20 @@ impl PageCache {
         if map.is_empty() || from >= to {
             return Vec::new();
         }
-        map.pages.read().blocks(from, to)
+        map.pages.read().range(from, to).map(|(block, ..)| block).collect()
+    }
+
+    /// The first cached block among `from..to`.
+    pub fn first_cached(&self, map: &PageMap, from: u64, to: u64) -> Option<u64> {
+        if map.is_empty() {
+            return None;
+        }
+        map.pages.read().range(from, to).next().map(|(block, ..)| block)
+    }
+
+    /// Whether any of the blocks `from..to` is dirty.
+    pub fn is_dirty(&self, map: &PageMap, from: u64, to: u64) -> bool {
+        map.has_dirty() && map.pages.read().dirty(from, to).next().is_some()
     }
 
     /// The dirty blocks among `from..to`, ascending.
@@ -313,28 +327,7 @@ impl PageCache {
         if !map.has_dirty() || from >= to {
             return Vec::new();
         }
-        map.pages.read().dirty.range(from..to).map(|(&block, _)| block).collect()
-    }
-}
-
-/// Whether a page is clean or dirty.
-#[derive(Clone, Copy)]
-enum Kind {
-    Clean,
-    Dirty,
-}
-
-impl Pages {
-    fn get(&self, block: u64) -> Option<(SlotId, Kind)> {
-        let dirty = self.dirty.get(&block).map(|&slot| (slot, Kind::Dirty));
-        dirty.or_else(|| self.clean.get(&block).map(|&slot| (slot, Kind::Clean)))
-    }
-
-    fn blocks(&self, from: u64, to: u64) -> Vec<u64> {
-        let clean = self.clean.range(from..to);
-        let mut blocks: Vec<u64> = clean.chain(self.dirty.range(from..to)).map(|(&block, _)| block).collect();
-        blocks.sort_unstable();
-        blocks
+        map.pages.read().dirty(from, to).map(|(block, _)| block).collect()
     }
 }
 
@@ -365,63 +358,71 @@ impl PageMap {
         meta.seq.store(seq, Ordering::Relaxed);
     }
 
-    fn grew(&self, kind: Kind) {
-        self.count.fetch_add(1, Ordering::Relaxed);
+    fn grew(&self, kind: Kind, pages: usize) {
+        let pages = pages as u64;
+        self.count.fetch_add(pages, Ordering::Relaxed);
         match kind {
-            Kind::Clean => self.pool.clean.fetch_add(1, Ordering::Relaxed),
+            Kind::Clean => self.pool.clean.fetch_add(pages, Ordering::Relaxed),
             Kind::Dirty => {
-                self.dirty.fetch_add(1, Ordering::Relaxed);
-                self.pool.dirty.fetch_add(1, Ordering::Relaxed)
+                self.dirty.fetch_add(pages, Ordering::Relaxed);
+                self.pool.dirty.fetch_add(pages, Ordering::Relaxed)
             }
         };
     }
 
-    fn shrank(&self, kind: Kind) {
-        self.count.fetch_sub(1, Ordering::Relaxed);
+    fn shrank(&self, kind: Kind, pages: usize) {
+        let pages = pages as u64;
+        self.count.fetch_sub(pages, Ordering::Relaxed);
         match kind {
-            Kind::Clean => self.pool.clean.fetch_sub(1, Ordering::Relaxed),
+            Kind::Clean => self.pool.clean.fetch_sub(pages, Ordering::Relaxed),
             Kind::Dirty => {
-                self.dirty.fetch_sub(1, Ordering::Relaxed);
-                self.pool.dirty.fetch_sub(1, Ordering::Relaxed)
+                self.dirty.fetch_sub(pages, Ordering::Relaxed);
+                self.pool.dirty.fetch_sub(pages, Ordering::Relaxed)
             }
         };
     }
 
     /// Takes a block's page out of the map; the caller has its reference.
     fn remove(&self, held: &mut Pages, block: u64) -> Option<SlotId> {
-        let (slot, kind) = held.get(block)?;
-        match kind {
-            Kind::Clean => held.clean.remove(&block),
-            Kind::Dirty => held.dirty.remove(&block),
-        };
-        self.shrank(kind);
+        let (slot, kind) = held.remove(block)?;
+        self.shrank(kind, 1);
         Some(slot)
     }
 
-    /// Evicts a slot if this map holds it clean and nobody pins it.
-    fn evict(&self, slot: SlotId) -> Eviction {
+    /// Tries to evict slots: each if this map holds it clean and nobody pins it. Says what became of each.
+    fn evict(&self, slots: &[SlotId], mut became: impl FnMut(SlotId, Eviction)) {
         let mut held = self.pages.write();
-        // The slot may have gone to another block or map by now; if this map holds it, the block is right.
-        let meta = self.pool.slots.meta(slot);
-        let block = meta.block.load(Ordering::Relaxed);
-        if held.clean.get(&block) != Some(&slot) {
-            return Eviction::Gone;
+        let mut evicted = 0;
+        for &slot in slots {
+            // The slot may have gone to another block or map by now; if this map holds it, the block is right.
+            let meta = self.pool.slots.meta(slot);
+            let block = meta.block.load(Ordering::Relaxed);
+            became(
+                slot,
+                if held.get(block) != Some((slot, Kind::Clean)) {
+                    Eviction::Gone
+                } else if !self.pool.is_unpinned(slot) {
+                    Eviction::Pinned
+                } else {
+                    held.remove(block);
+                    meta.state.store(slots::FREE, Ordering::Release);
+                    evicted += 1;
+                    Eviction::Done
+                },
+            );
         }
-        if !self.pool.is_unpinned(slot) {
-            return Eviction::Pinned;
-        }
-        self.remove(&mut held, block);
-        meta.state.store(slots::FREE, Ordering::Release);
-        Eviction::Done
+        self.shrank(Kind::Clean, evicted);
     }
 }
 
 impl Drop for PageMap {
     fn drop(&mut self) {
-        let clean = std::mem::take(&mut self.pages.get_mut().clean);
-        for slot in clean.into_values() {
-            self.shrank(Kind::Clean);
-            self.pool.retire(slot);
+        let pages = std::mem::take(self.pages.get_mut());
+        for (_, slot, kind) in pages.range(0, u64::MAX) {
+            if kind == Kind::Clean {
+                self.shrank(Kind::Clean, 1);
+                self.pool.retire(slot);
+            }
         }
     }
 }

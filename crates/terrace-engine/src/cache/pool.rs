@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use super::PageMap;
 use super::slots::{FREE, InFlight, SlotId, Slots};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use crate::sync::{Mutex, Weak, thread};
+use crate::sync::{Arc, Mutex, Weak, thread};
 
 /// Slots that get their memory together (2 MiB: a huge page, where there are any).
 const GROW_SLOTS: u32 = 512;
@@ -31,7 +31,8 @@ struct Cell {
     owner: Mutex<Weak<PageMap>>,
 }
 
-/// One part of the slots: those whose number modulo the number of shards is the shard's.
+/// One part of the slots: every so many stripes one. Adjacent slots belong together, so that a run of pages is one piece of
+/// memory, which disks take with less ado than scattered pages.
 #[derive(Default)]
 struct Shard {
     free: Vec<SlotId>,
@@ -56,6 +57,8 @@ pub(super) struct Pool {
     pub slots: Slots,
     cells: Box<[Cell]>,
     shards: Box<[Mutex<Shard>]>,
+    /// Slots in a stripe.
+    stripe: usize,
     /// At least the slots on all free lists: what saves looking.
     free: AtomicU64,
     /// Slots that may be used; less than all where memory for the rest was refused.
@@ -81,14 +84,16 @@ impl Pool {
     /// The same with a given number of shards.
     pub fn with_shards(slots: Slots, seq: u64, shards: usize) -> Pool {
         let count = slots.count();
+        let stripe = (GROW_SLOTS as usize).min((count as usize).div_ceil(shards)).max(1);
         let shard = || {
-            let queued = vec![false; (count as usize).div_ceil(shards)];
+            let queued = vec![false; (count as usize).div_ceil(stripe * shards) * stripe];
             Mutex::new(Shard { queued, ..Shard::default() })
         };
         Pool {
             slots,
             cells: (0..count).map(|_| Cell::default()).collect(),
             shards: (0..shards).map(|_| shard()).collect(),
+            stripe,
             free: AtomicU64::new(0),
             limit: AtomicU32::new(count),
             grown: AtomicU32::new(0),
@@ -130,13 +135,19 @@ impl Pool {
         &self.cells[slot as usize]
     }
 
+    /// Number of the shard that a slot belongs to.
+    pub fn home_index(&self, slot: SlotId) -> usize {
+        slot as usize / self.stripe % self.shards.len()
+    }
+
     fn home(&self, slot: SlotId) -> &Mutex<Shard> {
-        &self.shards[slot as usize % self.shards.len()]
+        &self.shards[self.home_index(slot)]
     }
 
     /// Place of a slot in its shard's `queued`.
     fn index(&self, slot: SlotId) -> usize {
-        slot as usize / self.shards.len()
+        let slot = slot as usize;
+        slot / (self.stripe * self.shards.len()) * self.stripe + slot % self.stripe
     }
 
     /// Who holds the slot, for the evictor to find.
@@ -183,40 +194,50 @@ impl Pool {
         self.release(slot);
     }
 
-    /// Makes a clean slot known to the evictor.
-    pub fn enqueue(&self, slot: SlotId) {
-        let index = self.index(slot);
-        let mut shard = self.home(slot).lock();
-        if !std::mem::replace(&mut shard.queued[index], true) {
-            shard.queue.push_back(slot);
+    /// Makes clean slots known to the evictor.
+    pub fn enqueue(&self, slots: Vec<SlotId>) {
+        for slots in slots.chunk_by(|&a, &b| self.home_index(a) == self.home_index(b)) {
+            let mut shard = self.home(slots[0]).lock();
+            for &slot in slots {
+                let index = self.index(slot);
+                if !std::mem::replace(&mut shard.queued[index], true) {
+                    shard.queue.push_back(slot);
+                }
+            }
         }
     }
 
-    /// A slot for a blank page, with one reference: a free one (of this shard, if it has any), a new one, or that of a
-    /// clean page.
-    pub fn take(&self, shard: usize) -> Option<SlotId> {
-        let slot = self.free_slot(shard).or_else(|| self.evict())?;
-        self.cell(slot).referenced.store(false, Ordering::Relaxed);
-        Some(slot)
+    /// Up to `n` slots for blank pages, each with one reference: free ones (of this shard, if it has any), new ones, or
+    /// those of clean pages; adjacent ones in ascending order, as far as there are any.
+    pub fn take(&self, shard: usize, n: usize, out: &mut Vec<SlotId>) {
+        self.take_free(shard, n, out);
+        if out.len() < n {
+            self.evict(n, out);
+        }
+        for &slot in out.iter() {
+            self.cell(slot).referenced.store(false, Ordering::Relaxed);
+        }
     }
 
-    fn free_slot(&self, shard: usize) -> Option<SlotId> {
+    fn take_free(&self, first: usize, n: usize, out: &mut Vec<SlotId>) {
         loop {
-            if self.free.load(Ordering::Relaxed) > 0
-                && let Some(slot) = self.pop_free(shard)
-            {
-                self.free.fetch_sub(1, Ordering::Relaxed);
-                self.cell(slot).refs.store(1, Ordering::Relaxed);
-                return Some(slot);
+            let before = out.len();
+            if self.free.load(Ordering::Relaxed) > 0 {
+                for shard in self.shards_from(first) {
+                    let free = &mut self.shards[shard].lock().free;
+                    let rest = free.len() - free.len().min(n - out.len());
+                    out.extend(free.drain(rest..));
+                }
             }
-            if !self.grow() {
-                return None;
+            let taken = &out[before..];
+            self.free.fetch_sub(taken.len() as u64, Ordering::Relaxed);
+            for &slot in taken {
+                self.cell(slot).refs.store(1, Ordering::Relaxed);
+            }
+            if out.len() == n || !self.grow() {
+                return;
             }
         }
-    }
-
-    fn pop_free(&self, first: usize) -> Option<SlotId> {
-        self.shards_from(first).find_map(|shard| self.shards[shard].lock().free.pop())
     }
 
     /// All shards, beginning with this one.
@@ -246,48 +267,70 @@ impl Pool {
         }
         self.grown.store(grown + more, Ordering::Relaxed);
         self.free.fetch_add(more.into(), Ordering::Relaxed);
-        // The lowest number last, so that it is taken first.
-        for slot in (grown..grown + more).rev() {
+        for slot in grown..grown + more {
             self.home(slot).lock().free.push(slot);
         }
         true
     }
 
-    /// Evicts the clean page that was not used for longest, approximately. The shards take turns, whoever asks: the
-    /// cold pages in one must not outlive the hot ones in another.
-    fn evict(&self) -> Option<SlotId> {
-        let first = self.hand.fetch_add(1, Ordering::Relaxed);
-        self.shards_from(first).find_map(|shard| self.evict_from(shard))
-    }
-
-    fn evict_from(&self, shard: usize) -> Option<SlotId> {
-        // Twice round: once to take the second chances away, once to find what was not hit again.
-        let attempts = 2 * self.shards[shard].lock().queue.len();
-        for _ in 0..attempts {
-            let slot = self.pop_queue(shard)?;
-            let cell = self.cell(slot);
-            if cell.referenced.swap(false, Ordering::Relaxed) {
-                self.enqueue(slot);
-                continue;
-            }
-            let Some(owner) = cell.owner.lock().upgrade() else {
-                continue;
-            };
-            match owner.evict(slot) {
-                Eviction::Done => return Some(slot),
-                Eviction::Pinned => self.enqueue(slot),
-                Eviction::Gone => {}
+    /// Evicts clean pages that were not used for longest, approximately, until there are `n` slots or nothing is left to
+    /// evict. The shards take turns, whoever asks: the cold pages in one must not outlive the hot ones in another.
+    fn evict(&self, n: usize, out: &mut Vec<SlotId>) {
+        let shards = self.shards.len();
+        // First an equal share of each, then what is to be had.
+        for share in [(n - out.len()).div_ceil(shards), n] {
+            let first = self.hand.fetch_add(1, Ordering::Relaxed);
+            for shard in self.shards_from(first) {
+                self.evict_from(shard, (out.len() + share).min(n), out);
             }
         }
-        None
     }
 
-    fn pop_queue(&self, shard: usize) -> Option<SlotId> {
+    fn evict_from(&self, shard: usize, n: usize, out: &mut Vec<SlotId>) {
+        // Twice round: once to take the second chances away, once to find what was not hit again.
+        let mut attempts = 2 * self.shards[shard].lock().queue.len();
+        while out.len() < n && attempts > 0 {
+            let candidates = self.pop_queue(shard, attempts.min(n - out.len()));
+            if candidates.is_empty() {
+                return;
+            }
+            attempts -= candidates.len();
+            self.try_evict(&candidates, out);
+        }
+    }
+
+    /// Evicts those of the slots that can be; the rest that is clean goes back to its queue.
+    fn try_evict(&self, candidates: &[SlotId], out: &mut Vec<SlotId>) {
+        let mut spared = Vec::new();
+        let mut cold = Vec::with_capacity(candidates.len());
+        for &slot in candidates {
+            let cell = self.cell(slot);
+            if cell.referenced.swap(false, Ordering::Relaxed) {
+                spared.push(slot);
+            } else if let Some(owner) = cell.owner.lock().upgrade() {
+                cold.push((slot, owner));
+            }
+        }
+        for group in cold.chunk_by(|a, b| Arc::ptr_eq(&a.1, &b.1)) {
+            let slots: Vec<SlotId> = group.iter().map(|&(slot, _)| slot).collect();
+            group[0].1.evict(&slots, |slot, eviction| match eviction {
+                Eviction::Done => out.push(slot),
+                Eviction::Pinned => spared.push(slot),
+                Eviction::Gone => {}
+            });
+        }
+        self.enqueue(spared);
+    }
+
+    fn pop_queue(&self, shard: usize, n: usize) -> Vec<SlotId> {
         let mut shard = self.shards[shard].lock();
-        let slot = shard.queue.pop_front()?;
-        let index = self.index(slot);
-        shard.queued[index] = false;
-        Some(slot)
+        let n = n.min(shard.queue.len());
+        let slots: Vec<SlotId> = shard.queue.drain(..n).collect();
+        for &slot in &slots {
+            let index = self.index(slot);
+            shard.queued[index] = false;
+        }
+        slots
     }
 }
 

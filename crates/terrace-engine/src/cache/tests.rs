@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::slice::from_ref;
 use std::sync::Barrier;
 use std::sync::atomic::AtomicBool;
 
@@ -68,6 +69,11 @@ fn fetch(cache: &PageCache, map: &Arc<PageMap>, pages: &[(u64, u8)]) {
     cache.publish_clean(map, filled(cache, pages));
 }
 
+/// Turns one page clean; whether it was still its block's.
+fn mark_clean(cache: &PageCache, map: &PageMap, page: &DirtyPage) -> bool {
+    cache.mark_clean(map, from_ref(page)) == 1
+}
+
 /// The byte that fills a cached page.
 fn byte(cache: &PageCache, map: &PageMap, block: u64) -> Option<u8> {
     let mut page = [0; PAGE_BYTES];
@@ -91,12 +97,13 @@ pub(crate) fn check(cache: &PageCache, maps: &[Arc<PageMap>], pins: &[DirtyPage]
     let (mut clean, mut dirty) = (Vec::new(), 0);
     for map in maps {
         let pages = map.pages.read();
-        clean.extend(pages.clean.values());
-        held.extend(pages.dirty.values());
-        dirty += pages.dirty.len() as u64;
-        assert!(pages.clean.keys().all(|block| !pages.dirty.contains_key(block)));
-        assert_eq!(map.dirty_pages(), pages.dirty.len() as u64);
-        assert_eq!(map.count.load(Ordering::Relaxed) as usize, pages.clean.len() + pages.dirty.len());
+        let of_map = |kind| pages.range(0, u64::MAX).filter(move |page| page.2 == kind).map(|page| page.1);
+        clean.extend(of_map(Kind::Clean));
+        held.extend(of_map(Kind::Dirty));
+        let dirty_here = pages.dirty(0, u64::MAX).count() as u64;
+        dirty += dirty_here;
+        assert_eq!(map.dirty_pages(), dirty_here);
+        assert_eq!(map.count.load(Ordering::Relaxed) as usize, pages.range(0, u64::MAX).count());
     }
     held.extend(&clean);
     assert_eq!((cache.clean_pages(), cache.dirty_pages()), (clean.len() as u64, dirty));
@@ -138,14 +145,14 @@ fn an_overwrite_leaves_the_pinned_page_alone() {
     write(&cache, &map, &[(0, 2)], PAGE);
     assert!(cache.take(0, 1).is_none(), "the pinned slot was given away");
     assert_eq!((pins[0].data()[0], byte(&cache, &map, 0)), (1, Some(2)));
-    assert!(!cache.is_current(&map, &pins[0]) && !cache.mark_clean(&map, &pins[0]));
+    assert!(!cache.current(&map, &pins)[0] && !mark_clean(&cache, &map, &pins[0]));
     assert!(cache.dirty_blocks(&map, 0, 1) == [0]);
-    check(&cache, std::slice::from_ref(&map), &pins, &[]);
+    check(&cache, from_ref(&map), &pins, &[]);
     drop(pins);
     assert!(cache.take(0, 1).is_some());
     let pins = cache.dirty(&map, 0, 10);
-    assert!(cache.is_current(&map, &pins[0]) && cache.mark_clean(&map, &pins[0]));
-    assert!(!cache.mark_clean(&map, &pins[0]) && !map.has_dirty());
+    assert!(cache.current(&map, &pins)[0] && mark_clean(&cache, &map, &pins[0]));
+    assert!(!mark_clean(&cache, &map, &pins[0]) && !map.has_dirty());
     assert_eq!(byte(&cache, &map, 0), Some(2));
     assert!(cache.take(0, 2).is_none(), "a pinned page was evicted");
     drop(pins);
@@ -170,7 +177,7 @@ fn eviction_spares_dirty_pages_and_gives_hits_a_second_chance() {
     assert_eq!(cache.cached_blocks(&map, 3, 102), [3, 100, 101]);
     assert_eq!(cache.dirty_blocks(&map, 0, u64::MAX), [100, 101, 102, 103]);
     assert!(cache.take(0, 5).is_none());
-    check(&cache, std::slice::from_ref(&map), &[], &blanks);
+    check(&cache, from_ref(&map), &[], &blanks);
     assert_eq!(cache.take(0, 4).unwrap().len(), 4);
     assert_eq!(cache.cached_blocks(&map, 0, u64::MAX), [100, 101, 102, 103]);
     assert!(cache.take(0, 17).is_none());
@@ -185,7 +192,7 @@ fn shards_take_turns_in_evicting() {
     }
     let blanks = cache.take(2, 8).unwrap();
     let mut taken = [0; 4];
-    blanks.iter().for_each(|blank| taken[blank.slot as usize % 4] += 1);
+    blanks.iter().for_each(|blank| taken[cache.pool.home_index(blank.slot)] += 1);
     assert_eq!(taken, [2; 4]);
 }
 
@@ -304,9 +311,9 @@ impl Model {
                     assert!(pin.data().iter().all(|&b| b == byte), "a pinned page changed");
                     let expected = self.pages.get_mut(&(file, pin.block));
                     let current = expected.as_ref().is_some_and(|e| e.dirty && e.byte == byte);
-                    assert_eq!(cache.is_current(&maps[file], &pin), current);
+                    assert_eq!(cache.current(&maps[file], from_ref(&pin)), [current]);
                     if clean {
-                        assert_eq!(cache.mark_clean(&maps[file], &pin), current);
+                        assert_eq!(mark_clean(cache, &maps[file], &pin), current);
                         if current {
                             expected.unwrap().dirty = false;
                         }
@@ -433,7 +440,7 @@ fn readers_writers_writeback_and_evictors_at_once() {
                         let byte = page.data()[0];
                         assert!(belongs(file, page.block, byte));
                         assert!(page.data().iter().all(|&b| b == byte), "a pinned page changed");
-                        cache.mark_clean(map, &page);
+                        mark_clean(&cache, map, &page);
                     }
                 }
             }
@@ -487,7 +494,7 @@ fn a_dead_daemons_dirty_pages_are_recovered() {
     write(&cache, &map, &[(1, 4)], 3 * PAGE);
     fetch(&cache, &map, &[(8, 8)]);
     let pins = cache.dirty(&map, 0, 1);
-    assert!(cache.mark_clean(&map, &pins[0]));
+    assert!(mark_clean(&cache, &map, &pins[0]));
     cache.clamp_sizes(&map, 2 * PAGE + 1);
     std::mem::forget((cache, map, pins));
 
@@ -500,7 +507,7 @@ fn a_dead_daemons_dirty_pages_are_recovered() {
     assert_eq!(found(&pages), [(1, 2 * PAGE + 1, 4), (2, 2 * PAGE + 1, 3)]);
     let map = cache.map(5, 3);
     write(&cache, &map, &[(2, 5)], 7);
-    assert!(map.pages.read().dirty.len() == 1 && pages.iter().all(|page| page.seq < cache.pool.next_seq()));
+    assert!(map.dirty_pages() == 1 && pages.iter().all(|page| page.seq < cache.pool.next_seq()));
     std::mem::forget((cache, map));
     let (cache, pages) = open(dir.path());
     assert_eq!(found(&pages), [(1, 2 * PAGE + 1, 4), (2, 7, 5)]);

@@ -72,8 +72,14 @@ impl<'a> Run<'a> {
         }
         let piece = self.pieces.last_mut().expect("one was pushed if there was none");
         let taken = len.min(PIECE_BYTES - piece.left_bytes);
-        self.parts.push(iovec { iov_base: start.cast(), iov_len: taken });
-        piece.end += 1;
+        match self.parts.get_mut(piece.first..piece.end).and_then(|parts| parts.last_mut()) {
+            // The kernel does less for one long buffer than for many that touch.
+            Some(last) if last.iov_base.wrapping_byte_add(last.iov_len) == start.cast() => last.iov_len += taken,
+            _ => {
+                self.parts.push(iovec { iov_base: start.cast(), iov_len: taken });
+                piece.end += 1;
+            }
+        }
         piece.left_bytes += taken;
         self.len_bytes += taken;
         taken
@@ -128,6 +134,9 @@ mod tests {
         let expected = [(4096, PIECE_BYTES, 2), (second, PIECE_BYTES, 1), (second + PIECE_BYTES as u64, 4608, 1)];
         assert_eq!(layout(&run), expected);
         assert_eq!(run.len_bytes, long.len() + short.len());
+
+        let halves: Vec<_> = long[..8192].chunks(4096).map(IoSlice::new).collect();
+        assert_eq!(layout(&Run::write(0, &halves)), [(0, 8192, 1)], "buffers that touch are one");
 
         let many: Vec<_> = (0..IOV_MAX + 1).map(|_| IoSlice::new(&short)).collect();
         let run = Run::write(0, &many);
