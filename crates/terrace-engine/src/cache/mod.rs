@@ -62,9 +62,13 @@ pub(crate) struct PageMap {
     dirty: AtomicU64,
 }
 
+/// What keeps the pool alive for the pages of one call. Counting each page in the pool itself would have writers and
+/// writeback fight for that one counter.
+type Hold = Arc<Arc<Pool>>;
+
 /// A page that its owner fills before publishing it. It holds whatever its slot held before.
 pub(crate) struct BlankPage {
-    pool: Arc<Pool>,
+    pool: Hold,
     slot: SlotId,
     published: bool,
 }
@@ -73,7 +77,7 @@ pub(crate) struct BlankPage {
 pub(crate) struct DirtyPage {
     /// File block.
     pub block: u64,
-    pool: Arc<Pool>,
+    pool: Hold,
     slot: SlotId,
 }
 
@@ -174,7 +178,8 @@ impl PageCache {
         }
         let mut slots = Vec::with_capacity(n);
         self.pool.take(shard, n, &mut slots);
-        let blank = |slot| BlankPage { pool: self.pool.clone(), slot, published: false };
+        let hold = Arc::new(self.pool.clone());
+        let blank = |slot| BlankPage { pool: hold.clone(), slot, published: false };
         let blanks: Vec<BlankPage> = slots.into_iter().map(blank).collect();
         // Too few go back as they are dropped.
         (blanks.len() == n).then_some(blanks)
@@ -246,10 +251,11 @@ impl PageCache {
         if !map.has_dirty() {
             return Vec::new();
         }
+        let hold = Arc::new(self.pool.clone());
         let held = map.pages.read();
         let pin = |(block, slot)| {
             self.pool.pin(slot);
-            DirtyPage { block, pool: self.pool.clone(), slot }
+            DirtyPage { block, pool: hold.clone(), slot }
         };
         held.dirty(from, u64::MAX).take(limit).map(pin).collect()
     }
