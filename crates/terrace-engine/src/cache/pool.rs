@@ -229,9 +229,10 @@ impl Pool {
                     out.extend(free.drain(rest..));
                 }
             }
-            let taken = &out[before..];
+            let taken = &mut out[before..];
+            taken.sort_unstable();
             self.free.fetch_sub(taken.len() as u64, Ordering::Relaxed);
-            for &slot in taken {
+            for &mut slot in taken {
                 self.cell(slot).refs.store(1, Ordering::Relaxed);
             }
             if out.len() == n || !self.grow() {
@@ -267,7 +268,8 @@ impl Pool {
         }
         self.grown.store(grown + more, Ordering::Relaxed);
         self.free.fetch_add(more.into(), Ordering::Relaxed);
-        for slot in grown..grown + more {
+        // The lowest number last, so that it is taken first.
+        for slot in (grown..grown + more).rev() {
             self.home(slot).lock().free.push(slot);
         }
         true
