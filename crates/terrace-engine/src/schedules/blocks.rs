@@ -2,9 +2,10 @@
 
 use std::sync::Mutex as Real;
 
-use terrace_layout::BlockAddr;
+use terrace_layout::{BlockAddr, DeviceEntry};
 use terrace_media::Pm;
 use terrace_policy::Placement;
+use zerocopy::FromZeros;
 
 use super::{finds, holds, together};
 use crate::alloc::{DeviceAlloc, Run};
@@ -113,7 +114,8 @@ fn bitmaps_that_come_late_lose_nothing() {
 /// Dirty pages are promised disk space while others take some for good.
 fn promises() {
     let devices = [64, BLOCKS].map(|blocks| DeviceAlloc::from_bitmap(blocks, GROUP_BLOCKS, 1, Vec::new()));
-    let space = Space::new(Pm::anonymous(64 * 4096), devices.into(), vec![0, 1], Placement { pm_full_percent: 90 });
+    let table = [0, 1].map(|tier| DeviceEntry { tier, blocks: BLOCKS, ..DeviceEntry::new_zeroed() });
+    let space = Space::new(Pm::anonymous(64 * 4096), devices.into(), &table, Placement { pm_full_percent: 90 });
     let reserve = |blocks: u64, promised: &Real<u64>| {
         if space.reserve_disk(blocks) {
             *promised.lock().unwrap() += blocks;

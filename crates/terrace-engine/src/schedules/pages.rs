@@ -4,6 +4,7 @@
 //! the shared lock and tells what became of them under the exclusive one.
 
 use std::collections::BTreeMap;
+use std::slice::from_ref;
 use std::sync::Mutex as Real;
 
 use super::{BLOCK, holds, together};
@@ -84,9 +85,9 @@ impl World {
         }
         let _newest = file.newest.write();
         for page in &pages {
-            if self.cache.is_current(&file.map, page) {
+            if self.cache.current(&file.map, from_ref(page)) == [true] {
                 file.disk.lock().unwrap().insert(page.block, page.data()[0]);
-                assert!(self.cache.mark_clean(&file.map, page));
+                assert_eq!(self.cache.mark_clean(&file.map, from_ref(page)), 1);
             }
         }
     }
