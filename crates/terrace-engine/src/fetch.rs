@@ -236,7 +236,7 @@ impl Core {
         let mut run = AlignedBuf::new(run_blocks as usize * BLOCK);
         if disk.read_at(addr.byte(), &mut run).is_err() {
             run = AlignedBuf::new(BLOCK);
-            disk.read_at(addr.byte(), &mut run)?;
+            disk.read_at(addr.byte(), &mut run).inspect_err(|e| self.disk_failed(addr.device(), e))?;
         }
         let mut blocks = self.crcs.blocks.lock();
         if blocks.len() + run_blocks as usize > CRC_BLOCKS_MAX {

@@ -120,7 +120,8 @@ fn unreadable_pm_is_an_error_of_its_file_only() {
         let report = String::from_utf8_lossy(&checked.stdout);
         ensure!(checked.status.code() == Some(8), "{checked:?}");
         ensure!(report.contains("(/bad)") && report.contains("cannot be read"), "{report}");
-        let saved = volume.terrace("save")?.arg(volume.pm_path()).arg(tmpfs.path().join("image")).output()?;
+        let images = Scratch::new("bad-pm-image")?;
+        let saved = volume.terrace("save")?.arg(volume.pm_path()).arg(images.join("image")).output()?;
         let said = String::from_utf8_lossy(&saved.stderr);
         ensure!(!saved.status.success() && said.contains(&format!("offset {at} ")), "{said}");
         fs::remove_file(filler)?;
