@@ -53,7 +53,7 @@ pub struct Prep {
     /// Makes it what it is, beyond the common names.
     build: fn(&mut Builder),
     /// What happens after it is mounted, before the workload.
-    pub live: fn() -> Vec<Op>,
+    live: fn(&Before<'_>) -> Vec<Op>,
 }
 
 /// A volume to start from, as bytes.
@@ -63,7 +63,41 @@ pub struct Prepared {
     pub image: Arc<Image>,
     /// What is on it.
     pub model: Model,
+    /// What happens after it is mounted, before the workload.
+    pub live: Vec<Op>,
 }
+
+/// A volume to start from, before anything happens to it.
+struct Before<'a> {
+    config: &'static Config,
+    image: &'a Image,
+}
+
+impl Before<'_> {
+    /// As many of `ops` as can be applied before PM gets emptier: the next one makes a log compact.
+    fn until_compaction(&self, ops: impl Iterator<Item = Op>) -> Vec<Op> {
+        let devices = Devices::in_memory(self.image);
+        devices.load(self.image);
+        let volume = Open::new(self.config.open(&devices, None).expect("mounting"));
+        let used = || volume.status().devices[0].used_bytes;
+        let mut before = used();
+        let mut live = Vec::new();
+        for op in ops {
+            assert_eq!(apply(&volume, &op), Ok(()), "{op:?}");
+            let now = used();
+            if now < before {
+                volume.abandon();
+                return live;
+            }
+            before = now;
+            live.push(op);
+        }
+        panic!("the log was never compacted");
+    }
+}
+
+/// More operations than this no log takes before it is compacted.
+const COMPACTION_OPS_MAX: usize = 5000;
 
 /// Applies operations to a volume and to its model.
 struct Builder {
@@ -114,11 +148,11 @@ impl Builder {
         ops.into_iter().for_each(|op| self.apply(op));
     }
 
-    fn finish(mut self) -> Prepared {
+    fn finish(mut self) -> (Image, Model) {
         self.volume().sync().expect("sync");
         self.unmount();
         self.devices.problems().expect("a sound volume to start from");
-        Prepared { image: Arc::new(self.devices.image()), model: self.model }
+        (self.devices.image(), self.model)
     }
 }
 
@@ -143,7 +177,7 @@ fn names() -> Vec<Op> {
 
 fn nothing(_: &mut Builder) {}
 
-fn no_ops() -> Vec<Op> {
+fn no_ops(_: &Before<'_>) -> Vec<Op> {
     Vec::new()
 }
 
@@ -191,22 +225,23 @@ fn inline_full(b: &mut Builder) {
 }
 
 /// One entry more in the log of /a, and less than half of it is live.
-fn compaction() -> Vec<Op> {
-    chmods(A, INLINE - 1 + PAGE).collect()
+fn compaction(before: &Before<'_>) -> Vec<Op> {
+    before.until_compaction(chmods(A, COMPACTION_OPS_MAX))
 }
 
-fn compaction_of_directory() -> Vec<Op> {
-    coming_and_going(Some(0), PAGE / 2).chain([Op::Mknod((Some(0), 21))]).collect()
+/// So it is with that of /dir0.
+fn compaction_of_directory(before: &Before<'_>) -> Vec<Op> {
+    before.until_compaction(coming_and_going(Some(0), COMPACTION_OPS_MAX / 2))
 }
 
 /// One more write, and the first page of the log of /a is dead.
-fn dead_front() -> Vec<Op> {
+fn dead_front(_: &Before<'_>) -> Vec<Op> {
     (0..INLINE - 1 + 2 * PAGE).map(|i| Op::Write(A, 0, 8192, i as u8)).collect()
 }
 
 /// The commit of the next operation also carries away a dropped page.
-fn dropped_front() -> Vec<Op> {
-    let mut ops = dead_front();
+fn dropped_front(before: &Before<'_>) -> Vec<Op> {
+    let mut ops = dead_front(before);
     ops.push(Op::Write(A, 0, 8192, 200));
     ops
 }
@@ -221,7 +256,7 @@ fn table_full(b: &mut Builder) {
     b.all((30..276).map(|i| Op::Mknod((Some(1), i))));
 }
 
-fn patched() -> Vec<Op> {
+fn patched(_: &Before<'_>) -> Vec<Op> {
     vec![Op::Write(A, 10, 100, 77), Op::Write(D0A, 5000, 1000, 78)]
 }
 
@@ -245,11 +280,11 @@ fn tiers(b: &mut Builder) {
     b.apply(Op::Fsync(D0A));
 }
 
-fn dirty() -> Vec<Op> {
+fn dirty(_: &Before<'_>) -> Vec<Op> {
     vec![Op::Write(A, 4096, 6000, 90), Op::Append(D0A, 5000, 91), Op::Write(A, 20_000, 100, 92)]
 }
 
-fn truncated() -> Vec<Op> {
+fn truncated(_: &Before<'_>) -> Vec<Op> {
     vec![Op::Write(A, 4096, 6000, 90), Op::Truncate(A, 0), Op::Write(A, 0, 3000, 91)]
 }
 
@@ -306,7 +341,9 @@ impl Prep {
         let make = || {
             let mut builder = Builder::new(self.config);
             (self.build)(&mut builder);
-            Arc::new(builder.finish())
+            let (image, model) = builder.finish();
+            let live = (self.live)(&Before { config: self.config, image: &image });
+            Arc::new(Prepared { image: Arc::new(image), model, live })
         };
         // A thread of its own knows of no planted bug.
         cell.get_or_init(|| std::thread::scope(|scope| scope.spawn(make).join().expect("a volume to start from")))

@@ -166,7 +166,7 @@ pub fn run_workload(workload: &Workload) -> Result<Run, String> {
     let prepared = workload.prep.prepared();
     caught(|| {
         let mut doing = Doing::open(workload.prep.config, &prepared.image, prepared.model.clone())?;
-        doing.prelude(&(workload.prep.live)())?;
+        doing.prelude(&prepared.live)?;
         for (i, named) in workload.actions.iter().enumerate() {
             if !doing.act(Deed::Action(i), &named.action)? {
                 break;

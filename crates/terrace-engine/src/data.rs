@@ -112,7 +112,8 @@ impl Core {
         loop {
             let attempt = {
                 let mut inner = inode.exclusive()?;
-                let offset = if options.append { inner.file()?.size } else { offset };
+                let size = inner.file()?.size;
+                let offset = if options.append { size } else { offset };
                 if offset.checked_add(data.len() as u64).is_none_or(|end| end > FILE_BYTES_MAX) {
                     return fail(libc::EFBIG);
                 }

@@ -93,6 +93,7 @@ fn storm(pm_full_percent: u8, kill: bool) {
                                 libc::EPERM,
                                 libc::ENOTEMPTY,
                                 libc::ESTALE,
+                                libc::EOPNOTSUPP,
                                 libc::ENOSPC
                             ]
                             .contains(&errno),
