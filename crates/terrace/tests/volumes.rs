@@ -507,7 +507,9 @@ fn pages_of_a_dead_daemon_are_not_forgotten() {
     }
     let place = Place::new();
     place.format("pm", "disk", &[]);
-    place.mount("pm", &["-o", "pm_full=1,writeback=600"]).ok();
+    // SAFETY: geteuid has no preconditions.
+    let default_dir = format!("cache_dir=/dev/shm/terrace-{}", unsafe { libc::geteuid() });
+    place.mount("pm", &["-o", "pm_full=1,writeback=600", "-o", &default_dir]).ok();
     let data = vec![7; 4 << 20];
     fs::write(place.path("mnt/file"), &data).unwrap();
     let daemon = place.daemon("pm");
@@ -518,11 +520,11 @@ fn pages_of_a_dead_daemon_are_not_forgotten() {
     terrace(["save", &pm, &saved]).fails(1, &["1024 pages", "mount the volume once"]);
     let checked = terrace(["check", &pm]);
     assert!(checked.stderr.contains("1024 pages") && checked.stderr.contains("without -o ro"), "{}", checked.stderr);
-    let read_only = place.mount("pm", &["-o", "ro"]);
+    let read_only = place.mount("pm", &["-o", "ro", "-o", &default_dir]);
     assert!(read_only.stderr.contains("1024 pages"), "{}", read_only.stderr);
     assert_eq!(fs::metadata(place.path("mnt/file")).unwrap().len(), 0, "only what is on the devices");
     place.umount();
-    place.mount("pm", &[]).ok();
+    place.mount("pm", &["-o", &default_dir]).ok();
     assert!(fs::read(place.path("mnt/file")).unwrap() == data);
     place.umount();
     terrace(["save", &pm, &saved]).ok();

@@ -30,8 +30,9 @@ fn status(args: &StatusArgs) -> Result<String> {
         );
     }
     match mounts::of_pm(target)? {
-        Some(mount) => terrace_fuse::control::status(&mount.mountpoint),
-        None => offline(args),
+        Some(mount) if !mounts::is_dead(&mount.mountpoint) => terrace_fuse::control::status(&mount.mountpoint),
+        // Not mounted, or by a daemon that has died: the devices tell.
+        _ => offline(args),
     }
 }
 
