@@ -8,7 +8,7 @@ use terrace_policy::Placement;
 use zerocopy::FromZeros;
 
 use super::{finds, holds, together};
-use crate::alloc::{DeviceAlloc, Run};
+use crate::alloc::{DeviceAlloc, Run, Use};
 use crate::planted::Bug;
 use crate::space::{BlockSource, Purpose, Space};
 use crate::sync::thread;
@@ -41,7 +41,7 @@ impl Ledger {
 fn churn(alloc: &DeviceAlloc, ledger: &Ledger, shard: usize) {
     let mut mine: Vec<Run> = Vec::new();
     for (i, want) in [5, 64, 1, 17, 33, 64, 2, 40].into_iter().enumerate() {
-        if let Some(run) = alloc.alloc(shard, want) {
+        if let Some(run) = alloc.alloc(shard, want, if want % 2 == 0 { Use::Data } else { Use::Metadata }) {
             assert!(run.len >= 1 && run.len <= want);
             ledger.set(run, true);
             mine.push(run);
