@@ -305,5 +305,5 @@ fn the_last_write_is_not_forgotten() {
 
 #[test]
 fn a_dirty_file_that_leaves_its_list_is_found() {
-    finds(Bug::DirtyFlagRead, 600, last_write);
+    finds(Bug::DirtyFlagRead, 6000, last_write);
 }
