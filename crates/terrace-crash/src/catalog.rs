@@ -1,6 +1,6 @@
 //! What workloads are made of: volumes to start from, and actions.
 //!
-//! Every volume to start from has the same names (see [`names`]), so that every action means something on each:
+//! Every volume to start from has the same names (see `names`), so that every action means something on each:
 //!
 //! ```text
 //! /a        5,000 bytes, one entry in its log     /dir0/a   9,000 bytes, a short and a long attribute
