@@ -85,6 +85,6 @@ mod tests {
         assert_eq!(Pace::new(0).pause(u64::MAX, Duration::ZERO), Duration::ZERO);
         let mut slow = Pace::new(1);
         assert!(slow.pause(u64::MAX, Duration::ZERO) > Duration::from_secs(1));
-        assert!(slow.pause(u64::MAX, Duration::MAX) > Duration::ZERO);
+        assert!(slow.pause(u64::MAX, Duration::from_secs(u64::MAX / 2)) > Duration::ZERO);
     }
 }
