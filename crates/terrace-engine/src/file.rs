@@ -116,7 +116,8 @@ impl FileData {
         Self { mtime: created, ..Self::default() }
     }
 
-    /// Writes `data` at `offset` to PM, the `way` that [`Self::way`] tells, and commits it, durably. `Ok(false)`: PM has no room for it; nothing changed.
+    /// Writes `data` at `offset` to PM, the `way` that [`Self::way`] tells, and commits it, durably. `Ok(false)`: PM has
+    /// no room for it; nothing changed.
     ///
     /// # Errors
     /// `ENOSPC` for the log, errors of `read_old`, PM errors.
@@ -134,6 +135,10 @@ impl FileData {
         let end = offset + data.len() as u64;
         log.begin();
         self.staged.clear();
+        if let Way::Patch(block) | Way::Append(block) = way {
+            // What is known to be bad takes no more stores: without the bytes around them, they would be lost.
+            io.pm.check(block.byte(), BLOCK_BYTES)?;
+        }
         if let Way::Patch(block) = way {
             self.patch(log, io, block, offset, data, now)?;
             return Ok(true);
