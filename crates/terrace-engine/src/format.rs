@@ -278,11 +278,11 @@ pub(crate) fn write_disk_superblock(disk: &dyn Disk, volume: &Superblock, entry:
     Ok(())
 }
 
-/// Of two copies the valid one with the higher sequence; `None` if neither is ours.
-pub(crate) fn choose(device: &str, copies: [&[u8]; 2]) -> FsResult<Option<Superblock>> {
+/// Of the copies in `copies` (whole blocks) the valid one with the higher sequence; `None` if none is ours.
+pub(crate) fn choose(device: &str, copies: &[u8]) -> FsResult<Option<Superblock>> {
     let mut best: Option<Superblock> = None;
     let mut problem = None;
-    for (i, bytes) in copies.into_iter().enumerate() {
+    for (i, bytes) in copies.chunks(BLOCK).enumerate() {
         match Superblock::decode(bytes) {
             // One of them was meant for another device. Believing the wrong one would exchange the two.
             Ok(Some(sb)) if best.is_some_and(|b| b.uuid == sb.uuid && b.device_index != sb.device_index) => {
@@ -310,28 +310,25 @@ pub(crate) fn choose(device: &str, copies: [&[u8]; 2]) -> FsResult<Option<Superb
 /// # Errors
 /// A newer version, an unknown feature, damage to both copies.
 pub(crate) fn read_pm_superblock(pm: &Pm) -> FsResult<Option<Superblock>> {
-    if pm.len() < SUPERBLOCK_BLOCKS * BLOCK_BYTES {
-        return Ok(None);
-    }
-    let mut bytes = vec![0u8; 2 * BLOCK];
+    let mut bytes = vec![0u8; copies_bytes(pm.len())];
     pm.read(0, &mut bytes);
-    let (a, b) = bytes.split_at(BLOCK);
-    let found = choose(&pm.path().display().to_string(), [a, b])?;
+    let found = choose(&pm.path().display().to_string(), &bytes)?;
     if found.is_none() {
         // Nothing is there, or what is there cannot be read.
-        pm.check(0, SUPERBLOCK_BLOCKS * BLOCK_BYTES)?;
+        pm.check(0, bytes.len() as u64)?;
     }
     Ok(found)
 }
 
+/// Bytes of the copies for which a device has room. One that was cut short may still say what it was.
+fn copies_bytes(device_bytes: u64) -> usize {
+    (device_bytes / BLOCK_BYTES).min(SUPERBLOCK_BLOCKS) as usize * BLOCK
+}
+
 pub(crate) fn read_disk_superblock(disk: &dyn Disk) -> FsResult<Option<Superblock>> {
-    if disk.len() < SUPERBLOCK_BLOCKS * BLOCK_BYTES {
-        return Ok(None);
-    }
-    let mut buf = AlignedBuf::new(2 * BLOCK);
+    let mut buf = AlignedBuf::new(copies_bytes(disk.len()));
     disk.read_at(0, &mut buf)?;
-    let (a, b) = buf.split_at(BLOCK);
-    choose(&disk.path().display().to_string(), [a, b])
+    choose(&disk.path().display().to_string(), &buf)
 }
 
 /// Whether `found` differs from `good` only in what a mount writes, wholly or in part.

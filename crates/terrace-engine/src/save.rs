@@ -259,8 +259,7 @@ impl ImageReader<'_> {
         }
         let mut contents = vec![0u8; bytes];
         self.contents(&run, &mut contents)?;
-        let (first, second) = contents.split_at(BLOCK);
-        match choose("the image", [first, second])? {
+        match choose("the image", &contents)? {
             Some(sb) if sb.device_index == 0 && sb.uuid == header.uuid && sb.blocks == header.blocks => Ok(contents),
             _ => Err(damaged("its superblocks are not of the volume that its header names")),
         }

@@ -35,7 +35,7 @@ impl Scrubber<'_> {
             self.record.pace(bytes)?;
             let mut copies = AlignedBuf::new(bytes as usize);
             match self.read_device(device, 0, &mut copies) {
-                Ok(()) => self.compare_copies(device, copies.split_at(BLOCK)),
+                Ok(()) => self.compare_copies(device, &copies),
                 Err(error) => self.record.found(Damage::new(device, ScrubKind::Superblock, 0, bytes, error)),
             }
             self.record.verified(device, ScrubKind::Superblock, bytes);
@@ -43,14 +43,11 @@ impl Scrubber<'_> {
         Ok(())
     }
 
-    fn compare_copies(&self, device: usize, (first, second): (&[u8], &[u8])) {
-        let good = choose("", [first, second]).ok().flatten();
+    fn compare_copies(&self, device: usize, copies: &[u8]) {
+        let good = choose("", copies).ok().flatten();
         let may_write = !self.core.is_read_only();
-        let bad: Vec<(u64, String)> = [first, second]
-            .iter()
-            .zip(0..)
-            .filter_map(|(copy, i)| Some((i, self.wrong(copy, good.as_ref())?)))
-            .collect();
+        let bad: Vec<(u64, String)> =
+            copies.chunks(BLOCK).zip(0..).filter_map(|(copy, i)| Some((i, self.wrong(copy, good.as_ref())?))).collect();
         if bad.is_empty() {
             return;
         }
