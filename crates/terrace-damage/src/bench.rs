@@ -2,10 +2,12 @@
 //!
 //! What may come of damage: nothing; a repair from a copy; a refusal to open that names device and place and changes
 //! nothing; errors, with device and place, from the files concerned and from no others. Two more are what cannot be
-//! avoided: the last change of a file may look torn by the crash, and PM data without checksums are what they are.
+//! avoided: the last entry of a log that committed itself, or the data that it vouches for, may look torn by the crash,
+//! and PM data without checksums are what they are.
 //! Everything else is a defect: a panic, wrong data, a file that is gone without an error.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +41,8 @@ pub enum Outcome {
     ReadOnly,
     /// Some operations fail.
     Fails,
-    /// The last change of a file is gone: its entry, or its data, looks as if a crash had torn it.
+    /// The last change of a file is gone: its entry, or the data that this vouches for, looks as if a crash had torn it.
+    /// In the second case the volume says so.
     RolledBack,
     /// Data that no checksum covers was read as it is.
     Unnoticed,
@@ -50,8 +53,21 @@ pub enum Outcome {
 pub enum Opened {
     /// An error.
     Refused(Failure),
-    /// What could be seen of it, and why it is read-only if it is.
-    Open(Tree, Option<String>),
+    /// It was opened.
+    Open {
+        /// What could be seen of it.
+        tree: Tree,
+        /// Why it is read-only, if it is.
+        read_only: Option<String>,
+        /// What its status notes.
+        notes: Vec<String>,
+    },
+}
+
+/// The numbers that follow `unit` in a message.
+fn numbers<'m>(message: &'m str, unit: &'m str) -> impl Iterator<Item = usize> + 'm {
+    let digits = |rest: &'m str| &rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len())];
+    message.split(unit).skip(1).filter_map(move |rest| digits(rest).parse().ok())
 }
 
 /// Panics since the start, in whatever thread.
@@ -110,9 +126,9 @@ impl<'s> Bench<'s> {
             Err(error) => Opened::Refused(error.into()),
             Ok(volume) => {
                 let tree = read_tree(&volume);
-                let read_only = volume.status().read_only;
+                let status = volume.status();
                 volume.abandon();
-                Opened::Open(tree, read_only)
+                Opened::Open { tree, read_only: status.read_only, notes: status.notes }
             }
         };
         let panics = count_panics();
@@ -134,11 +150,17 @@ impl<'s> Bench<'s> {
                     Err(format!("it was changed, though refused: {}", failure.message))
                 }
             }
-            Opened::Open(tree, read_only) => {
+            Opened::Open { tree, read_only, notes } => {
                 if let Some(reason) = &read_only {
                     self.names_place(reason)?;
                 }
                 let compared = self.compare(&tree)?;
+                if compared == Outcome::RolledBack
+                    && self.damaged().all(|p| p.region != Region::LastEntry)
+                    && !notes.iter().any(|note| self.names_place(note).is_ok())
+                {
+                    return Err(format!("a change was undone without a word: {notes:?}"));
+                }
                 Ok(match (compared, read_only) {
                     (Outcome::Harmless, Some(_)) => Outcome::ReadOnly,
                     (Outcome::Harmless, None) if self.is_gone() => Outcome::Repaired,
@@ -159,12 +181,21 @@ impl<'s> Bench<'s> {
         })
     }
 
-    /// A message names a device that was damaged, and where on it.
+    /// A message names a device that was damaged, and where on it: a byte of a damaged structure or block, such a
+    /// block, or the inode that it belongs to. Where a last entry was hit, what it did may show only in what contradicts
+    /// it: any inode will do.
     fn names_place(&self, message: &str) -> Result<(), String> {
         let device = self.changes.iter().any(|c| message.contains(&self.devices.path(c.device)));
-        let place = ["byte ", "block ", "inode ", "copy ", "disk ", "device "]
-            .iter()
-            .any(|unit| message.split(unit).skip(1).any(|rest| rest.starts_with(|c: char| c.is_ascii_digit())));
+        let in_change =
+            |byte: usize, c: &Change| (c.at / BLOCK..(c.at + c.bytes.len()).div_ceil(BLOCK)).contains(&(byte / BLOCK));
+        let byte = |n: usize| {
+            self.changes.iter().any(|c| in_change(n, c)) || self.damaged().any(|p| (p.at..p.at + p.len).contains(&n))
+        };
+        let owners: BTreeSet<u64> = self.damaged().filter_map(|p| p.owner).collect();
+        let undone = self.damaged().any(|p| p.region == Region::LastEntry);
+        let place = numbers(message, "byte ").any(byte)
+            || numbers(message, "block ").any(|n| byte(n.saturating_mul(BLOCK)))
+            || numbers(message, "inode ").any(|n| undone || owners.contains(&(n as u64)));
         if device && place { Ok(()) } else { Err(format!("a message without device and place: {message}")) }
     }
 
@@ -174,15 +205,26 @@ impl<'s> Bench<'s> {
         self.specimen.places.iter().filter(move |p| self.changes.iter().any(|c| hits(p, c)))
     }
 
+    /// Whether a last entry, or what it vouches for, is not as it was.
+    fn looks_torn(&self, entry: &Place) -> bool {
+        let hit = |c: &Change, bytes: &Range<usize>| {
+            c.device == entry.device && bytes.start < c.at + c.bytes.len() && c.at < bytes.end
+        };
+        self.changes.iter().any(|c| hit(c, &(entry.at..entry.at + entry.len)) || hit(c, &entry.vouches_for))
+    }
+
     fn compare(&self, found: &Tree) -> Result<Outcome, String> {
         let covered = self.specimen.plan.pm_data_checksums || self.damaged().all(|p| p.region != Region::PmData);
         let owners: BTreeSet<u64> = self.damaged().filter_map(|p| p.owner).collect();
         let paths: Vec<&String> = owners.iter().filter_map(|ino| self.specimen.paths.get(ino)).flatten().collect();
         let concerned = |key: &str| paths.iter().any(|path| belongs(key, path));
-        // A last entry that committed itself, and the data that it vouches for.
-        let torn = |p: &Place| matches!(p.region, Region::LastEntry | Region::InodeRecord | Region::PmData);
-        let older: Vec<&Tree> =
-            self.damaged().filter(|p| torn(p)).filter_map(|p| self.specimen.without_last.get(&p.owner?)).collect();
+        let older: Vec<&Tree> = self
+            .specimen
+            .without_last
+            .iter()
+            .filter(|(entry, _)| self.looks_torn(entry))
+            .map(|(_, tree)| tree)
+            .collect();
         let mut outcome = Outcome::Harmless;
         for (key, result) in found {
             match (result, self.specimen.truth.get(key)) {
@@ -252,7 +294,7 @@ impl<'s> Bench<'s> {
         match (before, self.open_and_read()?) {
             (Outcome::Refused, Opened::Refused(_)) => Ok(()),
             (_, Opened::Refused(failure)) => Err(format!("refused after a repair: {}", failure.message)),
-            (_, Opened::Open(tree, _)) => {
+            (_, Opened::Open { tree, .. }) => {
                 let after = self.compare(&tree)?;
                 let worse = matches!(before, Outcome::Harmless | Outcome::Repaired) && after == Outcome::Fails;
                 if worse { Err("a repair made it worse".into()) } else { Ok(()) }

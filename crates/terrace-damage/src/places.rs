@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::mem::offset_of;
+use std::ops::Range;
 
 use terrace_layout::{
     BLOCK_BYTES, BlockAddr, CHUNK_NEXT_OFFSET, CRC_BLOCKS, CheckedPtr, CheckpointHeader, ChunkHeader, DeviceEntry,
@@ -74,6 +75,8 @@ pub struct Place {
     pub seals: Vec<Seal>,
     /// Byte of the same volume's PM or of the device where the checksum of the whole structure stands.
     pub sum: Option<(usize, usize)>,
+    /// Bytes of PM that a last entry vouches for.
+    pub vouches_for: Range<usize>,
 }
 
 /// A file's live data blocks while its log is read.
@@ -101,7 +104,7 @@ pub fn places_of(image: &Image) -> Vec<Place> {
 impl Finder<'_> {
     fn add(&mut self, region: Region, device: usize, at: u64, len: usize, owner: Option<u64>, seals: &[Seal]) {
         let at = at as usize;
-        self.places.push(Place { region, device, at, len, owner, seals: seals.to_vec(), sum: None });
+        self.places.push(Place { region, device, at, len, owner, seals: seals.to_vec(), sum: None, vouches_for: 0..0 });
     }
 
     fn pm(&self, at: u64, len: usize) -> &[u8] {
@@ -193,10 +196,11 @@ impl Finder<'_> {
         let Some(len) = slots.map(|slots| (slots * SLOT_BYTES) as usize) else {
             return;
         };
-        if LogEntry::decode(&rest[..len], seed).is_ok() {
+        if let Ok(entry) = LogEntry::decode(&rest[..len], seed) {
+            let vouches_for = vouched_bytes(&entry);
             self.entries(record, seed, tail, tail + len as u64, blocks);
-            let entry = self.places.iter_mut().rfind(|p| p.region == Region::LogEntry).expect("just added");
-            entry.region = Region::LastEntry;
+            let place = self.places.iter_mut().rfind(|p| p.region == Region::LogEntry).expect("just added");
+            (place.region, place.vouches_for) = (Region::LastEntry, vouches_for);
         }
     }
 
@@ -271,6 +275,19 @@ impl Finder<'_> {
             self.places.last_mut().expect("just added").sum = Some((index, sum));
         }
     }
+}
+
+/// Bytes of PM that an entry must find as it left them to count beyond the tail.
+fn vouched_bytes(entry: &LogEntry<'_>) -> Range<usize> {
+    let (at, len) = match entry {
+        LogEntry::Write(e, _) => {
+            let written = e.size.saturating_sub(e.file_block * BLOCK_BYTES);
+            (BlockAddr(e.address).byte(), written.min(u64::from(e.blocks) * BLOCK_BYTES))
+        }
+        LogEntry::Append(e) => (BlockAddr(e.address).byte() + e.from % BLOCK_BYTES, e.size - e.from),
+        _ => (0, 0),
+    };
+    at as usize..(at + len) as usize
 }
 
 /// Makes `image` pass as far as checksums go, after changes to `changed`, indices into `places`.

@@ -64,8 +64,8 @@ pub struct Specimen {
     pub image: Image,
     /// What a program sees of it.
     pub truth: Tree,
-    /// What it would see if the last entry of this inode's log, which lies beyond the tail, were not there.
-    pub without_last: BTreeMap<u64, Tree>,
+    /// The last entries of logs that lie beyond the tail, each with what a program would see if it were not there.
+    pub without_last: Vec<(Place, Tree)>,
     /// Path names by inode.
     pub paths: BTreeMap<u64, Vec<String>>,
     /// What lies where.
@@ -85,14 +85,14 @@ impl Specimen {
         add_paths(&volume, Ino::ROOT, "", &mut paths);
         volume.abandon();
         let places = places_of(&image);
-        let mut without_last = BTreeMap::new();
+        let mut without_last = Vec::new();
         for place in places.iter().filter(|p| p.region == Region::LastEntry) {
             let mut image = image.clone();
             image.0[place.device][place.at..place.at + place.len].fill(0);
             devices.load(&image);
             // A name that it removed may lead nowhere then: the tree need not be whole.
             let volume = devices.open(90).expect("nothing else is missing");
-            without_last.insert(place.owner.expect("entries have one"), read_tree(&volume));
+            without_last.push((place.clone(), read_tree(&volume)));
             volume.abandon();
         }
         Specimen { plan, image, truth, without_last, paths, places }

@@ -4,7 +4,8 @@ mod sweep;
 
 use std::sync::LazyLock;
 
-use sweep::{Random, each_byte, run, some_bytes, whole_blocks};
+use sweep::{Random, both_superblocks, each_byte, run, some_bytes, stale_pages, whole_blocks};
+use terrace_damage::Outcome;
 use terrace_damage::places::Region;
 use terrace_damage::specimen::{Contents, Left, Plan, Specimen};
 
@@ -31,7 +32,25 @@ fn every_byte_of_the_superblocks() {
     let mut random = Random::new(1);
     let specimen = &*FEW_CLEAN;
     let places = specimen.places(|p| p.region == Region::Superblock);
-    run("superblocks", places.into_iter().flat_map(|p| each_byte(specimen, p, 1, &mut random)).collect(), false);
+    let mut cases: Vec<_> = places.into_iter().flat_map(|p| each_byte(specimen, p, 1, &mut random)).collect();
+    // A volume that needs recovery believes its superblocks before it believes anything else.
+    for specimen in [&*FEW_IDLE, &*FEW_COMMITTED, &*FEW_HALF] {
+        for place in specimen.places(|p| p.region == Region::Superblock) {
+            cases.extend(some_bytes(specimen, place, 250, &mut random));
+        }
+    }
+    let outcomes = run("superblocks", cases, false).remove(&Region::Superblock).unwrap();
+    assert!(outcomes.into_keys().eq([Outcome::Repaired]), "the other copy counts, and the damaged one is written anew");
+}
+
+/// Nobody guesses what a device was.
+#[test]
+fn both_copies_of_a_superblock() {
+    let mut random = Random::new(6);
+    let specimens = [&*FEW_CLEAN_2, &*FEW_IDLE, &*FEW_COMMITTED, &*FEW_HALF];
+    let cases = specimens.into_iter().flat_map(|s| both_superblocks(s, 100, &mut random)).collect();
+    let outcomes = run("both copies of superblocks", cases, true).remove(&Region::Superblock).unwrap();
+    assert!(outcomes.into_keys().eq([Outcome::Refused]), "one is enough, none is not");
 }
 
 /// Every byte of whatever else belongs to no file.
@@ -60,12 +79,16 @@ fn some_bytes_of_everything() {
     run("some bytes of everything", cases, false);
 }
 
-/// Blocks lost, or written to another place.
+/// Blocks lost, written to another place, or left as they were.
 #[test]
 fn whole_blocks_of_everything() {
     let mut random = Random::new(4);
-    let specimens = [&*MANY_CLEAN, &*MANY_CLEAN_CHECKSUMS, &*MANY_IDLE, &*FEW_HALF];
-    run("whole blocks", specimens.into_iter().flat_map(|s| whole_blocks(s, &mut random)).collect(), false);
+    let mut cases = Vec::new();
+    for specimen in [&*MANY_CLEAN, &*MANY_CLEAN_CHECKSUMS, &*MANY_IDLE, &*FEW_HALF] {
+        cases.extend(whole_blocks(specimen, &mut random));
+        cases.extend(stale_pages(specimen, &mut random));
+    }
+    run("whole blocks", cases, false);
 }
 
 #[test]

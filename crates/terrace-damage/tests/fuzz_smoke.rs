@@ -1,5 +1,5 @@
 //! Each fuzz target for a moment: random changes of real inputs, the same each time. `PROPTEST_CASES` gives them more
-//! time; `make fuzz` runs the real fuzzers.
+//! time, `PROPTEST_RNG_SEED` other changes; `make fuzz` runs the real fuzzers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,11 +7,18 @@ use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 use terrace_damage::targets::{ALL, Edit, seeds};
 
-const SEED: u64 = 20_260_101;
+/// A number from the environment, or another.
+fn setting<T: std::str::FromStr>(name: &str, otherwise: T) -> T {
+    std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(otherwise)
+}
+
+fn seed() -> u64 {
+    setting("PROPTEST_RNG_SEED", 20_260_101)
+}
 
 fn config(cases: u32) -> ProptestConfig {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(cases);
-    let rng_seed = RngSeed::Fixed(SEED);
+    let cases = setting("PROPTEST_CASES", cases);
+    let rng_seed = RngSeed::Fixed(seed());
     ProptestConfig { cases, rng_seed, failure_persistence: None, max_shrink_iters: 500, ..Default::default() }
 }
 
@@ -50,7 +57,7 @@ fn smoke(target: fn(&[u8]), inputs: impl Strategy<Value = Vec<u8>>, cases: u32) 
         Ok(())
     });
     if let Err(error) = result {
-        panic!("seed {SEED}: {error}");
+        panic!("seed {}: {error}", seed());
     }
 }
 
@@ -77,7 +84,24 @@ fn edit() -> impl Strategy<Value = Edit> {
         from,
         sealed,
     });
-    prop_oneof![6 => write, 1 => copy]
+    let raw = (any::<u16>(), any::<u16>(), prop_oneof![interesting(), prop::collection::vec(any::<u8>(), 1..9)])
+        .prop_map(|(block, offset, bytes)| Edit::Raw { block, offset, bytes });
+    let resize = (any::<u16>(), any::<u16>()).prop_map(|(device, blocks)| Edit::Resize { device, blocks });
+    prop_oneof![24 => write, 4 => copy, 4 => raw, 1 => resize]
+}
+
+/// What is encoded is read back.
+#[test]
+fn edits_survive_their_encoding() {
+    let inputs = prop::collection::vec(edit(), 1..9);
+    TestRunner::new(config(500))
+        .run(&inputs, |edits| {
+            let mut encoded = Vec::new();
+            edits.iter().for_each(|edit| edit.encode(&mut encoded));
+            prop_assert_eq!(Edit::parse(&encoded), edits);
+            Ok(())
+        })
+        .unwrap();
 }
 
 #[test]

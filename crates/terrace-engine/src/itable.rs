@@ -94,12 +94,13 @@ impl InodeTable {
         pm.try_read(page_at, &mut bytes)?;
         let head = ShardPage::decode(&bytes, shard).map_err(|e| corrupt(page_at, &e.0))?;
         let mut table = Self { shard: shard.into(), shards: shards.into(), chunks: Vec::new() };
-        let mut next = head.table;
+        // `next` was read from the page or chunk at byte `link_at`.
+        let (mut next, mut link_at) = (head.table, page_at);
         let mut first_index = 0;
-        while let Some((addr, _)) = CheckedPtr(next).get().map_err(|e| corrupt(page_at, &e.0))? {
+        while let Some((addr, _)) = CheckedPtr(next).get().map_err(|e| corrupt(link_at, &e.0))? {
             let at = addr.byte();
             if !addr.is_pm() || at + BLOCK_BYTES > pm.len() {
-                return Err(corrupt(page_at, "inode table leads outside PM"));
+                return Err(corrupt(link_at, "inode table leads outside PM"));
             }
             pm.try_read(at, &mut bytes)?;
             let header = ChunkHeader::decode(&bytes, shard, first_index).map_err(|e| corrupt(at, &e.0))?;
@@ -110,7 +111,7 @@ impl InodeTable {
             let free = header.free_at_checkpoint.min(records);
             table.chunks.push(Chunk { at, first_index, records, free, used: None, cursor: 0 });
             first_index += records;
-            next = header.next;
+            (next, link_at) = (header.next, at);
         }
         if table.chunks.is_empty() {
             return Err(corrupt(page_at, "inode table has no chunks"));

@@ -277,10 +277,15 @@ impl Log {
     pub fn recover(&mut self, pm: &Pm) {
         self.flush_tail(pm);
         self.tail_behind = false;
-        if let Some(at) = self.torn.take() {
+        if let Some(at) = self.torn {
             pm.store_u64(at, 0);
             pm.flush(at, 8);
         }
+    }
+
+    /// Byte of an entry beyond the tail that does not count, since the data that it stands for were lost.
+    pub fn torn(&self) -> Option<u64> {
+        self.torn
     }
 
     fn visit_region(&mut self, pm: &Pm, start: u64, end: u64, bytes: &[u8], visit: Visit<'_>) -> FsResult<()> {

@@ -134,6 +134,9 @@ pub(crate) struct Scan {
     pub problems: Vec<Problem>,
     pub inodes: u64,
     pub directories: u64,
+    /// Inodes whose last entry does not count, with the byte of PM where it stands: it committed itself, but its data
+    /// are not what it says. A power cut before its fence leaves that, and so does damage to the data.
+    pub undone: Vec<(Ino, u64)>,
 }
 
 /// Sees every named inode that could be read.
@@ -156,6 +159,7 @@ struct Scanner<'a> {
     unnamed: Mutex<Vec<(Ino, u64)>>,
     inodes: AtomicU64,
     directories: AtomicU64,
+    undone: Mutex<Vec<(Ino, u64)>>,
 }
 
 /// Reads everything. `threads`: how many at a time; `visit` sees each inode in the second pass.
@@ -183,6 +187,7 @@ pub(crate) fn scan(
         unnamed: Mutex::default(),
         inodes: AtomicU64::new(0),
         directories: AtomicU64::new(0),
+        undone: Mutex::default(),
     };
     for (device, usage) in sb.devices().iter().zip(&scanner.usage) {
         usage.mark(0, device.data_start);
@@ -202,6 +207,7 @@ pub(crate) fn scan(
         problems: scanner.problems.into_inner(),
         inodes: scanner.inodes.into_inner(),
         directories: scanner.directories.into_inner(),
+        undone: scanner.undone.into_inner(),
     })
 }
 
@@ -288,6 +294,7 @@ impl Scanner<'_> {
                 Ok(inner) => {
                     self.inodes.fetch_add(1, Ordering::Relaxed);
                     self.directories.fetch_add(u64::from(inner.dir().is_ok()), Ordering::Relaxed);
+                    self.undone.lock().extend(inner.log.torn().map(|at| (ino, at)));
                     for (addr, blocks) in inner.owned() {
                         self.own(Some(ino), place, addr, blocks);
                     }

@@ -17,7 +17,9 @@ use crate::volume::{Volume, match_present_devices};
 impl Volume {
     /// Devices, tiers, usage, health.
     pub fn status(&self) -> Status {
-        self.core.status()
+        let mut status = self.core.status();
+        status.notes.extend(self.undone.clone());
+        status
     }
 
     /// Where a file's data lies.

@@ -78,6 +78,8 @@ pub struct Volume {
     workers: Mutex<Vec<JoinHandle<()>>>,
     /// Shared by whoever may still be at work when the volume is closed.
     closing: RwLock<()>,
+    /// What recovery has undone, in words, if anything.
+    pub(crate) undone: Option<String>,
 }
 
 /// The devices of a volume, matched by label.
@@ -229,6 +231,9 @@ impl Volume {
                 recovered.len()
             );
         }
+        if let Some(undone) = &free_space.undone {
+            tracing::info!("{undone}");
+        }
         checkpoint::invalidate(&pm, &sb)?;
         for (entry, disk) in sb.devices[1..].iter_mut().zip(&disks) {
             use std::os::unix::ffi::OsStrExt;
@@ -251,7 +256,8 @@ impl Volume {
         adopt(&core, recovered)?;
         begin_epoch(&core)?;
         let workers = spawn_workers(&core)?;
-        Ok(Arc::new(Volume { core, workers: Mutex::new(workers), closing: RwLock::new(()) }))
+        let (workers, closing) = (Mutex::new(workers), RwLock::new(()));
+        Ok(Arc::new(Volume { core, workers, closing, undone: free_space.undone }))
     }
 
     /// Clean unmount: everything dirty goes to its device, removed inodes are reclaimed, free space is written down.
@@ -543,6 +549,8 @@ struct FreeSpace {
     allocs: Vec<DeviceAlloc>,
     /// What was found damaged: the volume must not be written.
     damage: Option<String>,
+    /// What recovery has undone, in words.
+    undone: Option<String>,
 }
 
 impl FreeSpace {
@@ -556,7 +564,7 @@ impl FreeSpace {
         if let Some(header) = checkpoint::usable_header(pm, sb) {
             let load = |(i, area)| checkpoint::load_device(area, sb.devices[i], &header.devices[i], sb.shards.into());
             match areas(pm, disks).into_iter().enumerate().map(load).collect::<FsResult<Vec<_>>>() {
-                Ok(allocs) => return Ok(Self { allocs, damage: None }),
+                Ok(allocs) => return Ok(Self { allocs, damage: None, undone: None }),
                 Err(error) => tracing::warn!("{error}; recovering from the logs instead"),
             }
         }
@@ -576,8 +584,21 @@ impl FreeSpace {
         let allocs = found.usage.into_iter().zip(sb.devices()).map(|(usage, d)| {
             DeviceAlloc::from_bitmap(d.blocks, u64::from(d.group_blocks), sb.shards.into(), usage.into_words())
         });
-        Ok(Self { allocs: allocs.collect(), damage })
+        Ok(Self { allocs: allocs.collect(), damage, undone: undone_in_words(pm, &found.undone) })
     }
+}
+
+/// What recovery has undone. That is what a power cut leaves, not an error; but if nobody cut the power, something has
+/// damaged data in PM.
+fn undone_in_words(pm: &Pm, undone: &[(Ino, u64)]) -> Option<String> {
+    let (ino, at) = undone.iter().min()?;
+    Some(format!(
+        "{}: recovery undid the last change of {} inodes, of which not all had arrived: the first is inode {}, with its log \
+         entry at byte {at}",
+        pm.path().display(),
+        undone.len(),
+        ino.0
+    ))
 }
 
 /// What a daemon that died has left of the volume on `pm`: files in `cache_dir`, and how many pages in each wait for a

@@ -1,14 +1,14 @@
 //! A whole volume, damaged at will: checked, opened, read, written, closed, repaired, opened again.
 //!
-//! An input is a list of edits to one of a few volumes, so that a few bytes reach anything. An edit makes the checksums
-//! of what it changes right again, if it says so.
+//! An input is a list of edits to one of a few volumes, so that a few bytes reach anything. An edit of a structure makes
+//! its checksums right again, if it says so; others store to any block, free or not, or change the length of a device.
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
 
 use terrace_engine::{FileKind, Ino, NewInode, RenameFlags, SetAttr, Volume, WriteOptions, XattrFlags};
 
-use crate::image::Devices;
+use crate::image::{BLOCK, Devices, Image};
 use crate::places::{Place, reseal};
 use crate::specimen::{Contents, Left, Plan, Specimen};
 use crate::tree::read_tree;
@@ -23,12 +23,19 @@ pub(super) static SPECIMENS: LazyLock<Vec<Specimen>> = LazyLock::new(|| {
     ]
 });
 
+/// The first byte of an encoded edit from which on it is [`Edit::Raw`], and from which on [`Edit::Resize`].
+const RAW: u8 = 0xc0;
+const RESIZE: u8 = 0xf0;
+
 /// Edits that are applied of one input.
 const EDITS_MAX: usize = 24;
 /// Names of the root directory that are put to use.
 const USED_MAX: usize = 12;
 
-/// A change to one structure.
+/// Bytes that [`Edit::Raw`] stores at most.
+const RAW_BYTES_MAX: usize = 8;
+
+/// A change to one structure, to any block, or to the length of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edit {
     /// Stores bytes.
@@ -51,6 +58,22 @@ pub enum Edit {
         /// Makes its checksum right.
         sealed: bool,
     },
+    /// Stores bytes in a block, whatever it is for, or for nothing.
+    Raw {
+        /// Which block, counted through all devices, modulo their number.
+        block: u16,
+        /// Byte in it, modulo its length.
+        offset: u16,
+        /// The bytes, at most eight; those beyond its end are left out.
+        bytes: Vec<u8>,
+    },
+    /// Cuts a device short, or lengthens it by zeros.
+    Resize {
+        /// Which device, modulo their number.
+        device: u16,
+        /// Its new length in blocks, modulo twice the old one; PM keeps one at least.
+        blocks: u16,
+    },
 }
 
 impl Edit {
@@ -60,29 +83,37 @@ impl Edit {
         while edits.len() < EDITS_MAX
             && let Some((&[how, a, b, c, d], rest)) = data.split_first_chunk::<5>()
         {
-            let (place, second, sealed) = (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]), how & 1 != 0);
-            if how & 0x80 != 0 {
-                edits.push(Edit::Copy { place, from: second, sealed });
-                data = rest;
-            } else {
-                let (bytes, rest) = rest.split_at(rest.len().min(1 + usize::from(how >> 1)));
-                edits.push(Edit::Write { place, offset: second, bytes: bytes.to_vec(), sealed });
-                data = rest;
-            }
+            let (first, second, sealed) = (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]), how & 1 != 0);
+            let len = match how {
+                0..0x80 => 1 + usize::from(how >> 1),
+                RAW..RESIZE => 1 + usize::from(how - RAW) % RAW_BYTES_MAX,
+                _ => 0,
+            };
+            let (bytes, rest) = rest.split_at(rest.len().min(len));
+            let bytes = bytes.to_vec();
+            edits.push(match how {
+                0..0x80 => Edit::Write { place: first, offset: second, bytes, sealed },
+                0x80..RAW => Edit::Copy { place: first, from: second, sealed },
+                RAW..RESIZE => Edit::Raw { block: first, offset: second, bytes },
+                RESIZE.. => Edit::Resize { device: first, blocks: second },
+            });
+            data = rest;
         }
         edits
     }
 
-    /// The bytes that [`Self::parse`] reads this edit from. A write has 1 to 64 bytes.
+    /// The bytes that [`Self::parse`] reads this edit from. A write has 1 to 64 bytes, a raw one 1 to 8.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let (how, place, second, bytes) = match self {
+        let (how, first, second, bytes) = match self {
             Edit::Write { place, offset, bytes, sealed } => {
                 ((bytes.len() as u8 - 1) << 1 | u8::from(*sealed), place, offset, &bytes[..])
             }
             Edit::Copy { place, from, sealed } => (0x80 | u8::from(*sealed), place, from, &[][..]),
+            Edit::Raw { block, offset, bytes } => (RAW + bytes.len() as u8 - 1, block, offset, &bytes[..]),
+            Edit::Resize { device, blocks } => (RESIZE, device, blocks, &[][..]),
         };
         out.push(how);
-        out.extend_from_slice(&place.to_le_bytes());
+        out.extend_from_slice(&first.to_le_bytes());
         out.extend_from_slice(&second.to_le_bytes());
         out.extend_from_slice(bytes);
     }
@@ -103,51 +134,93 @@ pub fn recover(data: &[u8]) {
     for edit in Edit::parse(rest) {
         apply(&edit, &mut image, &specimen.places);
     }
-    DEVICES.with_borrow(|devices| {
-        let devices = &devices[index];
-        devices.load(&image);
-        let _ = devices.check(false);
-        assert!(devices.hold(&image), "a check without repair changed the volume");
-        let opened = devices.open(90);
-        if let Ok(volume) = &opened {
-            read_tree(volume);
-            use_it(volume);
-            let _ = volume.close();
-        } else {
-            assert!(devices.hold(&image), "a volume was changed that was not opened");
-            devices.load(&image);
-        }
-        drop(opened);
-        let _ = devices.check(true);
-        if let Ok(volume) = devices.open(0) {
-            read_tree(&volume);
-            use_it(&volume);
-            volume.abandon();
-        }
-    });
+    let same_lens = image.0.iter().map(Vec::len).eq(specimen.image.0.iter().map(Vec::len));
+    if same_lens {
+        DEVICES.with_borrow(|devices| use_image(&devices[index], &image));
+    } else {
+        use_image(&Devices::new(&image), &image);
+    }
 }
 
-fn apply(edit: &Edit, image: &mut crate::Image, places: &[Place]) {
+fn use_image(devices: &Devices, image: &Image) {
+    devices.load(image);
+    let _ = devices.check(false);
+    assert!(devices.hold(image), "a check without repair changed the volume");
+    let opened = devices.open(90);
+    if let Ok(volume) = &opened {
+        read_tree(volume);
+        use_it(volume);
+        let _ = volume.close();
+    } else {
+        assert!(devices.hold(image), "a volume was changed that was not opened");
+    }
+    drop(opened);
+    let _ = devices.check(true);
+    if let Ok(volume) = devices.open(0) {
+        read_tree(&volume);
+        use_it(&volume);
+        volume.abandon();
+    }
+}
+
+fn apply(edit: &Edit, image: &mut Image, places: &[Place]) {
     let index = |place: u16| usize::from(place) % places.len();
-    let (target, sealed) = match edit {
+    match edit {
         Edit::Write { place, offset, bytes, sealed } => {
             let place = index(*place);
             let Place { device, at, len, .. } = places[place];
             let offset = usize::from(*offset) % len;
-            let n = bytes.len().min(len - offset);
-            image.0[device][at + offset..][..n].copy_from_slice(&bytes[..n]);
-            (place, *sealed)
+            store(image, device, at + offset, &bytes[..bytes.len().min(len - offset)]);
+            seal(image, places, place, *sealed);
         }
         Edit::Copy { place, from, sealed } => {
             let (place, from) = (index(*place), &places[index(*from)]);
-            let n = places[place].len.min(from.len);
-            let bytes = image.0[from.device][from.at..][..n].to_vec();
-            image.0[places[place].device][places[place].at..][..n].copy_from_slice(&bytes);
-            (place, *sealed)
+            let Place { device, at, len, .. } = places[place];
+            let whole = image.0[from.device].get(from.at..from.at + len.min(from.len));
+            let bytes = whole.unwrap_or_default().to_vec();
+            store(image, device, at, &bytes);
+            seal(image, places, place, *sealed);
         }
-    };
-    if sealed {
-        reseal(image, places, &[target]);
+        Edit::Raw { block, offset, bytes } => {
+            let (device, at) = block_at(image, usize::from(*block));
+            let offset = usize::from(*offset) % BLOCK;
+            store(image, device, at + offset, &bytes[..bytes.len().min(BLOCK - offset)]);
+        }
+        Edit::Resize { device, blocks } => {
+            let device = usize::from(*device) % image.0.len();
+            let bytes = &mut image.0[device];
+            let least = usize::from(device == 0);
+            let blocks = (usize::from(*blocks) % (2 * bytes.len() / BLOCK).max(1)).max(least);
+            bytes.resize(blocks * BLOCK, 0);
+        }
+    }
+}
+
+/// Stores bytes where there is room for them: a device may have been cut short.
+fn store(image: &mut Image, device: usize, at: usize, bytes: &[u8]) {
+    if let Some(target) = image.0[device].get_mut(at..at + bytes.len()) {
+        target.copy_from_slice(bytes);
+    }
+}
+
+/// Device and first byte of a block, counted through all devices.
+fn block_at(image: &Image, block: usize) -> (usize, usize) {
+    let blocks = image.0.iter().map(|bytes| bytes.len() / BLOCK);
+    let mut rest = block % blocks.clone().sum::<usize>();
+    for (device, blocks) in blocks.enumerate() {
+        if rest < blocks {
+            return (device, rest * BLOCK);
+        }
+        rest -= blocks;
+    }
+    unreachable!("less than all of them")
+}
+
+/// Makes the checksums of a place right, as long as all devices reach as far as structures do.
+fn seal(image: &mut Image, places: &[Place], place: usize, sealed: bool) {
+    let there = |p: &Place| image.0[p.device].len() >= (p.at + p.len).next_multiple_of(BLOCK);
+    if sealed && places.iter().all(there) {
+        reseal(image, places, &[place]);
     }
 }
 
@@ -201,11 +274,16 @@ fn write_to(volume: &Volume, ino: Ino) {
     let _ = volume.fsync(ino, false);
 }
 
-/// One edit of each structure of each volume that changes nothing.
+/// One edit of each structure of each volume that changes nothing, one of a raw block, and one of a length.
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for (index, specimen) in SPECIMENS.iter().enumerate() {
         seeds.push(vec![index as u8]);
+        for edit in [Edit::Raw { block: 200, offset: 64, bytes: vec![1; 8] }, Edit::Resize { device: 1, blocks: 200 }] {
+            let mut seed = vec![index as u8];
+            edit.encode(&mut seed);
+            seeds.push(seed);
+        }
         let mut seen = std::collections::BTreeMap::new();
         for (place, p) in specimen.places.iter().enumerate() {
             let count = seen.entry(p.region).or_insert(0);

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use terrace_damage::places::Region;
+use terrace_damage::places::{Place, Region};
 use terrace_damage::specimen::Specimen;
 use terrace_damage::{Bench, Change, Outcome};
+use terrace_layout::NEXT_OFFSET;
 
 /// Cases that a thread takes at a time: they share a specimen.
 const BATCH: usize = 64;
@@ -65,6 +66,23 @@ pub fn some_bytes(specimen: &'static Specimen, place: usize, count: usize, rando
     (0..count).map(&mut damaged).collect()
 }
 
+/// Both copies of every device's superblock damaged, each in a byte of its own, behind the magic number.
+pub fn both_superblocks(specimen: &'static Specimen, count: usize, random: &mut Random) -> Vec<Case> {
+    let copies = specimen.places(|p| p.region == Region::Superblock);
+    let mut cases = Vec::new();
+    for pair in copies.chunks(2) {
+        for _ in 0..count {
+            let mut damaged = |copy: usize| {
+                let offset = 8 + random.below(specimen.places[copy].len - 8);
+                flip(specimen, copy, offset, 1 << random.below(8)).changes
+            };
+            let changes = [damaged(pair[0]), damaged(pair[1])].concat();
+            cases.push(Case { specimen, place: pair[0], what: "both copies".into(), changes });
+        }
+    }
+    cases
+}
+
 /// The block in which a place begins, with its device.
 fn block_of(specimen: &Specimen, place: usize) -> (usize, usize) {
     let p = &specimen.places[place];
@@ -96,10 +114,30 @@ pub fn whole_blocks(specimen: &'static Specimen, random: &mut Random) -> Vec<Cas
     cases
 }
 
-type Table = BTreeMap<Region, BTreeMap<Outcome, usize>>;
+/// Every log page as it was before its last entries were written: these are zeros, and it leads to no other page. One
+/// without entries before the tail has no such past.
+pub fn stale_pages(specimen: &'static Specimen, random: &mut Random) -> Vec<Case> {
+    let places = &specimen.places;
+    let older = |place: usize| {
+        let page = &places[place];
+        let end = page.at + BLOCK;
+        let is_entry = |p: &Place| p.region == Region::LogEntry && p.device == 0 && (page.at..end).contains(&p.at);
+        let entries = specimen.places(is_entry);
+        if entries.is_empty() {
+            return None;
+        }
+        let cut = places[entries[random.below(entries.len())]].at;
+        let zeros = |at: usize, len| Change { device: 0, at, bytes: vec![0; len] };
+        let changes = vec![zeros(cut, end - cut), zeros(page.at + NEXT_OFFSET as usize, 8)];
+        Some(Case { specimen, place, what: format!("as before the entry at byte {cut}"), changes })
+    };
+    specimen.places(|p| p.region == Region::LogPageHeader).into_iter().filter_map(older).collect()
+}
+
+pub type Table = BTreeMap<Region, BTreeMap<Outcome, usize>>;
 
 /// Runs all cases, prints a table of the outcomes, and fails if one is a defect. `check`: with check and repair, too.
-pub fn run(title: &str, cases: Vec<Case>, check: bool) {
+pub fn run(title: &str, cases: Vec<Case>, check: bool) -> Table {
     let (next, table, defects) = (AtomicUsize::new(0), Mutex::new(Table::new()), Mutex::new(Vec::new()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let started = std::time::Instant::now();
@@ -128,7 +166,8 @@ pub fn run(title: &str, cases: Vec<Case>, check: bool) {
         }
     });
     let defects = defects.into_inner().unwrap();
-    print_table(title, &table.into_inner().unwrap());
+    let table = table.into_inner().unwrap();
+    print_table(title, &table);
     println!("{} cases in {:.1} s, {} defects", cases.len(), started.elapsed().as_secs_f64(), defects.len());
     let mut kinds = BTreeSet::new();
     // Those that differ only in numbers are alike.
@@ -137,6 +176,7 @@ pub fn run(title: &str, cases: Vec<Case>, check: bool) {
     };
     let shown: Vec<_> = defects.iter().filter(|d| kinds.insert(kind(d))).take(SHOWN).collect();
     assert!(defects.is_empty(), "{} of {} cases, for example {shown:#?}", defects.len(), cases.len());
+    table
 }
 
 fn judge(bench: &mut Bench<'_>, case: &Case, check: bool) -> Result<Outcome, String> {
