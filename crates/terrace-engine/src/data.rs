@@ -510,7 +510,7 @@ impl Core {
                 let want = (blocks - done).min(u64::from(u32::MAX));
                 let found = match in_pm {
                     true => source.alloc_data(want).map(|run| (0, run)).ok_or(FsError::new(libc::ENOSPC)),
-                    false => self.space.alloc_disk(shard, want),
+                    false => self.space.alloc_disk(shard, want, &[]),
                 };
                 let (device, run) = found.inspect_err(|_| self.give_back(&runs))?;
                 runs.push((start + done, BlockAddr::new(device, run.start), run.len));
@@ -534,37 +534,36 @@ impl Core {
             true => self.take_runs(inode.shard, &[(from, to - from)])?,
             false => Vec::new(),
         };
-        let zeroed = self.zero_edges(inode, offset, end).and_then(|()| {
+        let zeroed = self.zero_edges(inode, offset, end).and_then(|begun| {
             let grown = if grow { end } else { 0 };
-            self.deallocate(inode, from, to.max(from), &runs, grown)
+            self.deallocate(inode, from, to.max(from), &runs, grown, begun)
         });
         zeroed.inspect_err(|_| self.give_back(&runs))
     }
 
-    /// Writes zeros to those parts of `offset..end` that are no whole blocks. Beyond the end of the file there are
-    /// zeros anyway.
-    fn zero_edges(&self, inode: &Arc<Inode>, offset: u64, end: u64) -> FsResult<()> {
+    /// Writes zeros to those parts of `offset..end` that are no whole blocks; whether there were any. Beyond the end of
+    /// the file there are zeros anyway.
+    fn zero_edges(&self, inode: &Arc<Inode>, offset: u64, end: u64) -> FsResult<bool> {
         let visible_end = end.min(inode.shared()?.file()?.size);
         let (from, to) = (offset.div_ceil(BLOCK_BYTES), end / BLOCK_BYTES);
         let zeros = [0u8; BLOCK];
-        let write_zeros = |a: u64, b: u64| -> FsResult<()> {
-            if a < b.min(visible_end) {
-                let n = (b.min(visible_end) - a) as usize;
+        let write_zeros = |a: u64, b: u64| -> FsResult<bool> {
+            let n = b.min(visible_end).saturating_sub(a) as usize;
+            if n > 0 {
                 self.write_piece(inode, a, &zeros[..n], WriteOptions::default())?;
             }
-            Ok(())
+            Ok(n > 0)
         };
         if from > to {
             return write_zeros(offset, end);
         }
-        write_zeros(offset, (from * BLOCK_BYTES).min(end))?;
-        if to * BLOCK_BYTES >= offset {
-            write_zeros((to * BLOCK_BYTES).max(offset), end)?;
-        }
-        Ok(())
+        let first = write_zeros(offset, (from * BLOCK_BYTES).min(end))?;
+        let last = to * BLOCK_BYTES >= offset && write_zeros((to * BLOCK_BYTES).max(offset), end)?;
+        Ok(first || last)
     }
 
     /// Makes blocks a hole, or, with `runs` for all of them, reserved; the file is at least `grown` bytes long then.
+    /// `begun`: a part of the operation is done, so this must not fail for want of a log page.
     fn deallocate(
         &self,
         inode: &Arc<Inode>,
@@ -572,11 +571,17 @@ impl Core {
         to: u64,
         runs: &[(u64, BlockAddr, u64)],
         grown: u64,
+        begun: bool,
     ) -> FsResult<()> {
         let mut inner = self.exclusive_settled(inode, from, to, grown)?;
         let now = Time::now();
         let takes_room = !runs.is_empty() || grown > inner.file()?.size;
-        let source = self.space.source(inode.shard, if takes_room { Purpose::Ordinary } else { Purpose::Freeing });
+        let purpose = match (takes_room, begun) {
+            (false, _) => Purpose::Freeing,
+            (true, true) => Purpose::Writeback,
+            (true, false) => Purpose::Ordinary,
+        };
+        let source = self.space.source(inode.shard, purpose);
         let (log, file) = inner.file_mut()?;
         let size = file.size.max(grown);
         if from == to {

@@ -81,12 +81,14 @@ impl Space {
         self.placement.room_for_data(self.pm_space())
     }
 
-    /// A run on a disk, the highest tier with room first, and in it the device with the most free blocks.
+    /// A run on a disk that is not `avoided`, the highest tier with room first, and in it the device with the most free
+    /// blocks.
     ///
     /// # Errors
     /// `ENOSPC`, or what kept a disk from telling which of its blocks are free.
-    pub fn alloc_disk(&self, shard: usize, want: u64) -> FsResult<(u16, Run)> {
-        let mut order: Vec<usize> = (1..self.devices.len()).filter(|&d| self.devices[d].free_blocks() > 0).collect();
+    pub fn alloc_disk(&self, shard: usize, want: u64, avoided: &[u16]) -> FsResult<(u16, Run)> {
+        let usable = |d: &usize| self.devices[*d].free_blocks() > 0 && !avoided.contains(&(*d as u16));
+        let mut order: Vec<usize> = (1..self.devices.len()).filter(usable).collect();
         order.sort_by_key(|&d| (self.table[d].tier, std::cmp::Reverse(self.devices[d].free_blocks())));
         let found =
             order.iter().find_map(|&d| self.devices[d].alloc(shard, want, Use::Data).map(|run| (d as u16, run)));

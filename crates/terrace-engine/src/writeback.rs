@@ -119,27 +119,42 @@ impl Core {
         Ok(())
     }
 
-    /// Writes pages to disk, durably; returns where they went.
+    /// Writes pages to disk, durably; returns where they went. If a disk does not take them, another may; each attempt
+    /// begins with the disk that should have them, so that one that has returned is found to work again.
     fn write_pages<'a>(&self, shard: usize, pages: &'a [DirtyPage]) -> FsResult<Vec<Placed<'a>>> {
-        let mut placed = Vec::new();
-        let result = self.place_runs(shard, pages, &mut placed).and_then(|()| self.write_runs(&placed));
-        match result {
-            Ok(()) => Ok(placed),
-            Err(error) => {
-                placed.iter().for_each(|p| self.free_placed(p));
-                Err(error)
+        let (mut avoided, mut first_error) = (Vec::new(), None);
+        loop {
+            let (mut placed, tried) = (Vec::new(), avoided.len());
+            let found = self.place_runs(shard, pages, &avoided, &mut placed);
+            let Err(error) = found.and_then(|()| self.write_runs(&placed, &mut avoided)) else {
+                return Ok(placed);
+            };
+            placed.iter().for_each(|p| self.free_placed(p));
+            if error.is_fatal() {
+                return Err(error);
             }
+            let error = first_error.unwrap_or(error);
+            if avoided.len() == tried {
+                return Err(error);
+            }
+            first_error = Some(error);
         }
     }
 
-    /// Finds room for every run of adjacent pages.
-    fn place_runs<'a>(&self, shard: usize, pages: &'a [DirtyPage], placed: &mut Vec<Placed<'a>>) -> FsResult<()> {
+    /// Finds room for every run of adjacent pages, on disks that are not `avoided`.
+    fn place_runs<'a>(
+        &self,
+        shard: usize,
+        pages: &'a [DirtyPage],
+        avoided: &[u16],
+        placed: &mut Vec<Placed<'a>>,
+    ) -> FsResult<()> {
         for run in pages.chunk_by(|a, b| a.block + 1 == b.block) {
             let mut rest = run;
             while !rest.is_empty() {
                 let want = (rest.len() as u64).min(RUN_BLOCKS_MAX);
                 let crc_blocks = if want > LOG_CRCS_MAX { crc_blocks_for(want) } else { 0 };
-                let (device, found) = self.space.alloc_disk(shard, want + crc_blocks)?;
+                let (device, found) = self.space.alloc_disk(shard, want + crc_blocks, avoided)?;
                 // A shorter run than asked for holds fewer pages, its checksums first.
                 let (crc_blocks, blocks) = split_run(found.len, want);
                 let unused = found.len - crc_blocks - blocks;
@@ -159,8 +174,9 @@ impl Core {
         Ok(())
     }
 
-    /// Writes the runs, each with one sequential write, and waits until the disks have made them durable.
-    fn write_runs(&self, placed: &[Placed<'_>]) -> FsResult<()> {
+    /// Writes the runs, each with one sequential write, and waits until the disks have made them durable. `failing` gets
+    /// the disk that did not take one.
+    fn write_runs(&self, placed: &[Placed<'_>], failing: &mut Vec<u16>) -> FsResult<()> {
         let mut disks = BTreeSet::new();
         for run in placed {
             let crc_run = run.crc_run.filter(|_| !planted(Bug::ChecksumsAfterFlush));
@@ -169,7 +185,10 @@ impl Core {
             let mut slices: Vec<IoSlice<'_>> = crc_blocks.iter().map(|b| IoSlice::new(b)).collect();
             slices.extend(run.pages.iter().map(|p| IoSlice::new(p.data())));
             let disk = &self.disks[usize::from(start.device()) - 1];
-            disk.write_vectored_at(start.byte(), &slices).inspect_err(|e| self.disk_failed(start.device(), e))?;
+            disk.write_vectored_at(start.byte(), &slices).inspect_err(|e| {
+                self.disk_failed(start.device(), e);
+                failing.push(start.device());
+            })?;
             disks.insert(start.device());
         }
         if planted(Bug::DiskNotFlushed) {

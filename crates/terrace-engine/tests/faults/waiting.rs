@@ -4,8 +4,8 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use terrace_engine::{FsResult, Ino, OpenOptions, Volume, WriteOptions};
-use terrace_media::IoOp;
+use terrace_engine::{CheckOptions, FormatOptions, FsResult, Ino, OpenOptions, Volume, WriteOptions, check, format};
+use terrace_media::{IoOp, Pm, sim_disk};
 
 use crate::world::{Devices, FILE, read};
 
@@ -139,6 +139,65 @@ fn a_disk_that_vanishes_and_returns_costs_nothing() {
     v.close().unwrap();
     drop(v);
     devices.must_be_sound("after its return");
+}
+
+/// Two disks of one tier: what the one that is gone would have got goes to the other.
+#[test]
+fn one_of_two_disks_vanishes_and_returns() {
+    for which in 0..2 {
+        let pm = Pm::anonymous(4 << 20);
+        let (disks, sims): (Vec<_>, Vec<_>) = (0..2).map(|_| sim_disk(8 << 20)).unzip();
+        format(&pm, &disks, &FormatOptions::default()).unwrap();
+        // Nothing happens by itself.
+        let options =
+            OpenOptions { pm_full_percent: 0, cache_bytes: 2 << 20, writeback_seconds: 1000, ..Default::default() };
+        let open = || Volume::open(pm.clone(), disks.clone(), options.clone(), &|_, _, _| {}).unwrap();
+        let v = open();
+        // Each goes to the disk with more room.
+        let files = ["a", "b"].map(|name| {
+            let file = create(&v, name, &[2; 300_000]);
+            v.fsync(file, false).unwrap();
+            file
+        });
+        // Mounted anew, the cache knows neither.
+        v.close().unwrap();
+        drop(v);
+        let v = open();
+        sims[which].vanish_after(1, libc::ENXIO);
+        let (there, away): (Vec<Ino>, Vec<Ino>) = files.iter().partition(|&&f| match read(&v, f) {
+            Ok(data) => data == vec![2; 300_000],
+            Err(error) => {
+                assert_eq!(error.errno(), libc::ENXIO);
+                false
+            }
+        });
+        assert_eq!((there.len(), away.len()), (1, 1), "one file lies on each");
+        // New data, and new versions of what lies on the disk that is gone, have a place.
+        let made = create(&v, "made", &[3; 400_000]);
+        v.write(away[0], 4096, &[5; 8192], WriteOptions::default()).unwrap();
+        v.sync().unwrap();
+        let status = v.status();
+        assert_eq!((status.read_only, status.cache_dirty_bytes), (None, 0));
+        assert!(status.devices[1 + which].health.starts_with("failing"), "{:?}", status.devices);
+        assert_eq!(status.devices[2 - which].health, "ok");
+        // Without either there is none: who asks is told, and nothing is lost.
+        sims[1 - which].vanish_after(1, libc::ENXIO);
+        let late = create(&v, "late", &[4; 50_000]);
+        assert_eq!(v.fsync(late, false).unwrap_err().errno(), libc::ENXIO);
+        assert_eq!(read(&v, late).unwrap(), vec![4; 50_000]);
+        sims.iter().for_each(|sim| sim.clear_faults());
+        v.fsync(late, false).unwrap();
+        v.close().unwrap();
+        drop(v);
+        let report = check(&pm, &disks, &CheckOptions { repair: false, data: true }, &|_, _, _| {}).unwrap();
+        assert!(report.problems.is_empty(), "{:#?}", report.problems);
+        let v = open();
+        assert_eq!(read(&v, there[0]).unwrap(), vec![2; 300_000]);
+        assert_eq!(read(&v, away[0]).unwrap(), [&[2; 4096][..], &[5; 8192], &[2; 287_712]].concat());
+        assert_eq!(read(&v, made).unwrap(), vec![3; 400_000]);
+        assert_eq!(read(&v, late).unwrap(), vec![4; 50_000]);
+        v.close().unwrap();
+    }
 }
 
 /// Nobody calls fsync: the worker tries until the disk is back.
