@@ -2,11 +2,12 @@
 
 mod rig;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rig::{FILE, Rig, find, pattern, populated, put, tree};
+use terrace_damage::places::places_of;
 use terrace_engine::{
-    CheckOptions, FsResult, Ino, OpenOptions, SetAttr, Volume, WriteOptions, XattrFlags, check, save,
+    CheckOptions, FileKind, FsError, FsResult, Ino, OpenOptions, SetAttr, Volume, WriteOptions, XattrFlags, check, save,
 };
 
 const PAGE: u64 = 4096;
@@ -130,12 +131,27 @@ fn log_pages(rig: &Rig, ino: Ino) -> Vec<u64> {
     entries.map(|at| at / PAGE * PAGE).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Bad metadata, before a mount and during one: every page of PM in turn. Nothing panics, and what can be read is right.
+/// The inodes that have something in each page of PM.
+fn owners(image: &rig::Image) -> BTreeMap<u64, BTreeSet<u64>> {
+    let mut owners: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+    for place in places_of(&terrace_damage::Image(image.0.clone())) {
+        if let (Some(owner), 0) = (place.owner, place.device) {
+            for page in place.at / PAGE as usize..=(place.at + place.len - 1) / PAGE as usize {
+                owners.entry(page as u64).or_default().insert(owner);
+            }
+        }
+    }
+    owners
+}
+
+/// Bad metadata, before a mount and during one: every page of PM in turn. Nothing panics; what belongs to the page fails,
+/// and everything else is there and right.
 #[test]
 fn every_page_of_pm_may_be_bad() {
     let rig = populated(false);
     let whole = tree(&rig.open(90));
     let image = rig.image();
+    let owners = owners(&image);
     let (mut mounted, mut damaged, mut seen_empty) = (0, 0, false);
     for page in 0..image.0[0].len() as u64 / PAGE {
         let bytes = &image.0[0][(page * PAGE) as usize..][..PAGE as usize];
@@ -163,7 +179,9 @@ fn every_page_of_pm_may_be_bad() {
         let options = OpenOptions { cache_bytes: 8 << 20, ..Default::default() };
         if let Ok(v) = Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {}) {
             mounted += 1;
-            readable_part_is(&v, Ino::ROOT, "", &whole, &mut damaged);
+            let none = BTreeSet::new();
+            let concerned = owners.get(&page).unwrap_or(&none);
+            damaged += Reader { v: &v, whole: &whole, concerned, page }.read_dir(Ino::ROOT, "");
             let created = v.create(Ino::ROOT, b"new", &FILE);
             let _ = created.and_then(|a| v.write(a.ino, 0, &[1; 9000], WriteOptions::default()));
             let _ = v.close();
@@ -172,44 +190,57 @@ fn every_page_of_pm_may_be_bad() {
     assert!(mounted > 10 && damaged > 10, "{mounted} mounts, {damaged} files with errors");
 }
 
-/// What can be read below a directory is as it should be; counts what cannot.
-fn readable_part_is(v: &Volume, dir: Ino, path: &str, whole: &rig::Tree, damaged: &mut u64) {
-    let mut names = Vec::new();
-    let listed = v.readdir(dir, 0, &mut |entry| {
-        names.push(String::from_utf8(entry.name.to_vec()).unwrap());
-        true
-    });
-    if listed.is_err() {
-        *damaged += 1;
-        return;
+/// Reads what can be read of a volume with a bad page.
+struct Reader<'a> {
+    v: &'a Volume,
+    /// What is there when nothing is bad.
+    whole: &'a rig::Tree,
+    /// The inodes that may fail.
+    concerned: &'a BTreeSet<u64>,
+    page: u64,
+}
+
+impl Reader<'_> {
+    /// All below a directory is as it should be, or fails and may; returns how many failed.
+    fn read_dir(&self, dir: Ino, path: &str) -> u64 {
+        let mut names = Vec::new();
+        let listed = self.v.readdir(dir, 0, &mut |entry| {
+            names.push((String::from_utf8(entry.name.to_vec()).unwrap(), entry.ino));
+            true
+        });
+        if let Err(error) = listed {
+            return self.fails(dir, path, &error);
+        }
+        names.drain(..2);
+        let found: BTreeSet<String> = names.iter().map(|(name, _)| name.clone()).collect();
+        let child = |key: &String| key.strip_prefix(path)?.strip_prefix('/').map(str::to_owned);
+        let expected = self.whole.keys().filter_map(child).filter(|name| !name.contains('/'));
+        assert_eq!(found, expected.collect(), "{path:?} with page {} bad", self.page);
+        names.iter().map(|(name, ino)| self.read_name(dir, name, *ino, &format!("{path}/{name}"))).sum()
     }
-    for name in names.into_iter().filter(|name| name != "." && name != "..") {
-        let path = format!("{path}/{name}");
-        let expected = &whole[&path];
-        let attr = match v.lookup(dir, name.as_bytes()) {
+
+    fn read_name(&self, dir: Ino, name: &str, ino: Ino, path: &str) -> u64 {
+        let attr = match self.v.lookup(dir, name.as_bytes()) {
             Ok(attr) => attr,
-            Err(error) => {
-                assert_eq!(error.errno(), libc::EIO, "{path}: {error}");
-                *damaged += 1;
-                continue;
-            }
+            Err(error) => return self.fails(ino, path, &error),
         };
-        if attr.kind == terrace_engine::FileKind::Directory {
-            readable_part_is(v, attr.ino, &path, whole, damaged);
-            continue;
+        match attr.kind {
+            FileKind::Directory => self.read_dir(ino, path),
+            FileKind::Regular => match read(self.v, ino, 0, attr.size as usize) {
+                Ok(data) => {
+                    let contents = format!("{} bytes, crc {:x}", data.len(), terrace_layout::data_crc(&data));
+                    assert!(self.whole[path].ends_with(&contents), "{path}: {}, found {contents}", self.whole[path]);
+                    0
+                }
+                Err(error) => self.fails(ino, path, &error),
+            },
+            _ => 0,
         }
-        if attr.kind != terrace_engine::FileKind::Regular {
-            continue;
-        }
-        match read(v, attr.ino, 0, attr.size as usize) {
-            Ok(data) => {
-                let contents = format!("{} bytes, crc {:x}", data.len(), terrace_layout::data_crc(&data));
-                assert!(expected.ends_with(&contents), "{path}: {expected}, found {contents}");
-            }
-            Err(error) => {
-                assert_eq!(error.errno(), libc::EIO, "{path}: {error}");
-                *damaged += 1;
-            }
-        }
+    }
+
+    fn fails(&self, ino: Ino, path: &str, error: &FsError) -> u64 {
+        assert_eq!(error.errno(), libc::EIO, "{path}: {error}");
+        assert!(self.concerned.contains(&ino.0), "{path} has nothing in page {}: {error}", self.page);
+        1
     }
 }
