@@ -192,7 +192,7 @@ fn daemon_crash_without_any_fsync() {
             operations_max: 900,
             fleet: |rng| {
                 let mut writers = UNSYNCHRONIZED(rng);
-                writers.push(Box::new(writers::Streamer::new(rng)));
+                writers.push(Box::new(writers::Streamer::new()));
                 writers
             },
         }
