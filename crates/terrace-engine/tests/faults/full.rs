@@ -260,7 +260,7 @@ fn with_room(image: &rig::Image, blocks: u64) -> Option<(Rig, std::sync::Arc<Vol
 }
 
 /// More blocks of PM than any of these operations takes for metadata.
-const ROOM_MAX: u64 = 24;
+const ROOM_MAX: u64 = 10;
 
 /// Each operation with no block of PM to be had, with one, with two, and so on until it succeeds: so it is stopped at
 /// each of its allocations in turn.
