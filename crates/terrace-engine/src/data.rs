@@ -110,9 +110,11 @@ impl Core {
     fn write_piece(&self, inode: &Arc<Inode>, offset: u64, data: &[u8], options: WriteOptions) -> FsResult<()> {
         let mut blanks = Vec::new();
         loop {
+            let old_size =
+                planted(Bug::AppendAtOldSize).then(|| inode.shared()?.file().map(|file| file.size)).transpose()?;
             let attempt = {
                 let mut inner = inode.exclusive()?;
-                let size = inner.file()?.size;
+                let size = old_size.map_or_else(|| inner.file().map(|file| file.size), Ok)?;
                 let offset = if options.append { size } else { offset };
                 if offset.checked_add(data.len() as u64).is_none_or(|end| end > FILE_BYTES_MAX) {
                     return fail(libc::EFBIG);

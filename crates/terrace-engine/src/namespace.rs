@@ -63,6 +63,11 @@ impl Core {
         let Some(dentry) = inner.dir()?.find(name) else {
             return fail(libc::ENOENT);
         };
+        if planted(Bug::LookupUnlocked) {
+            let dentry = dentry.clone();
+            drop(inner);
+            return self.looked_up(&self.child(&dir, &dentry)?);
+        }
         let child = self.child(&dir, dentry)?;
         self.looked_up(&child)
     }

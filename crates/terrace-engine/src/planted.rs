@@ -98,6 +98,12 @@ pub enum Bug {
     RenameUnlocked,
     /// The worker is woken, but not told.
     WakeWithoutFlag,
+    /// A page is copied out of the cache after its file's map was let go.
+    PageReadUnlocked,
+    /// An append goes to where the file ended before its lock was taken.
+    AppendAtOldSize,
+    /// A lookup lets go of the directory before it holds the inode that the name leads to.
+    LookupUnlocked,
 }
 
 #[cfg(any(feature = "planted", shuttle))]

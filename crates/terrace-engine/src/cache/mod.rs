@@ -32,8 +32,9 @@ use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 
 use crate::error::FsResult;
+use crate::planted::{Bug, planted};
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Arc, Mutex, RwLock};
+use crate::sync::{Arc, Mutex, RwLock, switch};
 use pages::{Kind, Pages};
 use pool::{Eviction, Pool};
 pub use recovery::discard_page_cache;
@@ -239,6 +240,10 @@ impl PageCache {
         let Some((slot, _)) = held.get(block) else {
             return false;
         };
+        if planted(Bug::PageReadUnlocked) {
+            drop(held);
+            switch();
+        }
         self.pool.touch(slot);
         // SAFETY: the map holds the slot as long as its lock is held, so it is published, hence immutable.
         let page = unsafe { self.pool.slots.page(slot).as_ref() };

@@ -264,6 +264,11 @@ fn appends_in_pm_all_arrive() {
 }
 
 #[test]
+fn an_append_to_where_the_file_ended_is_found() {
+    finds(Bug::AppendAtOldSize, 400, appends_in_pm);
+}
+
+#[test]
 fn appends_in_the_cache_all_arrive() {
     holds(400, appends_in_cache);
 }

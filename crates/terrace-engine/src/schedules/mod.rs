@@ -15,6 +15,9 @@
 //! Half of the schedules come from the random scheduler, half from PCT, which runs one thread until it blocks, but for
 //! a few switches at random places: the one finds what needs many switches, the other what needs them far apart.
 //!
+//! Shuttle is sequentially consistent: it shows which thread goes on, not what a processor may reorder. Orders weaker than
+//! that (`Relaxed`, `Acquire`, `Release`) are taken as if they were `SeqCst`.
+//!
 //! `planted` names bugs; each must be found by the model that looks for its like.
 
 mod blocks;

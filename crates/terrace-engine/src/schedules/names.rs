@@ -174,6 +174,11 @@ fn a_replaced_name_is_always_found() {
 }
 
 #[test]
+fn a_lookup_beside_a_rename_is_found() {
+    finds(Bug::LookupUnlocked, 1000, replacing);
+}
+
+#[test]
 fn what_moves_is_at_one_place() {
     holds(500, moving);
 }

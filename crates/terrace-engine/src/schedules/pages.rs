@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::slice::from_ref;
 use std::sync::Mutex as Real;
 
-use super::{BLOCK, holds, together};
+use super::{BLOCK, finds, holds, together};
 use crate::cache::{PageCache, PageMap};
+use crate::planted::Bug;
 use crate::sync::{Arc, RwLock, switch, thread};
 
 struct File {
@@ -25,11 +26,11 @@ struct World {
 }
 
 impl World {
-    /// Room for four pages, of six blocks in two files.
+    /// Room for four pages, of six blocks in two files, no two alike.
     fn new() -> World {
         let (cache, _) = PageCache::new(4 * BLOCK as u64, None).unwrap();
         let file = |ino| {
-            let blocks: BTreeMap<u64, u8> = (0..3).map(|block| (block, 1)).collect();
+            let blocks: BTreeMap<u64, u8> = (0..3).map(|block| (block, (10 * ino + block) as u8)).collect();
             File { map: cache.map(ino, 1), newest: RwLock::new(blocks.clone()), disk: Real::new(blocks) }
         };
         World { files: [file(1), file(2)], cache }
@@ -188,6 +189,11 @@ fn a_page_truncated_while_it_is_written_back_does_not_return() {
 #[test]
 fn eviction_takes_nothing_from_readers() {
     holds(2000, evict_while_reading);
+}
+
+#[test]
+fn a_page_read_without_its_lock_is_found() {
+    finds(Bug::PageReadUnlocked, 2000, evict_while_reading);
 }
 
 #[test]
