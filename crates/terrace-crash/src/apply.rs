@@ -1,11 +1,15 @@
 //! The model's operations, applied to a volume.
 
+use std::ops::Range;
+
 use terrace_engine::{
     Attr, Fallocate, FileKind, FsError, FsResult, Ino, NewInode, RenameFlags, SetAttr, SetTime, Time, Volume,
     WriteOptions, XattrFlags,
 };
 
-use crate::model::{COPY_BYTES, FallocHow, Op, Path, RenameHow, access_acl, default_acl, dir_name, name, pattern};
+use crate::model::{
+    COPY_BYTES, FallocHow, Op, Path, RenameHow, Special, access_acl, default_acl, dir_name, name, pattern,
+};
 
 const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
 const ACL_DEFAULT: &[u8] = b"system.posix_acl_default";
@@ -61,6 +65,16 @@ fn file(volume: &Volume, path: Path) -> FsResult<Ino> {
     }
 }
 
+/// Whether some of these bytes of a file wait in the page cache, and are on no device yet.
+///
+/// # Panics
+/// When there is no such file.
+pub fn is_dirty(volume: &Volume, path: Path, bytes: &Range<usize>) -> bool {
+    let map = file(volume, path).and_then(|ino| volume.file_map(ino)).expect("a file that was just written");
+    let dirty = map.dirty.iter().map(|d| d.offset_bytes..d.offset_bytes + d.len_bytes);
+    dirty.into_iter().any(|d| d.start < bytes.end as u64 && (bytes.start as u64) < d.end)
+}
+
 fn run(volume: &Volume, op: &Op) -> FsResult<()> {
     let made = |attr: Attr| volume.forget(attr.ino, 1);
     let put = |ino, at: u32, len: u32, seed, options| {
@@ -73,11 +87,21 @@ fn run(volume: &Volume, op: &Op) -> FsResult<()> {
         Op::Create(p) => create(p, FileKind::Regular, 0o644),
         Op::Mkdir(p) => create(p, FileKind::Directory, 0o755),
         Op::Mknod(p) => create(p, FileKind::Fifo, 0o640),
+        Op::MknodSpecial(p, special) => {
+            let kind = match special {
+                Special::Block => FileKind::BlockDevice,
+                Special::Char => FileKind::CharDevice,
+                Special::Socket => FileKind::Socket,
+            };
+            let new = NewInode { rdev: special.rdev(), ..new(kind, 0o600) };
+            volume.create(parent(volume, p)?, name(p.1).as_bytes(), &new).map(made)
+        }
         Op::Symlink(p, n) => volume.symlink(parent(volume, p)?, name(p.1).as_bytes(), &pattern(n, 3), 0, 0).map(made),
         Op::Link(from, to) => volume.link(find(volume, from)?, parent(volume, to)?, name(to.1).as_bytes()).map(made),
         Op::Unlink(p) => volume.unlink(parent(volume, p)?, name(p.1).as_bytes()),
         Op::UnlinkHeld(p) => unlink_held(volume, p),
         Op::Rmdir(p) => volume.rmdir(parent(volume, p)?, name(p.1).as_bytes()),
+        Op::RmdirHeld(p) => rmdir_held(volume, p),
         Op::Rename(from, to, how) => {
             let flags = RenameFlags {
                 no_replace: how == RenameHow::NoReplace,
@@ -94,6 +118,12 @@ fn run(volume: &Volume, op: &Op) -> FsResult<()> {
         Op::Append(p, len, seed) => {
             put(find(volume, p)?, 0, len, seed, WriteOptions { append: true, ..Default::default() })
         }
+        Op::WriteDurable(p, at, len, seed) => {
+            put(find(volume, p)?, at, len, seed, WriteOptions { durable: true, ..Default::default() })
+        }
+        Op::AppendDurable(p, len, seed) => {
+            put(find(volume, p)?, 0, len, seed, WriteOptions { append: true, durable: true, ..Default::default() })
+        }
         Op::Truncate(p, size) => set(p, SetAttr { size: Some(size.into()), ..Default::default() }),
         Op::Falloc(p, how, at, len) => {
             let mode = match how {
@@ -107,6 +137,7 @@ fn run(volume: &Volume, op: &Op) -> FsResult<()> {
         }
         Op::Chmod(p, mode) => set(p, SetAttr { mode: Some(mode), ..Default::default() }),
         Op::Chown(p, owner) => set(p, SetAttr { uid: Some(owner), gid: Some(owner), ..Default::default() }),
+        Op::Chgrp(p, group) => set(p, SetAttr { gid: Some(group), ..Default::default() }),
         Op::Utimes(p, seconds) => {
             let mtime = Some(SetTime::At(Time::from_parts(seconds.into(), 0)));
             set(p, SetAttr { mtime, ..Default::default() })
@@ -129,11 +160,14 @@ fn run(volume: &Volume, op: &Op) -> FsResult<()> {
             let dir = parent(volume, (Some(dir), 0))?;
             volume.setxattr(dir, ACL_DEFAULT, &acl.encode(bits), XattrFlags::default(), None)
         }
+        Op::RemoveAccessAcl(p) => volume.removexattr(find(volume, p)?, ACL_ACCESS),
+        Op::RemoveDefaultAcl(dir) => volume.removexattr(parent(volume, (Some(dir), 0))?, ACL_DEFAULT),
         Op::Copy(from, to, at) => {
             let (from, to) = (file(volume, from)?, file(volume, to)?);
             volume.copy_range(from, 0, to, at.into(), COPY_BYTES as u64).map(drop)
         }
         Op::Fsync(p) => volume.fsync(find(volume, p)?, false),
+        Op::Fdatasync(p) => volume.fsync(find(volume, p)?, true),
     }
 }
 
@@ -144,6 +178,19 @@ fn unlink_held(volume: &Volume, path: Path) -> FsResult<()> {
     let result = volume.unlink(dir, name(path.1).as_bytes());
     if result.is_ok() && attr.kind == FileKind::Regular && attr.nlink == 1 {
         volume.write(attr.ino, 0, &pattern(5000, 99), WriteOptions::default())?;
+    }
+    volume.forget(attr.ino, 1);
+    result
+}
+
+/// The directory outlives its name, takes no new ones, and goes with the last lookup.
+fn rmdir_held(volume: &Volume, path: Path) -> FsResult<()> {
+    let dir = parent(volume, path)?;
+    let attr = volume.lookup(dir, name(path.1).as_bytes())?;
+    let result = volume.rmdir(dir, name(path.1).as_bytes());
+    if result.is_ok() {
+        let late = volume.create(attr.ino, b"late", &new(FileKind::Regular, 0o644));
+        assert_eq!(late.map_err(|e| e.errno()).err(), Some(libc::ENOENT), "a removed directory takes no names");
     }
     volume.forget(attr.ino, 1);
     result

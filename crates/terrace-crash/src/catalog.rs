@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::apply::{apply, prepare};
 use crate::image::Image;
-use crate::model::{FallocHow, Model, Op, Path, RenameHow};
-use crate::rig::{Config, Devices, Open};
+use crate::model::{FallocHow, Model, Op, Path, RenameHow, Special};
+use crate::rig::{Config, Devices, Open, PM_FULL_PERCENT};
 
 const A: Path = (None, 0);
 const B: Path = (None, 1);
@@ -34,12 +34,21 @@ const BALLAST: Path = (Some(1), 10);
 
 const PM_BLOCKS: usize = 320;
 /// All data in PM.
-pub const PM: Config =
-    Config { name: "pm", shards: 1, pm_full_percent: 90, checksums: false, disks: 1, pm_blocks: PM_BLOCKS };
+pub const PM: Config = Config {
+    name: "pm",
+    shards: 1,
+    pm_full_percent: PM_FULL_PERCENT,
+    durable: false,
+    checksums: false,
+    disks: 1,
+    pm_blocks: PM_BLOCKS,
+};
 /// All data in PM, with checksums.
 pub const CHECKSUMS: Config = Config { name: "checksums", checksums: true, ..PM };
 /// New data goes to two disks.
 pub const DISKS: Config = Config { name: "disks", pm_full_percent: 0, disks: 2, ..PM };
+/// So it does, but is durable when the write returns.
+pub const DURABLE: Config = Config { name: "durable", durable: true, ..DISKS };
 /// Two shards.
 pub const SHARDS: Config = Config { name: "shards", shards: 2, ..PM };
 
@@ -78,7 +87,7 @@ impl Before<'_> {
     fn until_compaction(&self, ops: impl Iterator<Item = Op>) -> Vec<Op> {
         let devices = Devices::in_memory(self.image);
         devices.load(self.image);
-        let volume = Open::new(self.config.open(&devices, None).expect("mounting"));
+        let volume = Open::new(self.config.open(&devices).expect("mounting"));
         let used = || volume.status().devices[0].used_bytes;
         let mut before = used();
         let mut live = Vec::new();
@@ -115,7 +124,7 @@ impl Builder {
         devices.format(config).expect("formatting");
         let mut builder = Builder { config, devices, volume: None, model: Model::new() };
         // Common names have their data in PM, whatever goes where later.
-        builder.mount(90);
+        builder.mount(PM_FULL_PERCENT);
         prepare(builder.volume()).expect("directories");
         for op in names() {
             builder.apply(op);
@@ -136,7 +145,8 @@ impl Builder {
 
     fn mount(&mut self, pm_full_percent: u8) {
         self.unmount();
-        self.volume = Some(Open::new(self.config.open(&self.devices, Some(pm_full_percent)).expect("mounting")));
+        let config = Config { pm_full_percent, ..self.config.clone() };
+        self.volume = Some(Open::new(config.open(&self.devices).expect("mounting")));
     }
 
     fn apply(&mut self, op: Op) {
@@ -290,7 +300,7 @@ fn truncated(_: &Before<'_>) -> Vec<Op> {
 
 /// PM has room for a few data blocks more.
 fn pm_nearly_full(b: &mut Builder) {
-    b.mount(90);
+    b.mount(PM_FULL_PERCENT);
     b.apply(Op::Create(BALLAST));
     let mut at = 0;
     while b.volume().status().devices[0].used_bytes < (PM_BLOCKS as u64 * 4096) * 89 / 100 {
@@ -319,6 +329,7 @@ pub const PREPS: &[Prep] = &[
     Prep { name: "disks", config: &DISKS, build: nothing, live: no_ops },
     Prep { name: "tiers", config: &DISKS, build: tiers, live: no_ops },
     Prep { name: "tiers-compaction", config: &DISKS, build: tiers, live: compaction },
+    Prep { name: "durable", config: &DURABLE, build: tiers, live: no_ops },
     Prep { name: "dirty", config: &DISKS, build: tiers, live: dirty },
     Prep { name: "truncated", config: &DISKS, build: tiers, live: truncated },
     Prep { name: "pm-nearly-full", config: &NEARLY_FULL, build: pm_nearly_full, live: no_ops },
@@ -360,6 +371,8 @@ pub enum Action {
     Sync,
     /// Unmount, and mount again.
     Remount,
+    /// The daemon dies, and the volume is mounted again: the page cache it left behind loses nothing.
+    Kill,
     /// Make a new volume on the same devices.
     Format,
 }
@@ -386,6 +399,9 @@ pub fn actions() -> Vec<Named> {
         ("symlink", Op::Symlink(C, 20)),
         ("symlink-long", Op::Symlink(D1B, 4000)),
         ("mknod", Op::Mknod(C)),
+        ("mknod-block", Op::MknodSpecial(C, Special::Block)),
+        ("mknod-char", Op::MknodSpecial(C, Special::Char)),
+        ("mknod-socket", Op::MknodSpecial(D0L, Special::Socket)),
         ("link", Op::Link(A, C)),
         ("link-in", Op::Link(A, D1B)),
         ("unlink", Op::Unlink(A)),
@@ -394,6 +410,7 @@ pub fn actions() -> Vec<Named> {
         ("unlink-attributes", Op::Unlink(D0A)),
         ("unlink-held", Op::UnlinkHeld(A)),
         ("rmdir", Op::Rmdir(D0C)),
+        ("rmdir-held", Op::RmdirHeld(D1C)),
         ("rename", Op::Rename(A, C, Plain)),
         ("rename-over", Op::Rename(B, A, Plain)),
         ("rename-over-one-of-two", Op::Rename(A, B, Plain)),
@@ -404,6 +421,9 @@ pub fn actions() -> Vec<Named> {
         ("rename-noreplace", Op::Rename(A, C, NoReplace)),
         ("rename-exchange", Op::Rename(A, B, Exchange)),
         ("rename-exchange-across", Op::Rename(A, D0A, Exchange)),
+        ("rename-same-inode", Op::Rename(B, D0B, Plain)),
+        ("rename-exchange-dirs", Op::Rename(D0C, D1C, Exchange)),
+        ("rename-exchange-file-dir", Op::Rename(A, D1C, Exchange)),
         ("rename-whiteout", Op::Rename(A, C, Whiteout)),
         ("rename-whiteout-across", Op::Rename(D0A, A, Whiteout)),
         ("rename-dir", Op::Rename(D0C, D1B, Plain)),
@@ -421,6 +441,9 @@ pub fn actions() -> Vec<Named> {
         ("write-far-beyond-end", Op::Write(A, 50_000, 100, 21)),
         ("write-large", Op::Write(A, 0, 300_000, 22)),
         ("write-unprivileged", Op::WriteUnprivileged(B, 0, 50, 23)),
+        ("write-durable", Op::WriteDurable(A, 3000, 6000, 24)),
+        ("patch-durable", Op::WriteDurable(B, 10, 50, 25)),
+        ("append-durable", Op::AppendDurable(D0A, 5000, 26)),
         ("truncate-all", Op::Truncate(A, 0)),
         ("truncate-down", Op::Truncate(A, 100)),
         ("truncate-to-block", Op::Truncate(A, 4096)),
@@ -435,6 +458,7 @@ pub fn actions() -> Vec<Named> {
         ("zero-keep-size", Op::Falloc(A, ZeroRangeKeepSize, 1000, 7000)),
         ("chmod", Op::Chmod(A, 0o4711)),
         ("chown", Op::Chown(B, 12)),
+        ("chgrp", Op::Chgrp(B, 13)),
         ("utimes", Op::Utimes(A, 1_000_000)),
         ("size-and-mode", Op::SizeAndMode(A, 200, 0o600)),
         ("xattr", Op::SetXattr(A, 0, 30)),
@@ -446,11 +470,15 @@ pub fn actions() -> Vec<Named> {
         ("xattr-remove-long", Op::RemoveXattr(D0A, 1)),
         ("acl", Op::AccessAcl(A, 5)),
         ("default-acl", Op::DefaultAcl(0, 6)),
+        ("acl-remove", Op::RemoveAccessAcl(A)),
+        ("default-acl-remove", Op::RemoveDefaultAcl(0)),
         ("copy", Op::Copy(D0A, A, 0)),
         ("copy-unaligned", Op::Copy(A, D0A, 5000)),
         ("fsync", Op::Fsync(A)),
+        ("fdatasync", Op::Fdatasync(A)),
     ];
-    let others = [("sync", Action::Sync), ("remount", Action::Remount), ("format", Action::Format)];
+    let others =
+        [("sync", Action::Sync), ("remount", Action::Remount), ("kill", Action::Kill), ("format", Action::Format)];
     let ops = ops.into_iter().map(|(name, op)| Named { name, action: Action::Op(op) });
     ops.chain(others.into_iter().map(|(name, action)| Named { name, action })).collect()
 }

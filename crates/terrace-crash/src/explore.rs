@@ -6,6 +6,7 @@ use std::fmt;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
+use crate::again::{Lots, Rates};
 use crate::catalog::{Action, Named, actions};
 use crate::history::Legal;
 use crate::id::{Deed, Stage, StateId, Workload};
@@ -23,10 +24,8 @@ pub struct Settings {
     pub effort: Effort,
     /// Of each point of a recovery, and of what is done after one.
     pub again: Effort,
-    /// One state in so many is crashed again while it recovers; 0: none.
-    pub crash_recovery: u64,
-    /// One state in so many goes on with another action, and crashes in it; 0: none.
-    pub crash_after: u64,
+    /// Which states are crashed again.
+    pub rates: Rates,
     /// Where sampled states come from.
     pub seed: u64,
 }
@@ -35,17 +34,15 @@ impl Settings {
     /// What `make test` has time for.
     pub const QUICK: Settings = Settings {
         effort: Effort { bound: 100, corners: 30, seeds: 12 },
-        again: Effort { bound: 12, corners: 6, seeds: 3 },
-        crash_recovery: 40,
-        crash_after: 40,
+        again: Effort { bound: 16, corners: 8, seeds: 3 },
+        rates: Rates { recovery: 60, after: 60 },
         seed: 1,
     };
     /// What a night has time for.
     pub const THOROUGH: Settings = Settings {
         effort: Effort { bound: 2500, corners: 500, seeds: 100 },
         again: Effort { bound: 100, corners: 30, seeds: 12 },
-        crash_recovery: 20,
-        crash_after: 20,
+        rates: Rates { recovery: 20, after: 20 },
         seed: 1,
     };
 }
@@ -125,6 +122,15 @@ pub struct Explorer {
 /// What was recovered (`None`: no volume), or what is wrong with it.
 type Found = Result<Option<Tree>, String>;
 
+/// A state that is being looked at.
+struct State<'a> {
+    run: &'a Run,
+    point: &'a Point,
+    scratch: &'a Scratch,
+    /// Among those of its run.
+    number: u64,
+}
+
 /// What a state turned out to be.
 enum Verdict {
     /// Nothing to mount, as may be.
@@ -160,32 +166,36 @@ impl Explorer {
         let mut scratch = Scratch::new(&run.base);
         let mut known = HashMap::new();
         let effort = if stages.is_empty() { self.settings.effort } else { self.settings.again };
-        for point in &run.points {
+        let chosen: Vec<_> = run.points.iter().map(|point| point.choices(&effort, self.settings.seed)).collect();
+        let states = chosen.iter().map(|(choices, _)| choices.len() as u64).sum();
+        // Who was crashed twice is not crashed again.
+        let mut lots = stages.is_empty().then(|| Lots::new(self.settings.rates, workload, self.settings.seed, states));
+        let mut number = 0;
+        for (point, (choices, exhaustive)) in run.points.iter().zip(chosen) {
             point.store_durable(&mut scratch);
             let mark = scratch.mark();
-            let (choices, exhaustive) = point.choices(&effort, self.settings.seed);
             self.counts.points += 1;
             self.counts.exhaustive += u64::from(exhaustive);
             for choice in choices {
                 let options = point.options(choice).expect("a choice of this point");
                 point.store_kept(&options, &mut scratch);
-                let stage = || {
-                    let stage = Stage { deed: run.deed(point), moment: point.moment, choice };
-                    stages.iter().cloned().chain([stage]).collect()
-                };
-                match known.get(&scratch.hash()) {
+                let stage = Stage { deed: run.deed(point), moment: point.moment, choice };
+                let found = match known.get(&scratch.hash()) {
                     None => {
+                        self.count(&stage.deed);
                         let found = self.recovered(run, &scratch);
                         known.insert(scratch.hash(), found.clone());
-                        self.state(workload, run, run.legal(point), found, &scratch, stage());
+                        found
                     }
                     Some(found) => {
                         self.counts.repeated += 1;
-                        if let Verdict::Wrong(what) = verdict(found.clone(), run.legal(point)) {
-                            self.fail(workload, stage(), what);
-                        }
+                        Found::clone(found)
                     }
-                }
+                };
+                let state = State { run, point, scratch: &scratch, number };
+                let stages: Vec<Stage> = stages.iter().cloned().chain([stage]).collect();
+                self.state(workload, &state, found, &stages, lots.as_mut());
+                number += 1;
                 scratch.back_to(mark);
                 if self.is_done() {
                     return;
@@ -195,47 +205,51 @@ impl Explorer {
         }
     }
 
+    fn count(&mut self, deed: &Deed) {
+        self.counts.states += 1;
+        match deed {
+            Deed::Action(_) => {}
+            Deed::Mount => self.counts.in_recovery += 1,
+            Deed::Then(_) => self.counts.after_recovery += 1,
+        }
+    }
+
     fn fail(&mut self, workload: &Workload, stages: Vec<Stage>, what: String) {
         let id = StateId { workload: workload.clone(), stages }.to_string();
         self.failures.push(Failure { id, what });
     }
 
+    /// Judges a state, and crashes it again if it is its turn.
     fn state(
         &mut self,
         workload: &Workload,
-        run: &Run,
-        legal: &Legal,
+        state: &State<'_>,
         found: Found,
-        scratch: &Scratch,
-        stages: Vec<Stage>,
+        stages: &[Stage],
+        lots: Option<&mut Lots>,
     ) {
-        self.counts.states += 1;
-        match stages.last().map(|stage| &stage.deed) {
-            Some(Deed::Mount) => self.counts.in_recovery += 1,
-            Some(Deed::Then(_)) => self.counts.after_recovery += 1,
-            _ => {}
-        }
-        let (tree, model) = match verdict(found, legal) {
-            Verdict::None => return,
-            Verdict::Wrong(what) => return self.fail(workload, stages, what),
-            Verdict::Legal(tree, model) => (tree, model),
+        let (run, legal) = (state.run, state.run.legal(state.point));
+        let recovers_to = match verdict(found, legal) {
+            Verdict::Wrong(what) => return self.fail(workload, stages.to_vec(), what),
+            Verdict::None => None,
+            Verdict::Legal(tree, model) => Some((tree, model)),
         };
-        if stages.len() > 1 {
+        let Some(lots) = lots else {
             return;
-        }
-        let due = |one_in: u64| one_in > 0 && self.counts.states.is_multiple_of(one_in);
-        let (crash_recovery, crash_after) = (due(self.settings.crash_recovery), due(self.settings.crash_after));
-        if !crash_recovery && !crash_after {
+        };
+        let tree = recovers_to.as_ref().map(|(tree, _)| tree);
+        let crash_recovery = lots.in_recovery(state.number, state.point.step, tree);
+        let Some((tree, model)) = recovers_to else {
             return;
-        }
-        let image = Arc::new(scratch.image().clone());
+        };
+        let image = || Arc::new(state.scratch.image().clone());
         if crash_recovery {
-            self.again(workload, run_mount(run.config, &image, legal, &tree, &model), &stages, "mount");
+            self.again(workload, run_mount(run.config, &image(), legal, &tree, &model), stages, "mount");
         }
         // Without the directories to play in there is nothing to do.
-        if crash_after && !model.root.is_empty() {
-            let then = self.then[(self.counts.states / self.settings.crash_after) as usize % self.then.len()].clone();
-            self.again(workload, run_then(run.config, &image, &model, &then), &stages, then.name);
+        let follows = lots.after(state.number, self.then.len()).filter(|_| !model.root.is_empty());
+        if let Some(then) = follows.map(|i| self.then[i].clone()) {
+            self.again(workload, run_then(run.config, &image(), &model, &then), stages, then.name);
         }
     }
 

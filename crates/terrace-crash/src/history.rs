@@ -1,17 +1,31 @@
 //! What has happened to a volume, and the states that a power cut may therefore leave.
 //!
 //! A step that is durable is there from its return on, and every step before it; while an operation runs, the first so
-//! many of its steps are there. Data that waits in the page cache (`lazy`) is there or not, write by write, until an
-//! fsync of its file, or a sync, has returned; it is not mixed with anything else. A rename that replaces a file is there
-//! only together with what was written to the file before.
+//! many of its steps are there. Data may wait in the page cache ([`Waits`]): while a write runs nobody knows yet, so it
+//! counts as waiting; when it has returned, it waits only if the volume says that its bytes are dirty and nobody asked for
+//! a durable write, else it is durable. What waits is there or not, write by write, until an fsync of its file, or a sync, has returned; it
+//! is not mixed with anything else. A rename that replaces a file is there only together with what was written to the
+//! file before.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-use crate::model::{Model, Op, RenameHow, Step};
-use crate::tree::Tree;
+use crate::model::{Model, Op, Path, RenameHow, Step};
+use crate::tree::{Tree, difference};
 
 /// More waiting writes than this would make too many states.
 const WAITING_MAX: usize = 8;
+
+/// How long data may wait in the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waits {
+    /// It all goes to PM.
+    Never,
+    /// Until the write returns: the volume is mounted so that all writes are durable.
+    UntilReturn,
+    /// Until an fsync or a sync returns.
+    UntilSync,
+}
 
 #[derive(Clone, Debug)]
 struct Done {
@@ -29,7 +43,7 @@ struct Done {
 pub struct History {
     start: Model,
     now: Model,
-    lazy: bool,
+    waits: Waits,
     done: Vec<Done>,
     /// The steps that are being taken.
     current: Vec<Done>,
@@ -45,9 +59,9 @@ pub struct Legal {
 }
 
 impl History {
-    /// Begins with a volume that holds `model`, durably. `lazy`: data may wait in the page cache.
-    pub fn new(model: Model, lazy: bool) -> Self {
-        History { start: model.clone(), now: model, lazy, done: Vec::new(), current: Vec::new() }
+    /// Begins with a volume that holds `model`, durably.
+    pub fn new(model: Model, waits: Waits) -> Self {
+        History { start: model.clone(), now: model, waits, done: Vec::new(), current: Vec::new() }
     }
 
     /// The model as programs see it now.
@@ -57,7 +71,7 @@ impl History {
 
     /// Whether times are compared, which data in the page cache runs ahead of.
     pub fn times(&self) -> bool {
-        !self.lazy
+        self.waits == Waits::Never
     }
 
     /// An operation begins; the errno that it must end with.
@@ -68,26 +82,54 @@ impl History {
             let inode = step.path().and_then(|path| ahead.find(path)).map(|node| node.id());
             let replaces = matches!(&step, Step::Whole(Op::Rename(_, to, how)) if *how != RenameHow::Exchange && ahead.find(*to).is_some());
             ahead.take(&step).expect("steps can be taken");
-            let (waits, needs) = (self.lazy && step.is_data(), inode.filter(|_| replaces));
+            let (waits, needs) = (self.waits != Waits::Never && step.contents().is_some(), inode.filter(|_| replaces));
             self.current.push(Done { step, inode, waits, needs });
         }
         Ok(())
     }
 
-    /// The operation has returned.
-    pub fn end(&mut self, op: &Op) {
-        for done in std::mem::take(&mut self.current) {
+    /// The operation has returned. `is_dirty`: whether these bytes of a file wait in the page cache.
+    pub fn end(&mut self, op: &Op, is_dirty: &dyn Fn(Path, Range<usize>) -> bool) {
+        match self.waits == Waits::UntilReturn || op.is_durable() {
+            true => self.take_current(&|_, _| false),
+            false => self.take_current(is_dirty),
+        }
+        if let Some(path) = op.syncs() {
+            let inode = self.now.find(path).map(|node| node.id());
+            self.settle(inode);
+        }
+        self.keep_few_waiting();
+    }
+
+    /// The operation has found no room: it has taken the first so many of its steps, not all, which is what `found` must
+    /// show. Returns the states that a power cut may have left meanwhile.
+    ///
+    /// # Errors
+    /// How the tree differs from what was there before.
+    pub fn refused(&mut self, found: &Tree, is_dirty: &dyn Fn(Path, Range<usize>) -> bool) -> Result<Legal, String> {
+        let before = self.now.tree(self.times());
+        let mut now = self.now.clone();
+        for taken in 0..self.current.len() {
+            if now.tree(self.times()) == *found {
+                self.current.truncate(taken);
+                let during = self.legal();
+                self.take_current(is_dirty);
+                return Ok(during);
+            }
+            now.take(&self.current[taken].step).expect("steps can be taken");
+        }
+        Err(difference(&before, found))
+    }
+
+    fn take_current(&mut self, is_dirty: &dyn Fn(Path, Range<usize>) -> bool) {
+        for mut done in std::mem::take(&mut self.current) {
+            done.waits &= done.step.contents().is_some_and(|(path, bytes)| is_dirty(path, bytes));
             self.now.take(&done.step).expect("steps can be taken");
             if let Some(needed) = done.needs {
                 self.settle(Some(needed));
             }
             self.done.push(done);
         }
-        if let Op::Fsync(path) = op {
-            let inode = self.now.find(*path).map(|node| node.id());
-            self.settle(inode);
-        }
-        self.keep_few_waiting();
     }
 
     /// A sync has returned.
@@ -144,34 +186,71 @@ mod tests {
 
     fn run(history: &mut History, op: &Op) {
         history.begin(op).unwrap();
-        history.end(op);
+        history.end(op, &|_, _| true);
     }
 
     #[test]
     fn a_durable_operation_is_there_or_not_while_it_runs_and_there_when_it_returned() {
-        let mut history = History::new(Model::new(), false);
+        let mut history = History::new(Model::new(), Waits::Never);
         history.begin(&Op::Create(A)).unwrap();
         assert_eq!(history.legal().states.len(), 2);
-        history.end(&Op::Create(A));
+        history.end(&Op::Create(A), &|_, _| false);
         assert_eq!(history.legal().states.keys().collect::<Vec<_>>(), [&history.now().tree(true)]);
     }
 
     #[test]
     fn waiting_writes_are_there_or_not_until_an_fsync() {
-        let mut history = History::new(Model::new(), true);
+        let mut history = History::new(Model::new(), Waits::UntilSync);
         run(&mut history, &Op::Create(A));
         run(&mut history, &Op::Write(A, 0, 10, 1));
         run(&mut history, &Op::Write(A, 20, 10, 2));
         assert_eq!(history.legal().states.len(), 4);
         history.begin(&Op::Fsync(A)).unwrap();
         assert_eq!(history.legal().states.len(), 4);
-        history.end(&Op::Fsync(A));
+        history.end(&Op::Fsync(A), &|_, _| false);
         assert_eq!(history.legal().states.len(), 1);
     }
 
     #[test]
+    fn what_is_not_dirty_when_a_write_returns_is_durable() {
+        let mut history = History::new(Model::new(), Waits::UntilSync);
+        run(&mut history, &Op::Create(A));
+        let write = Op::Write(A, 0, 100, 1);
+        history.begin(&write).unwrap();
+        assert_eq!(history.legal().states.len(), 2);
+        history.end(&write, &|path, bytes| path == A && bytes.contains(&100));
+        assert_eq!(history.legal().states.keys().collect::<Vec<_>>(), [&history.now().tree(false)]);
+    }
+
+    #[test]
+    fn a_durable_write_waits_only_while_it_runs() {
+        for (waits, write) in
+            [(Waits::UntilSync, Op::WriteDurable(A, 0, 10, 1)), (Waits::UntilReturn, Op::Write(A, 0, 10, 1))]
+        {
+            let mut history = History::new(Model::new(), waits);
+            run(&mut history, &Op::Create(A));
+            history.begin(&write).unwrap();
+            assert_eq!(history.legal().states.len(), 2);
+            history.end(&write, &|_, _| true);
+            assert_eq!(history.legal().states.len(), 1);
+        }
+    }
+
+    #[test]
+    fn what_finds_no_room_has_taken_some_of_its_steps_but_not_all() {
+        let mut history = History::new(Model::new(), Waits::Never);
+        run(&mut history, &Op::Create(A));
+        let before = history.now().tree(true);
+        history.begin(&Op::Write(A, 0, 10, 1)).unwrap();
+        assert_eq!(history.clone().refused(&before, &|_, _| false).unwrap().states.len(), 1);
+        let mut whole = history.clone();
+        whole.end(&Op::Write(A, 0, 10, 1), &|_, _| false);
+        assert!(history.refused(&whole.now().tree(true), &|_, _| false).is_err());
+    }
+
+    #[test]
     fn a_replacing_rename_brings_the_new_contents_along() {
-        let mut history = History::new(Model::new(), true);
+        let mut history = History::new(Model::new(), Waits::UntilSync);
         run(&mut history, &Op::Create(A));
         run(&mut history, &Op::Create(B));
         run(&mut history, &Op::Write(A, 0, 10, 1));
@@ -179,7 +258,7 @@ mod tests {
         history.begin(&rename).unwrap();
         // Nothing; the write; the write and the rename.
         assert_eq!(history.legal().states.len(), 3);
-        history.end(&rename);
+        history.end(&rename, &|_, _| false);
         assert_eq!(history.legal().states.len(), 1);
     }
 }

@@ -1,7 +1,7 @@
 //! Names of crash states: `plain/patch,append/1.f2=x1a` is the state number 0x1a at the second fence of the second
 //! action of a workload; what follows a `~` is a crash of what was done next with it.
 //!
-//! Moments: `f2` the second fence, `d1` the first flush of a disk, `e` the end. States: `x` number, `c` corner case, `s`
+//! Moments: `f2` the second fence, `d1` the first flush of a disk, `u` between unmount and mount, `e` the end. States: `x` number, `c` corner case, `s`
 //! seed; all hexadecimal.
 
 use std::fmt;
@@ -80,6 +80,7 @@ impl fmt::Display for Stage {
         match self.moment {
             Moment::Fence(n) => write!(f, "f{n}")?,
             Moment::Flush(n) => write!(f, "d{n}")?,
+            Moment::Unmounted => write!(f, "u")?,
             Moment::End => write!(f, "e")?,
         }
         match self.choice {
@@ -104,8 +105,9 @@ impl FromStr for Stage {
         let moment = match moment.split_at_checked(1) {
             Some(("f", n)) => Moment::Fence(n.parse()?),
             Some(("d", n)) => Moment::Flush(n.parse()?),
+            Some(("u", "")) => Moment::Unmounted,
             Some(("e", "")) => Moment::End,
-            _ => bail!("{moment:?} is no moment: f1, d1 or e"),
+            _ => bail!("{moment:?} is no moment: f1, d1, u or e"),
         };
         let number = |n| u64::from_str_radix(n, 16).with_context(|| format!("{n:?} is no hexadecimal number"));
         let choice = match choice.split_at_checked(1) {
@@ -141,7 +143,9 @@ mod tests {
 
     #[test]
     fn an_id_is_read_as_it_is_printed() {
-        for text in ["plain/patch/0.f2=x1a", "disks/patch,append/1.d1=c3~mount.f2=sff~unlink.e=x0"] {
+        for text in
+            ["plain/patch/0.f2=x1a", "plain/remount/0.u=c1", "disks/patch,append/1.d1=c3~mount.f2=sff~unlink.e=x0"]
+        {
             assert_eq!(text.parse::<StateId>().unwrap().to_string(), text);
         }
         for wrong in ["plain", "plain/patch", "plain/patch/0.q1=x1", "nowhere/patch/0.e=x0", "plain/patch/0.f1=y"] {

@@ -6,6 +6,7 @@
 //!
 //! `model` and `apply` are also what the engine's own tests compare volumes with.
 
+pub mod again;
 pub mod apply;
 pub mod catalog;
 mod catch;

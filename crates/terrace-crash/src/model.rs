@@ -6,6 +6,7 @@
 //! * What a volume may commit on its own is one [`Step`]; an operation is its steps in order, and nothing else.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::tree::{Tree, describe};
 
@@ -64,6 +65,26 @@ pub enum FallocHow {
     ZeroRangeKeepSize,
 }
 
+/// Special files beyond named pipes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "plain")]
+pub enum Special {
+    Block,
+    Char,
+    Socket,
+}
+
+impl Special {
+    /// Its device number: a socket has none.
+    pub fn rdev(self) -> u32 {
+        match self {
+            Special::Block => 0x0810,
+            Special::Char => 0x0501,
+            Special::Socket => 0,
+        }
+    }
+}
+
 /// An operation. Offsets, lengths and sizes are bytes; the last number of a write is the seed of its pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the operations are those of the volume")]
@@ -74,21 +95,31 @@ pub enum Op {
     Symlink(Path, usize),
     /// A named pipe.
     Mknod(Path),
+    /// A device or a socket.
+    MknodSpecial(Path, Special),
     Link(Path, Path),
     Unlink(Path),
     /// Unlink while it is in use, a write to it, and then the last use ends.
     UnlinkHeld(Path),
     Rmdir(Path),
+    /// Rmdir while it is in use; a name cannot be made there any more, and then the last use ends.
+    RmdirHeld(Path),
     Rename(Path, Path, RenameHow),
     Write(Path, u32, u32, u8),
     /// A write by somebody who may not keep set-id bits.
     WriteUnprivileged(Path, u32, u32, u8),
     Append(Path, u32, u8),
+    /// As with `O_DSYNC`.
+    WriteDurable(Path, u32, u32, u8),
+    /// Likewise.
+    AppendDurable(Path, u32, u8),
     Truncate(Path, u32),
     Falloc(Path, FallocHow, u32, u32),
     Chmod(Path, u32),
     /// Owner and group.
     Chown(Path, u32),
+    /// The group alone.
+    Chgrp(Path, u32),
     /// Modification time, in seconds since the epoch; before 2000.
     Utimes(Path, u32),
     /// Size and mode in one call.
@@ -99,8 +130,26 @@ pub enum Op {
     AccessAcl(Path, u8),
     /// A default ACL for a directory to play in, likewise.
     DefaultAcl(usize, u8),
+    RemoveAccessAcl(Path),
+    RemoveDefaultAcl(usize),
     Copy(Path, Path, u32),
     Fsync(Path),
+    Fdatasync(Path),
+}
+
+impl Op {
+    /// Whether what it writes is durable when it returns, wherever it goes.
+    pub fn is_durable(&self) -> bool {
+        matches!(self, Op::WriteDurable(..) | Op::AppendDurable(..))
+    }
+
+    /// The file whose data is durable when it returns.
+    pub fn syncs(&self) -> Option<Path> {
+        match self {
+            Op::Fsync(path) | Op::Fdatasync(path) => Some(*path),
+            _ => None,
+        }
+    }
 }
 
 /// An access control list with one named user; owner, mask and others are the mode's bits.
@@ -152,8 +201,10 @@ pub struct Inode {
     pub data: Vec<u8>,
     /// Permission and set-id bits.
     pub mode: u32,
-    /// Owner; the group is the same number.
+    /// Owner.
     pub owner: u32,
+    /// Group.
+    pub group: u32,
     /// Modification time in seconds, if it was set and nothing has changed since.
     pub mtime: Option<u32>,
     /// Extended attributes of the user namespace.
@@ -172,6 +223,7 @@ pub enum Node {
     Dir(usize, BTreeMap<String, Node>),
     Link(usize),
     Fifo(usize),
+    Special(usize, Special),
     Whiteout(usize),
 }
 
@@ -179,7 +231,12 @@ impl Node {
     /// The inode's index.
     pub fn id(&self) -> usize {
         match self {
-            Node::File(id) | Node::Dir(id, _) | Node::Link(id) | Node::Fifo(id) | Node::Whiteout(id) => *id,
+            Node::File(id)
+            | Node::Dir(id, _)
+            | Node::Link(id)
+            | Node::Fifo(id)
+            | Node::Special(id, _)
+            | Node::Whiteout(id) => *id,
         }
     }
 
@@ -222,9 +279,13 @@ pub enum Step {
 }
 
 impl Step {
-    /// Whether it changes contents: the only kind of change that may wait in the page cache.
-    pub fn is_data(&self) -> bool {
-        matches!(self, Step::Put { .. } | Step::Zero { .. })
+    /// The bytes that it writes, if it does: the only kind of change that may wait in the page cache.
+    pub fn contents(&self) -> Option<(Path, Range<usize>)> {
+        match self {
+            Step::Put { path, at, bytes } => Some((*path, *at..at + bytes.len())),
+            Step::Zero { path, from, to } => Some((*path, *from..*to)),
+            _ => None,
+        }
     }
 
     /// The path that it changes, the first of two.
@@ -235,7 +296,7 @@ impl Step {
             | Step::Deallocate { path, .. }
             | Step::Resize { path, .. }
             | Step::Mode { path, .. }
-            | Step::Whole(Op::Fsync(path) | Op::Rename(path, ..)) => Some(*path),
+            | Step::Whole(Op::Fsync(path) | Op::Fdatasync(path) | Op::Rename(path, ..)) => Some(*path),
             Step::Whole(_) => None,
         }
     }
@@ -357,7 +418,7 @@ impl Model {
         let mut scratch = self.clone();
         let mut size_of = |path| scratch.file(path).map(|file| file.data.len());
         match *op {
-            Op::Write(path, at, len, seed) => {
+            Op::Write(path, at, len, seed) | Op::WriteDurable(path, at, len, seed) => {
                 size_of(path)?;
                 Ok(put(path, at as usize, &pattern(len as usize, seed)))
             }
@@ -367,7 +428,7 @@ impl Model {
                 steps.extend(put(path, at as usize, &pattern(len as usize, seed)));
                 Ok(steps)
             }
-            Op::Append(path, len, seed) => {
+            Op::Append(path, len, seed) | Op::AppendDurable(path, len, seed) => {
                 let size = size_of(path)?;
                 Ok(put(path, size, &pattern(len as usize, seed)))
             }
@@ -448,6 +509,7 @@ impl Model {
             Op::Create(p) => self.add(p, Node::File, plain(0o644)),
             Op::Mkdir(p) => self.add(p, |id| Node::Dir(id, BTreeMap::new()), plain(0o755)),
             Op::Mknod(p) => self.add(p, Node::Fifo, plain(0o640)),
+            Op::MknodSpecial(p, special) => self.add(p, |id| Node::Special(id, special), plain(0o600)),
             Op::Symlink(p, n) => self.add(p, Node::Link, Inode { data: pattern(n, 3), ..plain(0o777) }),
             Op::Link(from, to) => {
                 let node = self.node(from)?;
@@ -467,7 +529,7 @@ impl Model {
                     Ok(())
                 }
             },
-            Op::Rmdir(p) => match self.node(p)? {
+            Op::Rmdir(p) | Op::RmdirHeld(p) => match self.node(p)? {
                 Node::Dir(_, entries) if entries.is_empty() => {
                     self.dir_mut(p).remove(&name(p.1));
                     Ok(())
@@ -478,14 +540,11 @@ impl Model {
             Op::Rename(from, to, how) => self.rename(from, to, how),
             Op::Chmod(p, mode) => self.inode(p).map(|inode| inode.mode = mode),
             Op::Chown(p, owner) => {
-                let is_dir = self.node(p)?.is_dir();
-                let inode = self.inode(p)?;
-                inode.owner = owner;
-                if !is_dir {
-                    inode.mode = without_set_id(inode.mode);
-                }
+                self.own(p, owner)?;
+                self.inode(p)?.owner = owner;
                 Ok(())
             }
+            Op::Chgrp(p, group) => self.own(p, group),
             Op::Utimes(p, seconds) => self.inode(p).map(|inode| inode.mtime = Some(seconds)),
             Op::SetXattr(p, n, len) => {
                 let value = pattern(len.into(), n as u8);
@@ -510,9 +569,25 @@ impl Model {
                 self.inodes[id].default = Some(default_acl(perm));
                 Ok(())
             }
-            Op::Fsync(p) => self.node(p).map(drop),
+            Op::RemoveAccessAcl(p) => self.inode(p)?.access.take().map(drop).ok_or(libc::ENODATA),
+            Op::RemoveDefaultAcl(dir) => {
+                let (id, _) = self.dir((Some(dir), 0));
+                self.inodes[id].default.take().map(drop).ok_or(libc::ENODATA)
+            }
+            Op::Fsync(p) | Op::Fdatasync(p) => self.node(p).map(drop),
             _ => unreachable!("{op:?} has several steps"),
         }
+    }
+
+    /// Changes the group, and what goes with any change of ownership.
+    fn own(&mut self, path: Path, group: u32) -> Result<(), i32> {
+        let is_dir = self.node(path)?.is_dir();
+        let inode = self.inode(path)?;
+        inode.group = group;
+        if !is_dir {
+            inode.mode = without_set_id(inode.mode);
+        }
+        Ok(())
     }
 
     fn rename(&mut self, from: Path, to: Path, how: RenameHow) -> Result<(), i32> {
@@ -542,8 +617,8 @@ impl Model {
         self.dir_mut(from).remove(&name(from.1));
         self.dir_mut(to).insert(name(to.1), source);
         if how == RenameHow::Whiteout {
-            let owner = self.inodes[self.dir(from).0].owner;
-            self.add(from, Node::Whiteout, Inode { owner, ..Inode::default() })?;
+            let Inode { owner, group, .. } = self.inodes[self.dir(from).0];
+            self.add(from, Node::Whiteout, Inode { owner, group, ..Inode::default() })?;
         }
         Ok(())
     }

@@ -27,8 +27,17 @@ pub enum Moment {
     Fence(u32),
     /// Before the so many-th flush of a disk takes effect.
     Flush(u32),
+    /// Between an unmount and the mount after it.
+    Unmounted,
     /// After it has returned.
     End,
+}
+
+impl Moment {
+    /// Whether something has returned.
+    pub fn is_end(self) -> bool {
+        matches!(self, Moment::Unmounted | Moment::End)
+    }
 }
 
 /// Something that is not durable.

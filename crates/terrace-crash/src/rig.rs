@@ -4,12 +4,14 @@
 //! for so few inodes), so a run has the same points each time.
 
 use std::mem::ManuallyDrop;
+use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use terrace_engine::{CheckOptions, FormatOptions, OpenOptions, Volume, check, format};
+use terrace_engine::{AtimePolicy, CheckOptions, FormatOptions, OpenOptions, Volume, check, format};
 use terrace_media::{AlignedBuf, Disk, DiskSim, Pm, PmSim, memory_disk, sim_disk_from};
 
+use crate::history::Waits;
 use crate::image::Image;
 use crate::point::{Moment, Point};
 use crate::tree::{Tree, tree_of};
@@ -23,6 +25,8 @@ pub struct Config {
     pub shards: u16,
     /// PM takes data up to this usage.
     pub pm_full_percent: u8,
+    /// Every write is durable when it returns.
+    pub durable: bool,
     /// PM data carries checksums.
     pub checksums: bool,
     /// Disks.
@@ -31,14 +35,20 @@ pub struct Config {
     pub pm_blocks: usize,
 }
 
+/// All data that workloads write fits into PM below this usage.
+pub const PM_FULL_PERCENT: u8 = 90;
 const BLOCK: usize = 4096;
 /// The least that a disk may have.
 const DISK_BLOCKS: usize = 256;
 
 impl Config {
-    /// Whether data may wait in the page cache.
-    pub fn lazy(&self) -> bool {
-        self.pm_full_percent < 90
+    /// How long data may wait in the page cache.
+    pub fn waits(&self) -> Waits {
+        match (self.pm_full_percent < PM_FULL_PERCENT, self.durable) {
+            (false, _) => Waits::Never,
+            (true, true) => Waits::UntilReturn,
+            (true, false) => Waits::UntilSync,
+        }
     }
 
     /// Devices full of junk: a volume must not take what was there for its own.
@@ -53,15 +63,27 @@ impl Config {
         FormatOptions { shards: Some(self.shards), pm_data_checksums: self.checksums, ..Default::default() }
     }
 
-    /// Opens a volume as it is used here. `pm_full_percent`: instead of the config's.
+    /// Opens a volume as it is used here, and as after a power cut: nothing is left of an earlier page cache.
     ///
     /// # Errors
     /// What the volume says.
-    pub fn open(&self, devices: &Devices, pm_full_percent: Option<u8>) -> Result<Arc<Volume>, String> {
+    pub fn open(&self, devices: &Devices) -> Result<Arc<Volume>, String> {
+        self.open_with(devices, None)
+    }
+
+    /// Opens a volume whose page cache outlives its daemon in `cache_dir`.
+    ///
+    /// # Errors
+    /// What the volume says.
+    pub fn open_with(&self, devices: &Devices, cache_dir: Option<&Path>) -> Result<Arc<Volume>, String> {
         let options = OpenOptions {
             cache_bytes: 1 << 20,
-            pm_full_percent: pm_full_percent.unwrap_or(self.pm_full_percent),
+            cache_dir: cache_dir.map(Path::to_owned),
+            durable: self.durable,
+            pm_full_percent: self.pm_full_percent,
             workers: false,
+            // Reading the trees that are compared must not give the next sync something to do.
+            atime: AtimePolicy::Noatime,
             ..Default::default()
         };
         Volume::open(devices.pm.clone(), devices.disks.clone(), options, &|_, _, _| {}).map_err(|e| e.to_string())
@@ -164,7 +186,7 @@ impl std::ops::Deref for Open {
 /// What is wrong: it cannot be mounted, or not be written or unmounted, or the check finds something. `Ok(None)`: there
 /// is no volume.
 pub fn recover(config: &Config, devices: &Devices, times: bool) -> Result<Option<Tree>, String> {
-    let volume = match config.open(devices, None) {
+    let volume = match config.open(devices) {
         Ok(volume) => Open::new(volume),
         Err(error) if is_refusal(&error) => return Ok(None),
         Err(error) => return Err(format!("mount: {error}")),
@@ -195,6 +217,7 @@ pub struct Rig {
 struct Record {
     base: Arc<Image>,
     step: usize,
+    /// Of the action: it may have two steps, an unmount and a mount.
     fences: u32,
     flushes: u32,
     points: Vec<Point>,
@@ -209,7 +232,7 @@ impl std::fmt::Debug for Rig {
 impl Record {
     fn add(&mut self, moment: Moment, pm: &PmSim, disks: &[Arc<DiskSim>]) {
         let point = Point::capture(self.step, moment, &self.base, pm, disks);
-        let known = moment != Moment::End
+        let known = !moment.is_end()
             && self.points.last().is_some_and(|last| last.step == point.step && last.same_states(&point));
         if !known {
             self.points.push(point);
@@ -227,16 +250,18 @@ impl Rig {
         Rig { devices: Devices { pm, disks }, pm_sim, disk_sims, record: Arc::new(Mutex::new(record)) }
     }
 
-    /// Records every point while `work` runs, as of step `step`, and the one at its end.
-    pub fn record<T>(&self, step: usize, work: impl FnOnce() -> T) -> T {
-        {
-            let mut record = self.record.lock();
-            (record.step, record.fences, record.flushes) = (step, 0, 0);
-        }
+    /// Records every point while `work` runs, as of step `step`, and the one at its end. Fences and flushes count from 1,
+    /// but after [`Moment::Unmounted`] they go on.
+    pub fn record<T>(&self, step: usize, end: Moment, work: impl FnOnce() -> T) -> T {
+        self.record.lock().step = step;
         let hooks = self.set_hooks();
         let result = work();
         drop(hooks);
-        self.record.lock().add(Moment::End, &self.pm_sim, &self.disk_sims);
+        let mut record = self.record.lock();
+        record.add(end, &self.pm_sim, &self.disk_sims);
+        if end == Moment::End {
+            (record.fences, record.flushes) = (0, 0);
+        }
         result
     }
 

@@ -3,16 +3,18 @@
 
 use std::sync::Arc;
 
-use crate::apply::apply;
+use tempfile::TempDir;
+
+use crate::apply::{apply, is_dirty};
 use crate::catalog::{Action, Named};
 use crate::catch::caught;
-use crate::history::{History, Legal};
+use crate::history::{History, Legal, Waits};
 use crate::id::{Deed, Workload};
 use crate::image::Image;
-use crate::model::Model;
+use crate::model::{Model, Op};
 use crate::point::{Moment, Point};
 use crate::rig::{Config, Open, Rig, recover};
-use crate::tree::{Tree, tree_of};
+use crate::tree::{Tree, difference, tree_of};
 
 /// What may be found after a step: while it ran, and when it had returned.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +44,7 @@ impl Run {
     /// What may be found after a crash at a point of it.
     pub fn legal(&self, point: &Point) -> &Legal {
         let step = &self.steps[point.step];
-        if point.moment == Moment::End { &step.end } else { &step.during }
+        if point.moment.is_end() { &step.end } else { &step.during }
     }
 
     /// What was done at a point of it.
@@ -55,6 +57,8 @@ impl Run {
 struct Doing {
     rig: Rig,
     volume: Option<Open>,
+    /// Outlives the daemon, not the power.
+    cache: TempDir,
     config: &'static Config,
     history: History,
     steps: Vec<StepLegal>,
@@ -63,89 +67,136 @@ struct Doing {
 impl Doing {
     fn open(config: &'static Config, image: &Arc<Image>, model: Model) -> Result<Self, String> {
         let rig = Rig::new(image);
-        let volume = Some(Open::new(config.open(&rig.devices, None).map_err(|e| format!("mount: {e}"))?));
-        Ok(Doing { rig, volume, config, history: History::new(model, config.lazy()), steps: Vec::new() })
+        let cache = TempDir::new().map_err(|e| format!("a directory for the page cache: {e}"))?;
+        let history = History::new(model, config.waits());
+        let mut doing = Doing { rig, volume: None, cache, config, history, steps: Vec::new() };
+        doing.volume = Some(doing.mount()?);
+        Ok(doing)
+    }
+
+    fn mount(&self) -> Result<Open, String> {
+        let volume = self.config.open_with(&self.rig.devices, Some(self.cache.path()));
+        volume.map(Open::new).map_err(|e| format!("mount: {e}"))
     }
 
     fn volume(&self) -> &Open {
         self.volume.as_ref().expect("mounted")
     }
 
+    fn ended(&mut self, op: &Op) {
+        let volume = self.volume.as_ref().expect("mounted");
+        self.history.end(op, &|path, bytes| is_dirty(volume, path, &bytes));
+    }
+
     /// An action of the workload, not recorded.
-    fn prelude(&mut self, ops: &[crate::model::Op]) -> Result<(), String> {
+    fn prelude(&mut self, ops: &[Op]) -> Result<(), String> {
         for op in ops {
             self.history.begin(op).map_err(|e| format!("{op:?}: the model says errno {e}"))?;
             apply(self.volume(), op).map_err(|e| format!("{op:?}: errno {e}"))?;
-            self.history.end(op);
+            self.ended(op);
         }
-        if !self.config.lazy() {
-            self.history = History::new(self.history.now().clone(), false);
+        let waits = self.config.waits();
+        if waits != Waits::UntilSync {
+            self.history = History::new(self.history.now().clone(), waits);
         }
         Ok(())
     }
 
     /// Does and records an action. `Ok(false)`: nothing can follow it.
-    fn act(&mut self, deed: Deed, action: &Action) -> Result<bool, String> {
-        let step = self.steps.len();
-        let mut legal = StepLegal { deed: Some(deed), ..StepLegal::default() };
-        let goes_on = match action {
-            Action::Op(op) => {
-                let expected = self.history.begin(op);
-                legal.during = self.history.legal();
-                let found = self.rig.record(step, || apply(self.volume(), op));
-                if found == Err(libc::ENOSPC) && expected.is_ok() {
-                    // The model has room for everything; what a volume without room has done is a part of it.
-                    legal.end = legal.during.clone();
-                    self.steps.push(legal);
-                    return Ok(false);
-                }
-                if found != expected {
-                    return Err(format!("{op:?} says {found:?} instead of {expected:?}"));
-                }
-                if found.is_ok() {
-                    self.history.end(op);
-                }
-                true
-            }
+    fn act(&mut self, deed: &Deed, action: &Action) -> Result<bool, String> {
+        match action {
+            Action::Op(op) => self.op(deed, op)?,
             Action::Sync => {
-                legal.during = self.history.legal();
-                self.rig.record(step, || self.volume().sync()).map_err(|e| format!("sync: {e}"))?;
+                let step = self.begin(deed);
+                self.rig.record(step, Moment::End, || self.volume().sync()).map_err(|e| format!("sync: {e}"))?;
                 self.history.synced();
-                true
             }
-            Action::Remount => {
-                legal.during = self.history.legal();
-                let volume = self.volume.take().expect("mounted");
-                let (config, devices) = (self.config, &self.rig.devices);
-                let volume = self.rig.record(step, || {
-                    volume.close()?;
-                    config.open(devices, None).map_err(|e| format!("mount: {e}"))
-                })?;
-                self.volume = Some(Open::new(volume));
-                self.history.synced();
-                true
-            }
+            Action::Remount => self.remount(deed)?,
+            Action::Kill => self.kill(deed)?,
             Action::Format => {
-                legal.during = self.history.legal();
-                legal.during.none = true;
-                let empty = Model::empty();
-                legal.end.states.insert(empty.tree(self.history.times()), empty);
-                legal.during.states.extend(legal.end.states.clone());
-                self.volume.take().expect("mounted").abandon();
-                self.rig.record(step, || self.rig.devices.format(self.config))?;
-                false
-            }
-        };
-        if *action != Action::Format {
-            legal.end = self.history.legal();
-            let found = tree_of(self.volume(), self.history.times()).map_err(|e| format!("reading: {e}"))?;
-            let expected = self.history.now().tree(self.history.times());
-            if found != expected {
-                return Err(format!("without any crash:\n{}", crate::tree::difference(&expected, &found)));
+                self.format(deed)?;
+                return Ok(false);
             }
         }
-        self.steps.push(legal);
-        Ok(goes_on)
+        self.end();
+        let found = tree_of(self.volume(), self.history.times()).map_err(|e| format!("reading: {e}"))?;
+        let expected = self.history.now().tree(self.history.times());
+        if found != expected {
+            return Err(format!("without any crash:\n{}", difference(&expected, &found)));
+        }
+        Ok(true)
+    }
+
+    /// A step begins: its number.
+    fn begin(&mut self, deed: &Deed) -> usize {
+        let during = self.history.legal();
+        self.steps.push(StepLegal { deed: Some(deed.clone()), during, end: Legal::default() });
+        self.steps.len() - 1
+    }
+
+    /// It has ended.
+    fn end(&mut self) {
+        self.steps.last_mut().expect("a step").end = self.history.legal();
+    }
+
+    fn op(&mut self, deed: &Deed, op: &Op) -> Result<(), String> {
+        let expected = self.history.begin(op);
+        let step = self.begin(deed);
+        let found = self.rig.record(step, Moment::End, || apply(self.volume(), op));
+        if found == Err(libc::ENOSPC) && expected.is_ok() {
+            return self.refused(op);
+        }
+        if found != expected {
+            return Err(format!("{op:?} says {found:?} instead of {expected:?}"));
+        }
+        if found.is_ok() {
+            self.ended(op);
+        }
+        Ok(())
+    }
+
+    /// The model has room for everything; a volume may have none for some of an operation.
+    fn refused(&mut self, op: &Op) -> Result<(), String> {
+        let volume = self.volume.as_ref().expect("mounted");
+        let found = tree_of(volume, self.history.times()).map_err(|e| format!("reading: {e}"))?;
+        let during = self.history.refused(&found, &|path, bytes| is_dirty(volume, path, &bytes));
+        let during = during.map_err(|differs| format!("{op:?} finds no room, and has changed:\n{differs}"))?;
+        self.steps.last_mut().expect("a step").during = during;
+        Ok(())
+    }
+
+    /// Two steps: when the unmount has returned, nothing waits any more.
+    fn remount(&mut self, deed: &Deed) -> Result<(), String> {
+        let volume = self.volume.take().expect("mounted");
+        let step = self.begin(deed);
+        self.rig.record(step, Moment::Unmounted, || volume.close())?;
+        self.history.synced();
+        self.end();
+        let step = self.begin(deed);
+        self.volume = Some(self.rig.record(step, Moment::End, || self.mount())?);
+        Ok(())
+    }
+
+    /// The next daemon finds what the devices were given, durable or not, and the page cache.
+    fn kill(&mut self, deed: &Deed) -> Result<(), String> {
+        self.volume.take().expect("mounted").abandon();
+        let step = self.begin(deed);
+        self.volume = Some(self.rig.record(step, Moment::End, || self.mount())?);
+        self.history.synced();
+        Ok(())
+    }
+
+    fn format(&mut self, deed: &Deed) -> Result<(), String> {
+        let mut end = Legal::default();
+        let empty = Model::empty();
+        end.states.insert(empty.tree(self.history.times()), empty);
+        self.volume.take().expect("mounted").abandon();
+        let step = self.begin(deed);
+        let legal = &mut self.steps[step];
+        legal.during.none = true;
+        legal.during.states.extend(end.states.clone());
+        legal.end = end;
+        self.rig.record(step, Moment::End, || self.rig.devices.format(self.config))
     }
 
     fn finish(self, base: &Arc<Image>) -> Run {
@@ -168,7 +219,7 @@ pub fn run_workload(workload: &Workload) -> Result<Run, String> {
         let mut doing = Doing::open(workload.prep.config, &prepared.image, prepared.model.clone())?;
         doing.prelude(&prepared.live)?;
         for (i, named) in workload.actions.iter().enumerate() {
-            if !doing.act(Deed::Action(i), &named.action)? {
+            if !doing.act(&Deed::Action(i), &named.action)? {
                 break;
             }
         }
@@ -190,12 +241,12 @@ pub fn run_mount(
 ) -> Result<Run, String> {
     caught(|| {
         let rig = Rig::new(image);
-        let volume = rig.record(0, || config.open(&rig.devices, None).map_err(|e| format!("mount: {e}")))?;
+        let volume = rig.record(0, Moment::End, || config.open(&rig.devices).map_err(|e| format!("mount: {e}")))?;
         Open::new(volume).abandon();
         let mut end = Legal::default();
         end.states.insert(tree.clone(), model.clone());
         let step = StepLegal { deed: Some(Deed::Mount), during: legal.clone(), end };
-        let times = !config.lazy();
+        let times = config.waits() == Waits::Never;
         Ok(Run { config, base: image.clone(), points: rig.take_points(), steps: vec![step], times })
     })
 }
@@ -207,7 +258,7 @@ pub fn run_mount(
 pub fn run_then(config: &'static Config, image: &Arc<Image>, model: &Model, then: &Named) -> Result<Run, String> {
     caught(|| {
         let mut doing = Doing::open(config, image, model.clone())?;
-        doing.act(Deed::Then(then.name), &then.action)?;
+        doing.act(&Deed::Then(then.name), &then.action)?;
         Ok(doing.finish(image))
     })
 }

@@ -8,27 +8,27 @@ use terrace_media::Random;
 
 use crate::catalog::{Action, Named, PREPS, Prep, action, actions};
 use crate::explore::{Counts, Explorer, Failure, Settings};
+use crate::history::Waits;
 use crate::id::Workload;
 
-/// Every workload of one action; with a sync after it where data may wait in the page cache.
+/// Every workload of one action.
 pub fn singles() -> Vec<Workload> {
-    let sync = action("sync").expect("there is one");
-    let mut workloads = Vec::new();
-    for prep in PREPS {
-        for action in actions() {
-            let synced = prep.config.lazy() && matches!(action.action, Action::Op(_));
-            let actions = std::iter::once(action).chain(synced.then(|| sync.clone())).collect();
-            workloads.push(Workload { prep, actions });
-        }
+    PREPS.iter().flat_map(|prep| actions().into_iter().map(move |action| workload(prep, vec![action]))).collect()
+}
+
+/// A workload; with a sync at its end if data may wait in the page cache then.
+fn workload(prep: &'static Prep, mut actions: Vec<Named>) -> Workload {
+    let last = &actions.last().expect("an action").action;
+    if prep.config.waits() == Waits::UntilSync && matches!(last, Action::Op(_)) {
+        actions.push(action("sync").expect("there is one"));
     }
-    workloads
+    Workload { prep, actions }
 }
 
 /// Every workload of two actions on `prep`.
 pub fn pairs(prep: &'static Prep) -> Vec<Workload> {
     let first = actions().into_iter().filter(|a| a.action != Action::Format);
-    let pair =
-        |first: Named| actions().into_iter().map(move |second| Workload { prep, actions: vec![first.clone(), second] });
+    let pair = |first: Named| actions().into_iter().map(move |second| workload(prep, vec![first.clone(), second]));
     first.flat_map(pair).collect()
 }
 
@@ -43,9 +43,9 @@ pub fn sampled(count: usize, len: usize, seed: u64) -> Vec<Workload> {
         }
     };
     let mut preps = Random(!seed);
-    let workload = |_| Workload {
-        prep: &PREPS[preps.below(PREPS.len())],
-        actions: (0..len).map(|i| pick(i + 1 == len)).collect(),
+    let workload = |_| {
+        let prep = &PREPS[preps.below(PREPS.len())];
+        workload(prep, (0..len).map(|i| pick(i + 1 == len)).collect())
     };
     (0..count).map(workload).collect()
 }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use terrace_engine::{Attr, FileKind, FsResult, Ino, Volume};
 use terrace_layout::data_crc;
 
-use crate::model::{Inode, Model, Node};
+use crate::model::{Inode, Model, Node, Special};
 
 /// Path to description; the root directory is "".
 pub type Tree = BTreeMap<String, String>;
@@ -22,6 +22,9 @@ struct Description<'a> {
     mode: u32,
     links: u32,
     owner: u32,
+    group: u32,
+    /// Device number.
+    rdev: u32,
     mtime: Option<u32>,
     xattrs: BTreeMap<String, Vec<u8>>,
 }
@@ -42,6 +45,12 @@ impl Description<'_> {
             None => write!(text, "now"),
         }
         .expect("text");
+        // Only where it says something.
+        for (what, number) in [("group", self.group), ("rdev", self.rdev)] {
+            if number != 0 {
+                write!(text, " {what} {number}").expect("text");
+            }
+        }
         for (name, value) in &self.xattrs {
             write!(text, " {name}={:08x}", data_crc(value)).expect("text");
         }
@@ -71,6 +80,14 @@ fn describe_dir(model: &Model, path: &str, id: usize, entries: &BTreeMap<String,
             Node::File(_) => describe_inode("file", inode, &inode.data, model.links(id), times),
             Node::Link(_) => describe_inode("link", inode, &inode.data, model.links(id), times),
             Node::Fifo(_) => describe_inode("fifo", inode, &[], model.links(id), times),
+            Node::Special(_, special) => {
+                let kind = match special {
+                    Special::Block => "block",
+                    Special::Char => "char",
+                    Special::Socket => "socket",
+                };
+                describe_special(kind, inode, model.links(id), special.rdev(), times)
+            }
             Node::Whiteout(_) => describe_inode("char", inode, &[], model.links(id), times),
         };
         tree.insert(path, text);
@@ -78,11 +95,20 @@ fn describe_dir(model: &Model, path: &str, id: usize, entries: &BTreeMap<String,
 }
 
 fn describe_inode(kind: &str, inode: &Inode, contents: &[u8], links: u32, times: bool) -> String {
+    description(kind, inode, contents, links, times).text()
+}
+
+fn describe_special(kind: &str, inode: &Inode, links: u32, rdev: u32, times: bool) -> String {
+    Description { rdev, ..description(kind, inode, &[], links, times) }.text()
+}
+
+fn description<'a>(kind: &'a str, inode: &Inode, contents: &'a [u8], links: u32, times: bool) -> Description<'a> {
     let mut xattrs = inode.xattrs.clone();
     xattrs.extend(inode.access.map(|acl| ("system.posix_acl_access".to_owned(), acl.encode(inode.mode))));
     xattrs.extend(inode.default.map(|(acl, bits)| ("system.posix_acl_default".to_owned(), acl.encode(bits))));
     let mtime = inode.mtime.filter(|_| times);
-    Description { kind, contents, mode: inode.mode, links, owner: inode.owner, mtime, xattrs }.text()
+    let Inode { mode, owner, group, .. } = *inode;
+    Description { kind, contents, mode, links, owner, group, rdev: 0, mtime, xattrs }
 }
 
 /// Describes a volume's tree; reads everything. `times`: with modification times.
@@ -127,6 +153,8 @@ fn walk(volume: &Volume, attr: &Attr, path: &str, times: bool, tree: &mut Tree) 
         mode: attr.mode,
         links: attr.nlink,
         owner: attr.uid,
+        group: attr.gid,
+        rdev: attr.rdev,
         mtime: (times && seconds < YEAR_2000_SECONDS).then_some(seconds as u32),
         xattrs,
     };

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use terrace_crash::again::Rates;
 use terrace_crash::explore::{Explorer, Settings};
 use terrace_crash::id::Workload;
 use terrace_engine::{Bug, plant};
@@ -15,6 +16,9 @@ type Planted = (Bug, &'static [&'static str]);
 const BUGS: &[Planted] = &[
     (Bug::TailNotFlushed, &["plain/create"]),
     (Bug::TailNotFenced, &["plain/create"]),
+    (Bug::WriteNotFenced, &["plain/overwrite-block"]),
+    (Bug::WriteNotFenced, &["tiers/patch,sync"]),
+    (Bug::WriteNotFenced, &["pm-nearly-full/append,sync"]),
     (Bug::SealIgnoresData, &["plain/overwrite-block"]),
     (Bug::SealIgnoresMount, &["plain/chmod,overwrite-block"]),
     (Bug::TailStaysBehind, &["plain/chmod,utimes"]),
@@ -54,7 +58,7 @@ const BUGS: &[Planted] = &[
 
 /// As much as any of them needs.
 fn settings() -> Settings {
-    Settings { crash_recovery: 3, crash_after: 7, ..Settings::QUICK }
+    Settings { rates: Rates { recovery: 3, after: 7 }, ..Settings::QUICK }
 }
 
 /// Looks for `bug`; what was found and after how many states.

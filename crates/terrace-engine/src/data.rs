@@ -449,13 +449,20 @@ impl Core {
         if end > FILE_BYTES_MAX {
             return fail(libc::EFBIG);
         }
-        self.mutate(|| match mode {
-            Fallocate::Allocate | Fallocate::AllocateKeepSize => {
-                self.allocate(&inode, offset, end, mode == Fallocate::Allocate)
+        self.mutate(|| {
+            match mode {
+                Fallocate::Allocate | Fallocate::AllocateKeepSize => {
+                    self.allocate(&inode, offset, end, mode == Fallocate::Allocate)?;
+                }
+                Fallocate::PunchHole => self.zero(&inode, offset, end, false, false)?,
+                Fallocate::ZeroRange => self.zero(&inode, offset, end, true, true)?,
+                Fallocate::ZeroRangeKeepSize => self.zero(&inode, offset, end, false, true)?,
             }
-            Fallocate::PunchHole => self.zero(&inode, offset, end, false, false),
-            Fallocate::ZeroRange => self.zero(&inode, offset, end, true, true),
-            Fallocate::ZeroRangeKeepSize => self.zero(&inode, offset, end, false, true),
+            // The zeros at the edges of a range may have gone to the page cache.
+            if self.options.durable && inode.pages.has_dirty() {
+                self.flush_file(&inode)?;
+            }
+            Ok(())
         })
     }
 

@@ -486,7 +486,8 @@ impl Log {
     /// # Errors
     /// If PM refuses to become durable.
     pub fn commit(&mut self, pm: &Pm) -> FsResult<()> {
-        if self.batch.sealed || !planted(Bug::TailNotFenced) {
+        let unfenced = if self.batch.sealed { Bug::WriteNotFenced } else { Bug::TailNotFenced };
+        if !planted(unfenced) {
             fence(pm)?;
         }
         if planted(Bug::EntriesOneByOne)

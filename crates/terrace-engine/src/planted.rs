@@ -12,6 +12,8 @@ pub enum Bug {
     TailNotFlushed,
     /// The tail is stored under the same fence as the entries before it.
     TailNotFenced,
+    /// An entry that commits itself is not fenced.
+    WriteNotFenced,
     /// An entry that commits itself counts although its data are not there.
     SealIgnoresData,
     /// An entry that commits itself counts whichever mount wrote it.
