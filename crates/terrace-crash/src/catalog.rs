@@ -125,6 +125,8 @@ impl Builder {
         let mut builder = Builder { config, devices, volume: None, model: Model::new() };
         // Common names have their data in PM, whatever goes where later.
         builder.mount(PM_FULL_PERCENT);
+        // The directories to play in are not in the shard of the root, if there is another one.
+        (1..config.shards).for_each(|_| builder.all(coming_and_going(None, BORN_IN_A_SHARD)));
         prepare(builder.volume()).expect("directories");
         for op in names() {
             builder.apply(op);
@@ -184,6 +186,9 @@ fn names() -> Vec<Op> {
         Op::Mkdir(D1C),
     ]
 }
+
+/// So many inodes are made in one shard, and then in the next.
+const BORN_IN_A_SHARD: usize = 64;
 
 fn nothing(_: &mut Builder) {}
 

@@ -15,7 +15,7 @@ use crate::model::Model;
 use crate::point::{Effort, Point};
 use crate::rig::{Config, Devices};
 use crate::run::{Run, recovered, run_mount, run_then, run_workload};
-use crate::tree::{Tree, difference};
+use crate::tree::{Tree, Trees, difference};
 
 /// How much is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +34,8 @@ impl Settings {
     /// What `make test` has time for.
     pub const QUICK: Settings = Settings {
         effort: Effort { bound: 100, corners: 30, seeds: 12 },
-        again: Effort { bound: 16, corners: 8, seeds: 3 },
-        rates: Rates { recovery: 60, after: 60 },
+        again: Effort { bound: 16, corners: 5, seeds: 2 },
+        rates: Rates { recovery: 80, after: 80 },
         seed: 1,
     };
     /// What a night has time for.
@@ -120,7 +120,7 @@ pub struct Explorer {
 }
 
 /// What was recovered (`None`: no volume), or what is wrong with it.
-type Found = Result<Option<Tree>, String>;
+type Found = Result<Option<Trees>, String>;
 
 /// A state that is being looked at.
 struct State<'a> {
@@ -135,7 +135,7 @@ struct State<'a> {
 enum Verdict {
     /// Nothing to mount, as may be.
     None,
-    Legal(Tree, Model),
+    Legal(Trees, Model),
     Wrong(String),
 }
 
@@ -177,9 +177,8 @@ impl Explorer {
             self.counts.points += 1;
             self.counts.exhaustive += u64::from(exhaustive);
             for choice in choices {
-                let options = point.options(choice).expect("a choice of this point");
-                point.store_kept(&options, &mut scratch);
-                let stage = Stage { deed: run.deed(point), moment: point.moment, choice };
+                point.store_kept(&point.kept(choice).expect("a choice of this point"), &mut scratch);
+                let stage = Stage { deed: run.deed(point), crash: Some((point.moment, choice)) };
                 let found = match known.get(&scratch.hash()) {
                     None => {
                         self.count(&stage.deed);
@@ -232,31 +231,34 @@ impl Explorer {
         let recovers_to = match verdict(found, legal) {
             Verdict::Wrong(what) => return self.fail(workload, stages.to_vec(), what),
             Verdict::None => None,
-            Verdict::Legal(tree, model) => Some((tree, model)),
+            Verdict::Legal(trees, model) => Some((trees, model)),
         };
         let Some(lots) = lots else {
             return;
         };
-        let tree = recovers_to.as_ref().map(|(tree, _)| tree);
+        let tree = recovers_to.as_ref().map(|(trees, _)| &trees.tree);
         let crash_recovery = lots.in_recovery(state.number, state.point.step, tree);
-        let Some((tree, model)) = recovers_to else {
+        let Some((trees, model)) = recovers_to else {
             return;
         };
         let image = || Arc::new(state.scratch.image().clone());
         if crash_recovery {
-            self.again(workload, run_mount(run.config, &image(), legal, &tree, &model), stages, "mount");
+            self.again(workload, run_mount(run.config, &image(), legal, &trees, &model), stages, Deed::Mount);
         }
         // Without the directories to play in there is nothing to do.
         let follows = lots.after(state.number, self.then.len()).filter(|_| !model.root.is_empty());
         if let Some(then) = follows.map(|i| self.then[i].clone()) {
-            self.again(workload, run_then(run.config, &image(), &model, &then), stages, then.name);
+            self.again(workload, run_then(run.config, &image(), &model, &then), stages, Deed::Then(then.name));
         }
     }
 
-    fn again(&mut self, workload: &Workload, run: Result<Run, String>, stages: &[Stage], what: &str) {
+    fn again(&mut self, workload: &Workload, run: Result<Run, String>, stages: &[Stage], deed: Deed) {
         match run {
             Ok(run) => self.states(workload, &run, stages),
-            Err(error) => self.fail(workload, stages.to_vec(), format!("then {what}: {error}")),
+            Err(error) => {
+                let stages = stages.iter().cloned().chain([Stage { deed, crash: None }]).collect();
+                self.fail(workload, stages, error);
+            }
         }
     }
 
@@ -281,30 +283,38 @@ impl Explorer {
         let mut run = run_workload(&id.workload)?;
         let mut report = String::new();
         for (i, stage) in id.stages.iter().enumerate() {
-            let wanted = |p: &&Point| run.deed(p) == stage.deed && p.moment == stage.moment;
+            report += &format!("{stage}\n");
+            let Some((moment, choice)) = stage.crash else {
+                report += "  without a crash it ends as it must\n";
+                break;
+            };
+            let wanted = |p: &&Point| run.deed(p) == stage.deed && p.moment == moment;
             let point = run.points.iter().find(wanted).ok_or(format!("{stage}: the run has no such point"))?.clone();
-            let options = point.options(stage.choice).ok_or(format!("{stage}: the point has no such state"))?;
+            let kept = point.kept(choice).ok_or(format!("{stage}: the point has no such state"))?;
             let mut scratch = Scratch::new(&run.base);
             point.store_durable(&mut scratch);
-            point.store_kept(&options, &mut scratch);
-            report += &format!("{stage}\n{}", kept(&point, &options));
+            point.store_kept(&kept, &mut scratch);
+            report += &what_is_kept(&point, &kept.options);
             let found = self.recovered(&run, &scratch);
-            let (tree, model) = match verdict(found, run.legal(&point)) {
+            let (trees, model) = match verdict(found, run.legal(&point)) {
                 Verdict::Wrong(what) => return Err(format!("{report}  {what}")),
                 Verdict::None => return Ok(format!("{report}  there is no volume, as may be\n")),
-                Verdict::Legal(tree, model) => (tree, model),
+                Verdict::Legal(trees, model) => (trees, model),
             };
-            report += &format!("  legal: {}\n", difference(&Tree::new(), &tree).trim_start());
+            report += &format!("  legal: {}\n", difference(&Tree::new(), &trees.exact).trim_start());
+            let Some(next) = id.stages.get(i + 1) else {
+                break;
+            };
             let image = Arc::new(scratch.image().clone());
-            run = match id.stages.get(i + 1).map(|next| &next.deed) {
-                None => break,
-                Some(Deed::Mount) => run_mount(run.config, &image, run.legal(&point), &tree, &model)?,
-                Some(Deed::Then(name)) => {
+            let next_run = match &next.deed {
+                Deed::Mount => run_mount(run.config, &image, run.legal(&point), &trees, &model),
+                Deed::Then(name) => {
                     let then = self.then.iter().find(|a| a.name == *name).ok_or(format!("{name} cannot follow"))?;
-                    run_then(run.config, &image, &model, then)?
+                    run_then(run.config, &image, &model, then)
                 }
-                Some(Deed::Action(_)) => return Err("only the first crash is one of the workload".into()),
+                Deed::Action(_) => return Err("only the first crash is one of the workload".into()),
             };
+            run = next_run.map_err(|error| format!("{report}{next}\n  {error}"))?;
         }
         Ok(report)
     }
@@ -315,15 +325,21 @@ fn verdict(found: Found, legal: &Legal) -> Verdict {
         Err(what) => Verdict::Wrong(what),
         Ok(None) if legal.none => Verdict::None,
         Ok(None) => Verdict::Wrong("the volume is gone".into()),
-        Ok(Some(tree)) => match legal.states.get(&tree) {
-            Some(model) => Verdict::Legal(tree, model.clone()),
-            None => Verdict::Wrong(illegal(legal, &tree)),
-        },
+        Ok(Some(trees)) => {
+            let Some(model) = legal.states.get(&trees.tree) else {
+                return Verdict::Wrong(illegal(legal, &trees.tree));
+            };
+            let differs = legal.seen.as_ref().map(|seen| seen.trees.difference(&trees, seen.lags)).unwrap_or_default();
+            match differs.is_empty() {
+                true => Verdict::Legal(trees, model.clone()),
+                false => Verdict::Wrong(format!("not as it was before the crash:\n{differs}")),
+            }
+        }
     }
 }
 
 /// What a state keeps, part by part.
-fn kept(point: &Point, options: &[usize]) -> String {
+fn what_is_kept(point: &Point, options: &[usize]) -> String {
     use crate::point::Part;
     let line = |(part, option): (&Part, &usize)| {
         let what = match part {

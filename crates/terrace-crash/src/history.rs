@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::model::{Model, Op, Path, RenameHow, Step};
-use crate::tree::{Tree, difference};
+use crate::tree::{Tree, Trees, difference};
 
 /// More waiting writes than this would make too many states.
 const WAITING_MAX: usize = 8;
@@ -56,6 +56,17 @@ pub struct Legal {
     pub states: BTreeMap<Tree, Model>,
     /// A refusal to mount: there is no volume.
     pub none: bool,
+    /// What the only one of these states is like exactly, if somebody has seen it.
+    pub seen: Option<Seen>,
+}
+
+/// What a volume showed when nothing waited.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Its tree.
+    pub trees: Trees,
+    /// Change times may be older on its devices: those of what was renamed are logged later.
+    pub lags: bool,
 }
 
 impl History {
@@ -145,6 +156,11 @@ impl History {
 
     fn keep_few_waiting(&self) {
         assert!(self.done.iter().filter(|d| d.waits).count() <= WAITING_MAX, "the workload waits with too many writes");
+    }
+
+    /// Whether anything may be lost.
+    pub fn waits(&self) -> bool {
+        self.done.iter().any(|done| done.waits)
     }
 
     /// The states that a power cut may leave now.

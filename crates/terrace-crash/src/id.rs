@@ -1,5 +1,6 @@
 //! Names of crash states: `plain/patch,append/1.f2=x1a` is the state number 0x1a at the second fence of the second
-//! action of a workload; what follows a `~` is a crash of what was done next with it.
+//! action of a workload; what follows a `~` is a crash of what was done next with it, or, without a moment, what was done
+//! next without a crash (`plain/patch/1.f2=x1a~chmod`).
 //!
 //! Moments: `f2` the second fence, `d1` the first flush of a disk, `u` between unmount and mount, `e` the end. States: `x` number, `c` corner case, `s`
 //! seed; all hexadecimal.
@@ -32,15 +33,13 @@ pub enum Deed {
     Then(&'static str),
 }
 
-/// A crash: during what, when, and what was left.
+/// What was done, and the crash that ended it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// During what.
+    /// What was done.
     pub deed: Deed,
-    /// When.
-    pub moment: Moment,
-    /// What was left.
-    pub choice: Choice,
+    /// When the power went and what was left; `None`: it was done without a crash.
+    pub crash: Option<(Moment, Choice)>,
 }
 
 /// A crash state: what leads there.
@@ -73,17 +72,20 @@ impl FromStr for Workload {
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.deed {
-            Deed::Action(n) => write!(f, "{n}.")?,
-            Deed::Mount => write!(f, "mount.")?,
-            Deed::Then(name) => write!(f, "{name}.")?,
+            Deed::Action(n) => write!(f, "{n}")?,
+            Deed::Mount => write!(f, "mount")?,
+            Deed::Then(name) => write!(f, "{name}")?,
         }
-        match self.moment {
-            Moment::Fence(n) => write!(f, "f{n}")?,
-            Moment::Flush(n) => write!(f, "d{n}")?,
-            Moment::Unmounted => write!(f, "u")?,
-            Moment::End => write!(f, "e")?,
+        let Some((moment, choice)) = self.crash else {
+            return Ok(());
+        };
+        match moment {
+            Moment::Fence(n) => write!(f, ".f{n}")?,
+            Moment::Flush(n) => write!(f, ".d{n}")?,
+            Moment::Unmounted => write!(f, ".u")?,
+            Moment::End => write!(f, ".e")?,
         }
-        match self.choice {
+        match choice {
             Choice::Index(n) => write!(f, "=x{n:x}"),
             Choice::Corner(n) => write!(f, "=c{n:x}"),
             Choice::Seed(n) => write!(f, "=s{n:x}"),
@@ -95,13 +97,16 @@ impl FromStr for Stage {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (deed, rest) = text.split_once('.').context("a crash is WHAT.MOMENT=STATE")?;
-        let (moment, choice) = rest.split_once('=').context("a crash is WHAT.MOMENT=STATE")?;
+        let (deed, crash) = text.split_once('.').map_or((text, None), |(deed, crash)| (deed, Some(crash)));
         let deed = match (deed.parse(), deed) {
             (Ok(n), _) => Deed::Action(n),
             (_, "mount") => Deed::Mount,
             (_, name) => Deed::Then(action(name).with_context(|| format!("there is no action {name:?}"))?.name),
         };
+        let Some(crash) = crash else {
+            return Ok(Stage { deed, crash: None });
+        };
+        let (moment, choice) = crash.split_once('=').context("a crash is WHAT.MOMENT=STATE")?;
         let moment = match moment.split_at_checked(1) {
             Some(("f", n)) => Moment::Fence(n.parse()?),
             Some(("d", n)) => Moment::Flush(n.parse()?),
@@ -116,7 +121,7 @@ impl FromStr for Stage {
             Some(("s", n)) => Choice::Seed(number(n)?),
             _ => bail!("{choice:?} is no state: x1, c1 or s1"),
         };
-        Ok(Stage { deed, moment, choice })
+        Ok(Stage { deed, crash: Some((moment, choice)) })
     }
 }
 
@@ -132,7 +137,11 @@ impl FromStr for StateId {
 
     fn from_str(text: &str) -> Result<Self> {
         let (workload, stages) = text.rsplit_once('/').context("an id is PREP/ACTIONS/CRASH~CRASH...")?;
-        let stages = stages.split('~').map(Stage::from_str).collect::<Result<_>>()?;
+        let stages = stages.split('~').map(Stage::from_str).collect::<Result<Vec<_>>>()?;
+        let (first, last) = (&stages[0], &stages[stages.len() - 1]);
+        if first.crash.is_none() || stages.iter().any(|stage| stage.crash.is_none() && stage != last) {
+            bail!("only what is done last may end without a crash");
+        }
         Ok(StateId { workload: workload.parse()?, stages })
     }
 }
@@ -148,7 +157,15 @@ mod tests {
         {
             assert_eq!(text.parse::<StateId>().unwrap().to_string(), text);
         }
-        for wrong in ["plain", "plain/patch", "plain/patch/0.q1=x1", "nowhere/patch/0.e=x0", "plain/patch/0.f1=y"] {
+        for wrong in [
+            "plain",
+            "plain/patch/0",
+            "plain/patch/0.e=x0~mount~chmod",
+            "plain/patch",
+            "plain/patch/0.q1=x1",
+            "nowhere/patch/0.e=x0",
+            "plain/patch/0.f1=y",
+        ] {
             assert!(wrong.parse::<StateId>().is_err(), "{wrong}");
         }
     }

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::Parser;
-use terrace_crash::catalog::PREPS;
 use terrace_crash::explore::{Counts, Explorer, Failure, Settings};
 use terrace_crash::id::{StateId, Workload};
 use terrace_crash::search::{pairs, sampled, search, singles};
@@ -15,21 +14,26 @@ const FAILURES_MAX: usize = 20;
 /// How often it says how far it is.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
+/// Pairs between two samples of what is looked at more closely.
+const PAIRS_IN_A_ROUND: usize = 500;
+/// Workloads in such a sample.
+const SAMPLE: usize = 10;
+
 /// Crash states of Terrace volumes: see docs/CRASH-STATES.md.
 #[derive(Parser, Debug)]
 struct Arguments {
     /// Replay the state of this id, or look at this workload (PREP/ACTION,ACTION).
     id: Option<String>,
-    /// How long to go on with sampled workloads when all of one and two actions are done.
+    /// How long to go on.
     #[arg(long, default_value_t = 8.0)]
     hours: f64,
-    /// Where sampled states and workloads come from.
+    /// Where sampled states and workloads, and the order of the others, come from.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Only workloads of this many actions.
-    #[arg(long)]
-    len: Option<usize>,
-    /// Look at as little as `make test` does.
+    /// Go on at this workload of two actions: where a run with the same seed stopped.
+    #[arg(long, default_value_t = 0)]
+    from: usize,
+    /// Look at a single workload as little as `make test` does.
     #[arg(long)]
     quick: bool,
 }
@@ -46,14 +50,47 @@ fn main() -> ExitCode {
 
 fn run() -> Result<()> {
     let arguments = Arguments::parse();
-    let settings =
-        Settings { seed: arguments.seed, ..if arguments.quick { Settings::QUICK } else { Settings::THOROUGH } };
+    let seed = arguments.seed;
     if let Some(id) = &arguments.id {
-        return look_again(id, settings);
+        let effort = if arguments.quick { Settings::QUICK } else { Settings::THOROUGH };
+        return look_again(id, Settings { seed, ..effort });
     }
     let end = Instant::now() + Duration::from_secs_f64(arguments.hours * 3600.0);
-    let mut total = Counts::default();
-    let mut round = |name: &str, workloads: &[Workload]| -> Result<()> {
+    let mut night = Night { seed, end, total: Counts::default() };
+    if arguments.from == 0 {
+        night.look("one action", &singles(), Settings::QUICK)?;
+    }
+    let pairs = pairs(seed);
+    let mut done = arguments.from.min(pairs.len());
+    let mut samples = seed;
+    while !night.is_over() {
+        let round = &pairs[done..(done + PAIRS_IN_A_ROUND).min(pairs.len())];
+        let result = night.look("two actions", round, Settings::QUICK);
+        done += *result.as_ref().unwrap_or(&0);
+        println!("two actions: {done} of {} workloads looked at; `--seed {seed} --from {done}` goes on", pairs.len());
+        result?;
+        for len in 1..=3 {
+            samples += 1;
+            night.look(&format!("workloads of {len}, closely"), &sampled(SAMPLE, len, samples), Settings::THOROUGH)?;
+        }
+    }
+    Ok(())
+}
+
+/// A search that goes on until some time.
+struct Night {
+    seed: u64,
+    end: Instant,
+    total: Counts,
+}
+
+impl Night {
+    fn is_over(&self) -> bool {
+        Instant::now() > self.end
+    }
+
+    /// Looks at workloads; how many there was time for.
+    fn look(&mut self, name: &str, workloads: &[Workload], settings: Settings) -> Result<usize> {
         let told = Mutex::new(Instant::now());
         let stop = |counts: &Counts, failures: &[Failure]| {
             let mut told = told.lock().expect("no panic");
@@ -61,28 +98,13 @@ fn run() -> Result<()> {
                 *told = Instant::now();
                 eprintln!("{name}: {}/{}, {counts}, {} failures", counts.workloads, workloads.len(), failures.len());
             }
-            Instant::now() > end
+            self.is_over()
         };
-        let (counts, failures) = search(workloads, settings, FAILURES_MAX, &stop);
-        total += counts;
-        println!("{name}: {counts}\n  so far: {total}");
-        report(&failures)
-    };
-    let wanted = |len| arguments.len.is_none_or(|only| only == len);
-    if wanted(1) {
-        round("one action", &singles())?;
+        let (counts, failures) = search(workloads, Settings { seed: self.seed, ..settings }, FAILURES_MAX, &stop);
+        self.total += counts;
+        println!("{name}: {} of {} workloads\n  so far: {}", counts.workloads, workloads.len(), self.total);
+        report(&failures).map(|()| counts.workloads as usize)
     }
-    if wanted(2) {
-        for prep in PREPS {
-            round(&format!("two actions, {}", prep.name), &pairs(prep))?;
-        }
-    }
-    let mut seed = arguments.seed;
-    while Instant::now() < end && wanted(3) {
-        round(&format!("three actions, seed {seed}"), &sampled(200, 3, seed))?;
-        seed += 1;
-    }
-    Ok(())
 }
 
 fn report(failures: &[Failure]) -> Result<()> {

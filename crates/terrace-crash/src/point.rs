@@ -71,12 +71,13 @@ impl Part {
         }
     }
 
-    fn store(&self, option: usize, scratch: &mut Scratch) {
+    /// `salt`: where the random sets of plain data come from.
+    fn store(&self, option: usize, salt: u64, scratch: &mut Scratch) {
         match self {
             Part::Line(line) => store_line(line, option, scratch),
             Part::Data(lines) => {
                 let half = lines.len() / 2;
-                let mut random = Random(option as u64);
+                let mut random = Random(salt ^ option as u64);
                 for (i, line) in lines.iter().enumerate() {
                     let all = line.stores.len();
                     let kept = match option {
@@ -141,6 +142,14 @@ pub enum Choice {
     Seed(u64),
 }
 
+/// What a state keeps of what is not durable.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// The option of each part.
+    pub options: Vec<usize>,
+    salt: u64,
+}
+
 /// How many states of a point are looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
@@ -181,17 +190,41 @@ impl Point {
         if let Some(all) = self.states().filter(|&n| n <= effort.bound) {
             return ((0..all).map(Choice::Index).collect(), true);
         }
-        let corners = 2 + 2 * self.parts.len();
         let mut choices = vec![Choice::Corner(0), Choice::Corner(1)];
-        let wanted = effort.corners.saturating_sub(2).min(corners - 2);
-        let stride = (corners - 2) as f64 / wanted.max(1) as f64;
-        choices.extend((0..wanted).map(|i| Choice::Corner(2 + (i as f64 * stride) as usize)));
+        choices.extend(self.corners(effort.corners.saturating_sub(2)).into_iter().map(Choice::Corner));
         choices.extend((0..effort.seeds).map(|i| Choice::Seed(seed.wrapping_add(i))));
         (choices, false)
     }
 
-    /// The option of each part that a state picks; `None`: there is no such state.
-    pub fn options(&self, choice: Choice) -> Option<Vec<usize>> {
+    /// So many of the corner cases in which one part is not like the others: half of them of the parts with the fewest
+    /// stores, since a single word may be what commits all the others, the rest spread over the other parts.
+    fn corners(&self, wanted: usize) -> Vec<usize> {
+        let mut parts: Vec<usize> = (0..self.parts.len()).collect();
+        parts.sort_by_key(|&i| self.parts[i].options());
+        let mut corners: Vec<usize> = parts.into_iter().flat_map(|i| [2 + 2 * i, 3 + 2 * i]).collect();
+        if corners.len() > wanted {
+            let rest = corners.split_off(wanted / 2);
+            let more = wanted - corners.len();
+            corners.extend((0..more).map(|i| rest[i * rest.len() / more]));
+        }
+        corners
+    }
+
+    /// What a state keeps; `None`: there is no such state.
+    pub fn kept(&self, choice: Choice) -> Option<Kept> {
+        let seed = if let Choice::Seed(seed) = choice { seed } else { 0 };
+        let (kind, number) = match self.moment {
+            Moment::Fence(n) => (0, n),
+            Moment::Flush(n) => (1, n),
+            Moment::Unmounted => (2, 0),
+            Moment::End => (3, 0),
+        };
+        let place = (self.step as u64) << 40 | kind << 32 | u64::from(number);
+        Some(Kept { options: self.options(choice)?, salt: Random(seed).next_u64() ^ Random(place).next_u64() })
+    }
+
+    /// The option of each part that a state picks.
+    fn options(&self, choice: Choice) -> Option<Vec<usize>> {
         match choice {
             Choice::Index(mut index) => {
                 let digit = |part: &Part| {
@@ -232,8 +265,8 @@ impl Point {
     }
 
     /// Stores what a state keeps of the rest.
-    pub fn store_kept(&self, options: &[usize], scratch: &mut Scratch) {
-        self.parts.iter().zip(options).for_each(|(part, &option)| part.store(option, scratch));
+    pub fn store_kept(&self, kept: &Kept, scratch: &mut Scratch) {
+        self.parts.iter().zip(&kept.options).for_each(|(part, &option)| part.store(option, kept.salt, scratch));
     }
 }
 

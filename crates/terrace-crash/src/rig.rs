@@ -8,13 +8,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use terrace_engine::{AtimePolicy, CheckOptions, FormatOptions, OpenOptions, Volume, check, format};
+use terrace_engine::{AtimePolicy, Bug, CheckOptions, FormatOptions, OpenOptions, Volume, check, format, planted};
 use terrace_media::{AlignedBuf, Disk, DiskSim, Pm, PmSim, memory_disk, sim_disk_from};
 
 use crate::history::Waits;
 use crate::image::Image;
+use crate::model::Model;
 use crate::point::{Moment, Point};
-use crate::tree::{Tree, tree_of};
+use crate::tree::{Trees, trees_of};
 
 /// What a volume is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,24 +181,41 @@ impl std::ops::Deref for Open {
     }
 }
 
-/// What a mount finds on devices; must be sound afterwards.
+/// What a mount finds on devices; must be sound after an unmount, and be found again by the next mount.
 ///
 /// # Errors
 /// What is wrong: it cannot be mounted, or not be written or unmounted, or the check finds something. `Ok(None)`: there
-/// is no volume.
-pub fn recover(config: &Config, devices: &Devices, times: bool) -> Result<Option<Tree>, String> {
+/// is no volume, and one can be made.
+pub fn recover(config: &Config, devices: &Devices, times: bool) -> Result<Option<Trees>, String> {
     let volume = match config.open(devices) {
         Ok(volume) => Open::new(volume),
-        Err(error) if is_refusal(&error) => return Ok(None),
+        Err(error) if is_refusal(&error) => return make_anew(config, devices).map(|()| None),
         Err(error) => return Err(format!("mount: {error}")),
     };
-    let tree = tree_of(&volume, times).map_err(|e| format!("reading: {e}"))?;
+    let trees = trees_of(&volume, times).map_err(|e| format!("reading: {e}"))?;
     if let Some(reason) = volume.status().read_only {
         return Err(format!("recovery found damage: {reason}"));
     }
     volume.close()?;
     devices.problems()?;
-    Ok(Some(tree))
+    let again = Open::new(config.open(devices).map_err(|e| format!("the mount after it: {e}"))?);
+    let found = trees_of(&again, times).map_err(|e| format!("reading after another mount: {e}"))?;
+    again.abandon();
+    let differs = trees.difference(&found, false);
+    if differs.is_empty() { Ok(Some(trees)) } else { Err(format!("after an unmount and a mount:\n{differs}")) }
+}
+
+/// Where a format was cut short, the next one makes an empty volume.
+fn make_anew(config: &Config, devices: &Devices) -> Result<(), String> {
+    devices.format(config).map_err(|e| format!("formatting again: {e}"))?;
+    let volume = Open::new(config.open(devices).map_err(|e| format!("mounting what was formatted again: {e}"))?);
+    let tree = trees_of(&volume, true).map_err(|e| format!("reading: {e}"))?.tree;
+    volume.close()?;
+    devices.problems()?;
+    if tree != Model::empty().tree(true) {
+        return Err("what was formatted again is not empty".into());
+    }
+    Ok(())
 }
 
 /// Whether an error of a mount says that there is no volume, or none yet.
@@ -244,6 +262,9 @@ impl Rig {
     /// Devices that hold `image`, durably.
     pub fn new(image: &Arc<Image>) -> Self {
         let (pm, pm_sim) = Pm::simulated_from(image.0[0].clone());
+        if planted(Bug::EdgesNotFlushed) {
+            pm_sim.forget_edges();
+        }
         let (disks, disk_sims): (Vec<_>, Vec<_>) =
             image.0[1..].iter().map(|bytes| sim_disk_from(bytes.clone())).unzip();
         let record = Record { base: image.clone(), step: 0, fences: 0, flushes: 0, points: Vec::new() };

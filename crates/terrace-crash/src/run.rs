@@ -8,13 +8,13 @@ use tempfile::TempDir;
 use crate::apply::{apply, is_dirty};
 use crate::catalog::{Action, Named};
 use crate::catch::caught;
-use crate::history::{History, Legal, Waits};
+use crate::history::{History, Legal, Seen, Waits};
 use crate::id::{Deed, Workload};
 use crate::image::Image;
 use crate::model::{Model, Op};
 use crate::point::{Moment, Point};
 use crate::rig::{Config, Open, Rig, recover};
-use crate::tree::{Tree, difference, tree_of};
+use crate::tree::{Trees, difference, tree_of, trees_of};
 
 /// What may be found after a step: while it ran, and when it had returned.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +61,8 @@ struct Doing {
     cache: TempDir,
     config: &'static Config,
     history: History,
+    /// See [`Seen::lags`].
+    lags: bool,
     steps: Vec<StepLegal>,
 }
 
@@ -69,7 +71,7 @@ impl Doing {
         let rig = Rig::new(image);
         let cache = TempDir::new().map_err(|e| format!("a directory for the page cache: {e}"))?;
         let history = History::new(model, config.waits());
-        let mut doing = Doing { rig, volume: None, cache, config, history, steps: Vec::new() };
+        let mut doing = Doing { rig, volume: None, cache, config, history, lags: false, steps: Vec::new() };
         doing.volume = Some(doing.mount()?);
         Ok(doing)
     }
@@ -119,10 +121,17 @@ impl Doing {
             }
         }
         self.end();
-        let found = tree_of(self.volume(), self.history.times()).map_err(|e| format!("reading: {e}"))?;
+        let found = trees_of(self.volume(), self.history.times()).map_err(|e| format!("reading: {e}"))?;
         let expected = self.history.now().tree(self.history.times());
-        if found != expected {
-            return Err(format!("without any crash:\n{}", difference(&expected, &found)));
+        if found.tree != expected {
+            return Err(format!("without any crash:\n{}", difference(&expected, &found.tree)));
+        }
+        self.lags = match action {
+            Action::Op(op) => self.lags || matches!(op, Op::Rename(..)),
+            _ => false,
+        };
+        if !self.history.waits() {
+            self.steps.last_mut().expect("a step").end.seen = Some(Seen { trees: found, lags: self.lags });
         }
         Ok(true)
     }
@@ -227,8 +236,8 @@ pub fn run_workload(workload: &Workload) -> Result<Run, String> {
     })
 }
 
-/// Recovers an image that is known to recover to `tree`. Cut short, a recovery may next time find more of what was being
-/// done when the power went the first time (`legal`); once it has returned, nothing but `tree`.
+/// Recovers an image that is known to recover to `trees`. Cut short, a recovery may next time find more of what was being
+/// done when the power went the first time (`legal`); once it has returned, nothing but `trees`.
 ///
 /// # Errors
 /// What goes wrong without another crash.
@@ -236,15 +245,16 @@ pub fn run_mount(
     config: &'static Config,
     image: &Arc<Image>,
     legal: &Legal,
-    tree: &Tree,
+    trees: &Trees,
     model: &Model,
 ) -> Result<Run, String> {
     caught(|| {
         let rig = Rig::new(image);
         let volume = rig.record(0, Moment::End, || config.open(&rig.devices).map_err(|e| format!("mount: {e}")))?;
         Open::new(volume).abandon();
-        let mut end = Legal::default();
-        end.states.insert(tree.clone(), model.clone());
+        let seen = Some(Seen { trees: trees.clone(), lags: false });
+        let mut end = Legal { seen, ..Legal::default() };
+        end.states.insert(trees.tree.clone(), model.clone());
         let step = StepLegal { deed: Some(Deed::Mount), during: legal.clone(), end };
         let times = config.waits() == Waits::Never;
         Ok(Run { config, base: image.clone(), points: rig.take_points(), steps: vec![step], times })
@@ -267,7 +277,7 @@ pub fn run_then(config: &'static Config, image: &Arc<Image>, model: &Model, then
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn recovered(run: &Run, devices: &crate::rig::Devices, image: &Image) -> Result<Option<Tree>, String> {
+pub fn recovered(run: &Run, devices: &crate::rig::Devices, image: &Image) -> Result<Option<Trees>, String> {
     caught(|| {
         devices.load(image);
         recover(run.config, devices, run.times)

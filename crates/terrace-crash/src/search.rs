@@ -25,11 +25,37 @@ fn workload(prep: &'static Prep, mut actions: Vec<Named>) -> Workload {
     Workload { prep, actions }
 }
 
-/// Every workload of two actions on `prep`.
-pub fn pairs(prep: &'static Prep) -> Vec<Workload> {
-    let first = actions().into_iter().filter(|a| a.action != Action::Format);
-    let pair = |first: Named| actions().into_iter().map(move |second| workload(prep, vec![first.clone(), second]));
-    first.flat_map(pair).collect()
+/// What two descriptors of one file may do to it, one after the other: mixtures of appends, truncations and allocations.
+pub fn mixtures() -> Vec<Workload> {
+    const ACTIONS: [&str; 8] = [
+        "append",
+        "write-beyond-end",
+        "truncate-down",
+        "truncate-up",
+        "allocate",
+        "allocate-keep-size",
+        "punch",
+        "zero-keep-size",
+    ];
+    let named = |name| action(name).expect("there is one");
+    let plain = &PREPS[0];
+    let pair = |first| ACTIONS.map(|second| workload(plain, vec![named(first), named(second)]));
+    ACTIONS.into_iter().flat_map(pair).collect()
+}
+
+/// Every workload of two actions on every volume, shuffled by a seed: whoever stops early has seen some of everything.
+pub fn pairs(seed: u64) -> Vec<Workload> {
+    let mut pairs = Vec::new();
+    for prep in PREPS {
+        for first in actions().into_iter().filter(|a| a.action != Action::Format) {
+            pairs.extend(actions().into_iter().map(|second| workload(prep, vec![first.clone(), second])));
+        }
+    }
+    let mut random = Random(seed);
+    for i in (1..pairs.len()).rev() {
+        pairs.swap(i, random.below(i + 1));
+    }
+    pairs
 }
 
 /// So many workloads of so many actions each, from a seed.
@@ -50,7 +76,8 @@ pub fn sampled(count: usize, len: usize, seed: u64) -> Vec<Workload> {
     (0..count).map(workload).collect()
 }
 
-/// Looks at all of them, on all cores. After `failures_max` failures, or when `stop` says so, it ends.
+/// Looks at all of them, on all cores. After `failures_max` failures, or when `stop` says so, it ends: the first so many
+/// (`Counts::workloads`) have been looked at then.
 pub fn search(
     workloads: &[Workload],
     settings: Settings,
@@ -78,4 +105,23 @@ pub fn search(
         work();
     });
     total.into_inner().expect("no panic")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_all_there_in_an_order_of_the_seed() {
+        let text = |seed| pairs(seed).iter().map(ToString::to_string).collect::<Vec<_>>();
+        let (mut one, mut two) = (text(1), text(2));
+        assert_eq!(one, text(1));
+        assert_ne!(one, two);
+        one.sort_unstable();
+        two.sort_unstable();
+        assert_eq!(one, two);
+        let count = actions().len();
+        assert_eq!(one.len(), PREPS.len() * (count - 1) * count);
+        assert!(one.windows(2).all(|pair| pair[0] != pair[1]));
+    }
 }

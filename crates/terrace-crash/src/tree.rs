@@ -1,11 +1,13 @@
 //! Trees as compared: what a program sees of a volume, as text, and what the model says it must see.
 //!
-//! Times are compared only where an operation set them (all such times lie before the year 2000); the others are "now".
+//! Against the model, times are compared only where an operation set them (all such times lie before the year 2000); the
+//! others are "now". What one and the same volume showed before and after is compared exactly ([`Trees::exact`]): times to
+//! the nanosecond, and where data and reserved blocks lie.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use terrace_engine::{Attr, FileKind, FsResult, Ino, Volume};
+use terrace_engine::{Attr, ExtentInfo, FileKind, FsResult, Ino, Volume};
 use terrace_layout::data_crc;
 
 use crate::model::{Inode, Model, Node, Special};
@@ -111,17 +113,73 @@ fn description<'a>(kind: &'a str, inode: &Inode, contents: &'a [u8], links: u32,
     Description { kind, contents, mode, links, owner, group, rdev: 0, mtime, xattrs }
 }
 
+/// A volume's tree, described twice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trees {
+    /// As the model describes its own.
+    pub tree: Tree,
+    /// With all that must be the same in the same volume: modification times and extents.
+    pub exact: Tree,
+    /// Change times (nanoseconds).
+    pub changed: BTreeMap<String, i64>,
+}
+
+impl Trees {
+    /// What of a volume that was like this is not the same now. `lags`: change times may be older now.
+    pub fn difference(&self, now: &Trees, lags: bool) -> String {
+        let mut text = difference(&self.exact, &now.exact);
+        for (path, was) in &self.changed {
+            let is = now.changed.get(path);
+            if is.is_some_and(|is| is != was && !(lags && is < was)) {
+                writeln!(text, "  {path}/ changed at {was}, not at {is:?}").expect("text");
+            }
+        }
+        text
+    }
+}
+
 /// Describes a volume's tree; reads everything. `times`: with modification times.
 ///
 /// # Errors
 /// The first thing that cannot be read.
 pub fn tree_of(volume: &Volume, times: bool) -> FsResult<Tree> {
-    let mut tree = Tree::new();
-    walk(volume, &volume.getattr(Ino::ROOT)?, "", times, &mut tree)?;
-    Ok(tree)
+    Ok(trees_of(volume, times)?.tree)
 }
 
-fn walk(volume: &Volume, attr: &Attr, path: &str, times: bool, tree: &mut Tree) -> FsResult<()> {
+/// As [`tree_of`], and exactly.
+///
+/// # Errors
+/// The first thing that cannot be read.
+pub fn trees_of(volume: &Volume, times: bool) -> FsResult<Trees> {
+    let mut trees = Trees::default();
+    walk(volume, &volume.getattr(Ino::ROOT)?, "", times, &mut trees)?;
+    Ok(trees)
+}
+
+/// Where a file's data and its reserved blocks lie, neighbours joined.
+fn extents(volume: &Volume, ino: Ino) -> FsResult<String> {
+    let mut joined: Vec<ExtentInfo> = Vec::new();
+    for extent in volume.file_map(ino)?.extents {
+        match joined.last_mut() {
+            Some(last)
+                if last.offset_bytes + last.len_bytes == extent.offset_bytes
+                    && last.device_offset_bytes + last.len_bytes == extent.device_offset_bytes
+                    && (&last.tier, &last.device, last.unwritten)
+                        == (&extent.tier, &extent.device, extent.unwritten) =>
+            {
+                last.len_bytes += extent.len_bytes;
+            }
+            _ => joined.push(extent),
+        }
+    }
+    let text = |e: &ExtentInfo| {
+        let reserved = if e.unwritten { " reserved" } else { "" };
+        format!(" {}+{}@{}:{}{reserved}", e.offset_bytes, e.len_bytes, e.tier, e.device_offset_bytes)
+    };
+    Ok(joined.iter().map(text).collect())
+}
+
+fn walk(volume: &Volume, attr: &Attr, path: &str, times: bool, trees: &mut Trees) -> FsResult<()> {
     let ino = attr.ino;
     let contents = match attr.kind {
         FileKind::Regular => {
@@ -158,11 +216,15 @@ fn walk(volume: &Volume, attr: &Attr, path: &str, times: bool, tree: &mut Tree) 
         mtime: (times && seconds < YEAR_2000_SECONDS).then_some(seconds as u32),
         xattrs,
     };
-    tree.insert(path.to_owned(), description.text());
-    if attr.kind == FileKind::Directory { walk_dir(volume, ino, path, times, tree) } else { Ok(()) }
+    let text = description.text();
+    let extents = if attr.kind == FileKind::Regular { extents(volume, ino)? } else { String::new() };
+    trees.exact.insert(path.to_owned(), format!("{text} modified {}{extents}", attr.mtime.0));
+    trees.changed.insert(path.to_owned(), attr.ctime.0);
+    trees.tree.insert(path.to_owned(), text);
+    if attr.kind == FileKind::Directory { walk_dir(volume, ino, path, times, trees) } else { Ok(()) }
 }
 
-fn walk_dir(volume: &Volume, dir: Ino, path: &str, times: bool, tree: &mut Tree) -> FsResult<()> {
+fn walk_dir(volume: &Volume, dir: Ino, path: &str, times: bool, trees: &mut Trees) -> FsResult<()> {
     let mut entries = Vec::new();
     volume.readdir(dir, 0, &mut |entry| {
         entries.push((entry.name.to_vec(), entry.ino));
@@ -172,7 +234,7 @@ fn walk_dir(volume: &Volume, dir: Ino, path: &str, times: bool, tree: &mut Tree)
         let attr = volume.lookup(dir, &name)?;
         assert_eq!(attr.ino, ino, "listing and lookup of {path}/{} disagree", String::from_utf8_lossy(&name));
         let below = format!("{path}/{}", String::from_utf8_lossy(&name));
-        let result = walk(volume, &attr, &below, times, tree);
+        let result = walk(volume, &attr, &below, times, trees);
         volume.forget(ino, 1);
         result?;
     }

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use terrace_crash::explore::Settings;
 use terrace_crash::id::Workload;
-use terrace_crash::search::{sampled, search, singles};
+use terrace_crash::search::{mixtures, sampled, search, singles};
 
 /// More failures than this say nothing new.
 const FAILURES_MAX: usize = 10;
@@ -24,5 +24,6 @@ fn every_workload_of_one_action_survives_every_crash() {
 
 #[test]
 fn workloads_of_two_actions_survive_crashes() {
-    none_is_wrong("two actions, sampled", &sampled(300, 2, 1), Settings::QUICK);
+    let workloads: Vec<_> = mixtures().into_iter().chain(sampled(250, 2, 1)).collect();
+    none_is_wrong("two actions, some", &workloads, Settings::QUICK);
 }

@@ -303,8 +303,12 @@ impl FileData {
         let block_end = block_start + BLOCK_BYTES;
         let zero = |from: u64, to: u64| {
             let to = to.min(block_end).min(new_size);
-            if to > from && !planted(Bug::GarbageBeyondEnd) {
-                pm.zero_nt(tail.byte() + (from - block_start), to - from);
+            if to > from {
+                let at = tail.byte() + (from - block_start);
+                match planted(Bug::GarbageBeyondEnd) {
+                    true => pm.write(at, &[0; BLOCK][..(to - from) as usize]),
+                    false => pm.zero_nt(at, to - from),
+                }
             }
         };
         if offset < self.committed || offset >= block_end {
@@ -313,7 +317,7 @@ impl FileData {
         }
         let taken = data.len().min((block_end - offset) as usize);
         zero(self.committed, offset);
-        pm.write_nt(tail.byte() + (offset - block_start), &data[..taken]);
+        store_data(pm, tail.byte() + (offset - block_start), &data[..taken]);
         zero(offset + taken as u64, block_end);
         taken
     }
@@ -393,7 +397,7 @@ impl FileData {
         let short = run.blocks <= CRC_ENTRY_BLOCKS_MAX;
         let (mut crc, mut uncovered) = (0, self.size.max(offset + data.len() as u64) - run.file_block * BLOCK_BYTES);
         let mut store = |at: u64, bytes: &[u8]| {
-            pm.write_nt(at, bytes);
+            store_data(pm, at, bytes);
             if short {
                 let covered = uncovered.min(bytes.len() as u64);
                 crc = crc_append(crc, &bytes[..covered as usize]);
@@ -625,7 +629,12 @@ impl FileData {
     fn push_reserved(&mut self, log: &mut Log, reserve: &[(u64, BlockAddr, u64)], size: u64, now: Time) {
         for &(file_block, addr, blocks) in reserve {
             let staged = StagedRun { unwritten: true, ..StagedRun::new(file_block, addr, blocks) };
-            let entry_index = push_write(log, &staged, size, now, &[]);
+            let logged = StagedRun {
+                unwritten: !planted(Bug::ReservedAsWritten),
+                file_block: file_block + u64::from(planted(Bug::FallocateWrongBlocks)),
+                ..staged
+            };
+            let entry_index = push_write(log, &logged, size, now, &[]);
             self.staged.push(StagedRun { entry_index, ..staged });
         }
     }
@@ -685,6 +694,14 @@ impl FileData {
 pub(crate) fn move_ref(log: &mut Log, reference: &mut u64, index: usize) {
     let position = log.position(index);
     log.refs.move_to(reference, position);
+}
+
+/// Stores file data, durable after the next fence.
+fn store_data(pm: &Pm, at: u64, bytes: &[u8]) {
+    match planted(Bug::DataNotFlushed) {
+        true => pm.write(at, bytes),
+        false => pm.write_nt(at, bytes),
+    }
 }
 
 /// Stores a patch's bytes into their block; flushed, not fenced. Returns where in PM, and how many.

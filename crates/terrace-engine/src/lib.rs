@@ -49,7 +49,7 @@ pub use dump::{dump_inode, dump_superblock};
 pub use error::{FsError, FsResult};
 pub use format::{DeviceLabel, FormatOptions, VolumeLabel, format, read_disk_label, read_pm_label};
 #[cfg(feature = "planted")]
-pub use planted::{Bug, plant};
+pub use planted::{Bug, plant, planted};
 pub use save::{restore, save, saved_pm_len, verify_image};
 pub use status::offline_status;
 pub use types::*;

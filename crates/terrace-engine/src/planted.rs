@@ -12,6 +12,14 @@ pub enum Bug {
     TailNotFlushed,
     /// The tail is stored under the same fence as the entries before it.
     TailNotFenced,
+    /// Data that is stored in PM is not flushed.
+    DataNotFlushed,
+    /// Of data that is stored past the cache, the lines at the edges, which go through it, are not flushed.
+    EdgesNotFlushed,
+    /// The log says of reserved blocks that they were written.
+    ReservedAsWritten,
+    /// The log says that reserved blocks are those after the ones that were asked for.
+    FallocateWrongBlocks,
     /// An entry that commits itself is not fenced.
     WriteNotFenced,
     /// An entry that commits itself counts although its data are not there.
@@ -40,6 +48,8 @@ pub enum Bug {
     JournalClearedEarly,
     /// The journal's words are stored, but not flushed.
     JournalWordsNotFlushed,
+    /// Recovery replays the journal of the first shard only.
+    JournalOfOtherShard,
     /// A replay clears the record before the words are durable.
     ReplayClearsFirst,
     /// The journal's record commits before it is written: the one before it comes back.
@@ -50,7 +60,7 @@ pub enum Bug {
     PatchesNotRepeated,
     /// New data overwrites the blocks that it replaces.
     LiveBlocksOverwritten,
-    /// What extends a file does not zero the end of its last block.
+    /// What extends a file zeroes the end of its last block, but does not flush the zeros.
     GarbageBeyondEnd,
     /// An append commits the old size.
     OldSizeCommitted,
@@ -124,15 +134,13 @@ mod registry {
     }
 
     /// Whether this bug is planted.
-    pub(crate) fn planted(bug: Bug) -> bool {
+    pub fn planted(bug: Bug) -> bool {
         BUG.get() == Some(bug)
     }
 }
 
 #[cfg(any(feature = "planted", shuttle))]
-pub use registry::plant;
-#[cfg(any(feature = "planted", shuttle))]
-pub(crate) use registry::planted;
+pub use registry::{plant, planted};
 
 /// Whether this bug is planted: never.
 #[cfg(not(any(feature = "planted", shuttle)))]

@@ -187,7 +187,8 @@ pub(crate) fn load_tables(pm: &Pm, sb: &Superblock) -> FsResult<Vec<InodeTable>>
     if checkpoint::usable_header(pm, sb).is_none() {
         let journals: Vec<Journal> = pages.map(|(_, page)| Journal::new(page)).collect();
         journals.iter().try_for_each(|journal| journal.pending(pm).map(drop))?;
-        journals.iter().try_for_each(|journal| journal.replay(pm))?;
+        let replayed = if planted(Bug::JournalOfOtherShard) { 1 } else { journals.len() };
+        journals[..replayed].iter().try_for_each(|journal| journal.replay(pm))?;
     }
     Ok(tables)
 }

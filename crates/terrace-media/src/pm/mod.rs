@@ -244,7 +244,10 @@ impl Pm {
         let copy = || unsafe { self.persist.copy_nt(dst, data.as_ptr(), data.len()) };
         match &self.sim {
             None => self.bulk(off, data.len() as u64, copy),
-            Some(sim) => sim.store_nt(off, data, copy),
+            Some(sim) => {
+                sim.store_nt(off, data, copy);
+                sim.flush_edges(off, data.len() as u64);
+            }
         }
         self.stored(off, data.len() as u64);
     }
@@ -258,7 +261,10 @@ impl Pm {
         let zero = || unsafe { self.persist.zero_nt(dst, len_bytes) };
         match &self.sim {
             None => self.bulk(off, len, zero),
-            Some(sim) => sim.store_nt(off, &vec![0; len_bytes], zero),
+            Some(sim) => {
+                sim.store_nt(off, &vec![0; len_bytes], zero);
+                sim.flush_edges(off, len);
+            }
         }
         self.stored(off, len);
     }

@@ -6,7 +6,8 @@
 //!   tear.
 //! * A flush covers the stores that its lines hold at that moment; they are durable once a fence
 //!   *by the same thread* follows, since a fence orders only its own thread's flushes. A
-//!   non-temporal store is a store and a flush.
+//!   non-temporal store is a store and a flush as far as it covers whole lines; the lines at its
+//!   edges are cached, and flushed by a call of their own.
 //!
 //! What the program sees meanwhile is the mapping itself; `durable` is what has been fenced.
 
@@ -37,6 +38,7 @@ struct State {
     pending: BTreeMap<u64, Line>,
     flush_drops: PlantedDrops,
     fence_drops: PlantedDrops,
+    forgets_edges: bool,
     power_is_off: bool,
 }
 
@@ -136,6 +138,7 @@ impl PmSim {
             pending: BTreeMap::new(),
             flush_drops: PlantedDrops::default(),
             fence_drops: PlantedDrops::default(),
+            forgets_edges: false,
             power_is_off: false,
         };
         PmSim { state: Mutex::new(state), on_fence: Mutex::new(None) }
@@ -154,8 +157,19 @@ impl PmSim {
         let mut state = self.state.lock();
         store();
         state.record(off, data);
-        if !data.is_empty() {
-            state.flush(off, data.len() as u64);
+        let line = LINE_BYTES as u64;
+        let (from, to) = (off.next_multiple_of(line), (off + data.len() as u64) / line * line);
+        if from < to {
+            state.flush(from, to - from);
+        }
+    }
+
+    /// What follows a non-temporal store that does not cover whole lines.
+    pub(crate) fn flush_edges(&self, off: u64, len: u64) {
+        let mut state = self.state.lock();
+        if !state.forgets_edges && len > 0 {
+            state.flush(off, 1);
+            state.flush(off + len - 1, 1);
         }
     }
 
@@ -283,6 +297,11 @@ impl PmSim {
     /// itself and is not counted.)
     pub fn drop_flush_number(&self, n: u64) {
         self.state.lock().flush_drops.plant(n);
+    }
+
+    /// Plants a bug: lines that a non-temporal store covers in part are not flushed.
+    pub fn forget_edges(&self) {
+        self.state.lock().forgets_edges = true;
     }
 
     /// Plants a bug: the `n`-th fence from now (1 is the next) does nothing.
