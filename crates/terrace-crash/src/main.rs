@@ -69,7 +69,7 @@ fn run() -> Result<()> {
         done += *result.as_ref().unwrap_or(&0);
         println!("two actions: {done} of {} workloads looked at; `--seed {seed} --from {done}` goes on", pairs.len());
         result?;
-        for len in 1..=3 {
+        for len in (1..=3).take_while(|_| Instant::now() < end) {
             samples += 1;
             night.look(&format!("workloads of {len}, closely"), &sampled(SAMPLE, len, samples), Settings::THOROUGH)?;
         }
