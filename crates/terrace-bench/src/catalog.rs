@@ -223,6 +223,7 @@ const fn streamed(name: &'static str, how: OnFiles, against: &'static [Against])
 }
 
 const TMPFS: Ground = Ground::Tmpfs;
+const TMPFS_HUGE: Ground = Ground::TmpfsHuge;
 const NULL: Ground = Ground::Null { durable: false };
 const NULL_DURABLE: Ground = Ground::Null { durable: true };
 const FUSE: &str = "do-nothing FUSE";
@@ -246,13 +247,19 @@ pub static CATALOG: &[Benchmark] = &[
         ..engine(
             "4 KiB durable overwrite",
             engine::overwrite,
-            &[target("tmpfs", TMPFS, How::Files(files::overwrite), 2.0)],
+            &[
+                target("tmpfs", TMPFS, How::Files(files::overwrite), 2.0),
+                reported("tmpfs of huge pages", TMPFS_HUGE, How::Files(files::overwrite)),
+            ],
         )
     }),
     Benchmark::Contest(engine(
         "4 KiB random read",
         engine::read,
-        &[target("tmpfs", TMPFS, How::Files(files::read), 2.0)],
+        &[
+            target("tmpfs", TMPFS, How::Files(files::read), 2.0),
+            reported("tmpfs of huge pages", TMPFS_HUGE, How::Files(files::read)),
+        ],
     )),
     Benchmark::Contest(engine(
         "create + write 4 KiB + unlink",
@@ -360,27 +367,35 @@ pub static CATALOG: &[Benchmark] = &[
     Benchmark::Contest(engine(
         "create in a directory of 1 million files",
         many::create_among_many,
-        &[target("of 10", Ground::Engine, How::Volume(many::create_among_few), 0.5)],
+        &[target("of 10", Ground::Engine, How::Volume(many::create_among_few), 0.8)],
     )),
     Benchmark::Contest(engine(
         "lookup in a directory of 1 million files",
         many::lookup_among_many,
-        &[target("of 10", Ground::Engine, How::Volume(many::lookup_among_few), 0.5)],
+        &[
+            reported("of 10", Ground::Engine, How::Volume(many::lookup_among_few)),
+            target(
+                "of any of as many files in directories of 10",
+                Ground::Engine,
+                How::Volume(many::lookup_in_many),
+                0.8,
+            ),
+        ],
     )),
     Benchmark::Contest(engine(
         "unlink in a directory of 1 million files",
         many::unlink_among_many,
-        &[target("of 10", Ground::Engine, How::Volume(many::unlink_among_few), 0.5)],
+        &[target("of 10", Ground::Engine, How::Volume(many::unlink_among_few), 0.8)],
     )),
     Benchmark::Contest(engine(
         "4 KiB durable overwrite in a file of 100 GiB",
         many::overwrite_large_file,
-        &[target("in files of 1 MiB", Ground::Engine, How::Volume(many::overwrite_small_files), 0.5)],
+        &[target("in files of 1 MiB", Ground::Engine, How::Volume(many::overwrite_small_files), 0.8)],
     )),
     Benchmark::Contest(engine(
         "4 KiB read in a file of 100 GiB",
         many::read_large_file,
-        &[target("in files of 1 MiB", Ground::Engine, How::Volume(many::read_small_files), 0.5)],
+        &[target("in files of 1 MiB", Ground::Engine, How::Volume(many::read_small_files), 0.8)],
     )),
     Benchmark::Measurement(Measurement {
         title: "mount and recovery of 1 million files",

@@ -15,6 +15,8 @@ pub enum Ground {
     Null { durable: bool },
     /// The kernel's file system in memory.
     Tmpfs,
+    /// The same, of huge pages: mapped PM has some, too.
+    TmpfsHuge,
     /// ext4 on a device like that of [`Ground::MountOnDisk`].
     Ext4,
     /// ext4 with `data=journal` on such a device, its journal on a device in memory.
@@ -50,6 +52,7 @@ impl fmt::Display for Ground {
             Ground::Null { durable: false } => "do-nothing FUSE",
             Ground::Null { durable: true } => "do-nothing FUSE -o durable",
             Ground::Tmpfs => "tmpfs",
+            Ground::TmpfsHuge => "tmpfs of huge pages",
             Ground::Ext4 => "ext4",
             Ground::Ext4Journal => "ext4 data=journal, journal in memory",
             Ground::XfsLog => "XFS, log in memory",

@@ -129,6 +129,16 @@ impl KernelMount {
         Ok(mounted)
     }
 
+    /// A tmpfs whose files lie in huge pages.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn huge_tmpfs(mountpoint: &Path) -> Result<Self> {
+        let mut mounted = Self { mountpoint: mountpoint.to_owned(), mounted: false, devices: Vec::new() };
+        mounted.mount(Path::new("tmpfs"), c"tmpfs", "huge=always,size=100%,mode=700")?;
+        Ok(mounted)
+    }
+
     fn mount(&mut self, device: &Path, kind: &CStr, options: &str) -> Result<()> {
         let options = std::ffi::CString::new(options)?;
         mount(device, &self.mountpoint, kind, MountFlags::NOATIME, options.as_c_str())

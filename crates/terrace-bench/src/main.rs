@@ -82,37 +82,56 @@ fn run(options: &Options) -> Result<()> {
     if let Some(operation) = options.profile {
         return profile::run(operation, options);
     }
-    let selected = select(options)?;
+    let (selected, mut rows) = select(options)?;
     for benchmark in &selected {
         benchmark.room(options).check(options).with_context(|| benchmark.title())?;
     }
     let mut machine = Machine::describe()?;
     let mut progress = Progress::new(selected.len());
-    let mut rows = Vec::new();
+    let mut failed = 0;
     for benchmark in selected {
         progress.begin(benchmark.title());
-        let measured = measure(benchmark, options, &mut progress, &mut machine);
-        rows.extend(measured.with_context(|| benchmark.title())?);
+        match measure(benchmark, options, &mut progress, &mut machine) {
+            Ok(measured) => rows.extend(measured),
+            Err(error) if interrupt::requested() => return Err(error),
+            Err(error) => {
+                failed += 1;
+                rows.extend(not_measured(benchmark, options, &format!("failed: {error:#}")));
+            }
+        }
     }
     progress.end();
     write_results(&options.output, &rows)?;
     print!("{}\n{machine}", report::table(&rows));
     println!("results   {}", options.output.display());
+    if failed > 0 {
+        bail!("{failed} benchmarks failed: the rows that were not measured say why");
+    }
     Ok(())
 }
 
-/// The benchmarks asked for, less those that this machine or user cannot run.
-fn select(options: &Options) -> Result<Vec<&'static Benchmark>> {
+fn not_measured(benchmark: &Benchmark, options: &Options, why: &str) -> Vec<Row> {
+    let names = benchmark.row_names().into_iter().filter(|name| is_selected(name, options));
+    names.map(|name| Row::not_measured(name, why.to_owned())).collect()
+}
+
+/// The benchmarks asked for, and rows for those of them that this machine or user cannot run.
+fn select(options: &Options) -> Result<(Vec<&'static Benchmark>, Vec<Row>)> {
     let mut selected: Vec<&Benchmark> = CATALOG.iter().filter(|benchmark| benchmark.matches(options)).collect();
     if selected.is_empty() {
         let names: Vec<String> = CATALOG.iter().flat_map(Benchmark::row_names).collect();
         bail!("--filter {:?} selects no row; these exist:\n  {}", options.filter, names.join("\n  "));
     }
+    let mut skipped = Vec::new();
     let mut skip = |what: &str, needs: fn(&Benchmark) -> bool, why_not: &dyn Fn() -> Option<anyhow::Error>| {
         if selected.iter().any(|benchmark| needs(benchmark))
             && let Some(reason) = why_not()
         {
-            eprintln!("terrace-bench: rows on {what} are skipped: {reason:#}");
+            let why = format!("rows on {what} are skipped: {reason:#}");
+            eprintln!("terrace-bench: {why}");
+            for benchmark in selected.iter().filter(|benchmark| needs(benchmark)) {
+                skipped.extend(not_measured(benchmark, options, &why));
+            }
             selected.retain(|benchmark| !needs(benchmark));
         }
     };
@@ -122,7 +141,7 @@ fn select(options: &Options) -> Result<Vec<&'static Benchmark>> {
     if selected.is_empty() {
         bail!("no row is left to measure");
     }
-    Ok(selected)
+    Ok((selected, skipped))
 }
 
 fn measure(

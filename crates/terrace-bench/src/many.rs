@@ -33,7 +33,11 @@ struct Directory {
 
 impl Directory {
     fn new(volume: &Arc<Volume>, files: u64) -> Result<Self> {
-        let ino = volume.create(Ino::ROOT, format!("of {files}").as_bytes(), &DIRECTORY)?.ino;
+        Self::named(volume, &format!("of {files}"), files)
+    }
+
+    fn named(volume: &Arc<Volume>, name: &str, files: u64) -> Result<Self> {
+        let ino = volume.create(Ino::ROOT, name.as_bytes(), &DIRECTORY)?.ino;
         let directory = Self { volume: volume.clone(), ino, files, random: Random::new(), first: 0, end: 0 };
         for file in 0..files {
             interrupt::check()?;
@@ -69,6 +73,19 @@ impl Directory {
             let name = format!("stays {}", self.random.below(self.files));
             let ino = self.volume.lookup(self.ino, name.as_bytes())?.ino;
             self.volume.forget(ino, 1);
+        }
+        Ok(())
+    }
+}
+
+/// Lookup of any of the same number of files, but in directories of few.
+struct LookupInMany(Vec<Directory>, Random);
+
+impl Workload for LookupInMany {
+    fn run(&mut self, ops: u64) -> Result<()> {
+        for _ in 0..ops {
+            let directory = self.1.below(self.0.len() as u64) as usize;
+            self.0[directory].lookup(1)?;
         }
         Ok(())
     }
@@ -129,6 +146,12 @@ pub fn unlink_among_many(volume: &Arc<Volume>, sizes: Sizes) -> Result<Box<dyn W
 /// Lookup of any file in a directory of few.
 pub fn lookup_among_few(volume: &Arc<Volume>, _sizes: Sizes) -> Result<Box<dyn Workload>> {
     Ok(Box::new(Lookup(Directory::new(volume, FEW)?)))
+}
+
+/// Lookup of any of very many files, in directories of few.
+pub fn lookup_in_many(volume: &Arc<Volume>, sizes: Sizes) -> Result<Box<dyn Workload>> {
+    let named = |number: u64| Directory::named(volume, &format!("{number} of {FEW}"), FEW);
+    Ok(Box::new(LookupInMany((0..sizes.many / FEW).map(named).collect::<Result<_>>()?, Random::nth(1))))
 }
 
 /// Lookup of any file in a directory of very many.

@@ -30,6 +30,9 @@ pub enum Unit {
     /// Milliseconds.
     #[serde(rename = "ms")]
     Milliseconds,
+    /// Nothing: it could not be measured.
+    #[serde(rename = "not measured")]
+    NotMeasured,
 }
 
 impl Unit {
@@ -41,6 +44,7 @@ impl Unit {
             Unit::BytesPerOp => "B/op",
             Unit::Bytes => "B",
             Unit::Milliseconds => "ms",
+            Unit::NotMeasured => "not measured",
         }
     }
 }
@@ -95,6 +99,12 @@ impl Row {
         Self::new(name.to_owned(), unit, baseline, ours, baseline / ours, reach)
     }
 
+    /// A row that could not be measured, and why; its figures are null in JSON.
+    pub fn not_measured(name: String, why: String) -> Self {
+        let unknown = Self::new(name, Unit::NotMeasured, f64::NAN, f64::NAN, f64::NAN, None);
+        Self { baseline: None, ratio: None, note: Some(why), ..unknown }
+    }
+
     /// A figure that is compared with nothing.
     pub fn figure(name: &str, unit: Unit, ours: f64) -> Self {
         Self { baseline: None, ratio: None, ..Self::new(name.to_owned(), unit, ours, ours, 1.0, None) }
@@ -147,6 +157,9 @@ fn cells(row: &Row, with_targets: bool) -> Vec<String> {
 
 /// Small figures need their decimals.
 fn figure(number: f64) -> String {
+    if number.is_nan() {
+        return String::new();
+    }
     if number.abs() < 10.0 { format!("{number:.2}") } else { grouped(number) }
 }
 
@@ -248,6 +261,16 @@ mod tests {
         assert_eq!((row.ratio, row.met), (Some(0.5), Some(false)));
         let alone = Row::figure("DRAM", Unit::Bytes, 7.25);
         assert!(table(&[alone]).contains("7.25"));
+    }
+
+    #[test]
+    fn what_was_not_measured_says_why_and_has_no_figures() {
+        let row = Row::not_measured("read vs tmpfs".to_owned(), "no tmpfs".to_owned());
+        assert!(table(std::slice::from_ref(&row)).contains("no tmpfs"));
+        let json = serde_json::to_value(&row).unwrap();
+        for field in ["baseline", "ours", "ratio", "reach", "met"] {
+            assert!(json[field].is_null(), "{field}");
+        }
     }
 
     #[test]

@@ -59,6 +59,7 @@ impl Site {
         site.directory = directory;
         match ground {
             Ground::Tmpfs => {}
+            Ground::TmpfsHuge => site.kernel = Some(KernelMount::huge_tmpfs(&site.directory)?),
             Ground::Engine => {
                 site.bed = Some(Bed::new(memory, &name, pm_bytes(ground, sizes), &DiskKind::None, in_pm(true))?);
             }
@@ -227,7 +228,7 @@ impl Room {
         let mut room = Room::default();
         for &ground in grounds {
             room.shm += match ground {
-                Ground::Tmpfs => sizes.file_bytes.max(sizes.appended_bytes_max),
+                Ground::Tmpfs | Ground::TmpfsHuge => sizes.file_bytes.max(sizes.appended_bytes_max),
                 _ if ground.is_volume() => pm_bytes(ground, sizes),
                 Ground::Ext4Journal | Ground::XfsLog => LOG_BYTES,
                 _ => 0,

@@ -44,8 +44,8 @@ fn files(volume: &Arc<Volume>, sizes: Sizes) -> Result<[(Ino, u64); 2]> {
     Ok([file(b"first")?, file(b"second")?])
 }
 
-fn overwrite(volume: &Arc<Volume>, (ino, blocks): (Ino, u64)) -> Work {
-    let (volume, mut random) = (volume.clone(), Random::new());
+fn overwrite(volume: &Arc<Volume>, thread: u64, (ino, blocks): (Ino, u64)) -> Work {
+    let (volume, mut random) = (volume.clone(), Random::nth(thread));
     Box::new(move |ops| {
         for _ in 0..ops {
             let offset = random.below(blocks) * BLOCK_BYTES as u64;
@@ -55,8 +55,8 @@ fn overwrite(volume: &Arc<Volume>, (ino, blocks): (Ino, u64)) -> Work {
     })
 }
 
-fn read(volume: &Arc<Volume>, (ino, blocks): (Ino, u64)) -> Work {
-    let (volume, mut random) = (volume.clone(), Random::new());
+fn read(volume: &Arc<Volume>, thread: u64, (ino, blocks): (Ino, u64)) -> Work {
+    let (volume, mut random) = (volume.clone(), Random::nth(thread));
     Box::new(move |ops| {
         let mut block = [0; BLOCK_BYTES];
         for _ in 0..ops {
@@ -72,43 +72,45 @@ fn threads(works: impl IntoIterator<Item = Work>) -> Result<Box<dyn Workload>> {
 
 /// Durable overwrite of blocks, one thread.
 pub fn overwrite_one(volume: &Arc<Volume>, sizes: Sizes) -> Result<Box<dyn Workload>> {
-    threads([overwrite(volume, files(volume, sizes)?[0])])
+    threads([overwrite(volume, 0, files(volume, sizes)?[0])])
 }
 
 /// Durable overwrite of blocks, two threads, each on its file.
 pub fn overwrite_two(volume: &Arc<Volume>, sizes: Sizes) -> Result<Box<dyn Workload>> {
-    threads(files(volume, sizes)?.map(|file| overwrite(volume, file)))
+    let [first, second] = files(volume, sizes)?;
+    threads([overwrite(volume, 0, first), overwrite(volume, 1, second)])
 }
 
 /// Reads of blocks, one thread.
 pub fn read_one(volume: &Arc<Volume>, sizes: Sizes) -> Result<Box<dyn Workload>> {
-    threads([read(volume, files(volume, sizes)?[0])])
+    threads([read(volume, 0, files(volume, sizes)?[0])])
 }
 
 /// Reads of blocks, two threads, each on its file.
 pub fn read_two(volume: &Arc<Volume>, sizes: Sizes) -> Result<Box<dyn Workload>> {
-    threads(files(volume, sizes)?.map(|file| read(volume, file)))
+    let [first, second] = files(volume, sizes)?;
+    threads([read(volume, 0, first), read(volume, 1, second)])
 }
 
 /// Reads of blocks, two threads on one file.
 pub fn read_shared_two(volume: &Arc<Volume>, sizes: Sizes) -> Result<Box<dyn Workload>> {
     let [first, _] = files(volume, sizes)?;
-    threads([read(volume, first), read(volume, first)])
+    threads([read(volume, 0, first), read(volume, 1, first)])
 }
 
 /// Copies of blocks from memory, one thread: what the machine can do.
 pub fn copy_one(_volume: &Arc<Volume>, sizes: Sizes) -> Result<Box<dyn Workload>> {
-    threads([copy(sizes)])
+    threads([copy(0, sizes)])
 }
 
 /// The same, two threads.
 pub fn copy_two(_volume: &Arc<Volume>, sizes: Sizes) -> Result<Box<dyn Workload>> {
-    threads([copy(sizes), copy(sizes)])
+    threads([copy(0, sizes), copy(1, sizes)])
 }
 
-fn copy(sizes: Sizes) -> Work {
+fn copy(thread: u64, sizes: Sizes) -> Work {
     let memory = vec![1_u8; sizes.file_bytes as usize / 4];
-    let mut random = Random::new();
+    let mut random = Random::nth(thread);
     Box::new(move |ops| {
         let mut block = [0; BLOCK_BYTES];
         for _ in 0..ops {

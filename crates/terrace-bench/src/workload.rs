@@ -138,6 +138,11 @@ impl Random {
         Self(0x9e37_79b9_7f4a_7c15)
     }
 
+    /// Another sequence for each `number`, for threads that run side by side.
+    pub fn nth(number: u64) -> Self {
+        Self(Self::new().0.wrapping_mul(2 * number + 1))
+    }
+
     /// A number below `limit`.
     #[inline]
     pub fn below(&mut self, limit: u64) -> u64 {

@@ -5,6 +5,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -53,9 +55,25 @@ pub(crate) fn allocate(file: &File, len_bytes: u64) -> Result<(), Errno> {
     }
 }
 
+/// How long a device may stay in use after whoever used it has closed it, or died: io_uring lets go of its files later.
+const LEAVING: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Tries to take a device until it is not `in_use` any more, for a moment at least.
+pub(crate) fn wait_while_in_use<T>(in_use: Errno, mut take: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    let start = Instant::now();
+    loop {
+        match take() {
+            Err(errno) if errno == in_use && start.elapsed() < LEAVING => thread::sleep(LOOK_AGAIN),
+            result => return result,
+        }
+    }
+}
+
 /// Takes an open device exclusively until it is closed.
 pub(crate) fn lock(path: &Path, file: &File) -> Result<(), MediaError> {
-    flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|errno| match errno {
+    let take = || flock(file, FlockOperation::NonBlockingLockExclusive);
+    wait_while_in_use(Errno::WOULDBLOCK, take).map_err(|errno| match errno {
         Errno::WOULDBLOCK => MediaError::InUse { path: path.to_owned() },
         errno => MediaError::open(path, "lock", errno),
     })

@@ -131,7 +131,8 @@ fn open_file(path: &Path, options: &DiskOpenOptions, is_block_device: bool) -> R
     let open = |flags: i32| {
         let mut how = OpenOptions::new();
         how.read(true).write(!options.read_only).custom_flags(exclusive | flags);
-        how.open(path).map_err(|error| match errno_of(&error) {
+        let open = || how.open(path).map_err(|error| errno_of(&error));
+        file::wait_while_in_use(Errno::BUSY, open).map_err(|errno| match errno {
             Errno::BUSY => MediaError::InUse { path: path.to_owned() },
             errno => MediaError::open(path, "open", errno),
         })
