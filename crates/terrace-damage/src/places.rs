@@ -9,7 +9,7 @@ use terrace_layout::{
     BLOCK_BYTES, BlockAddr, CHUNK_NEXT_OFFSET, CRC_BLOCKS, CheckedPtr, CheckpointHeader, ChunkHeader, DeviceEntry,
     GroupSummary, HEAD_OFFSET, INLINE_OFFSET, INLINE_SLOTS, INODE_BYTES, INODE_USED, InodeRecord, JOURNAL_OFFSET,
     JournalRecord, LogEntry, LogPageHeader, MediaStruct, NEXT_OFFSET, PAGE_SLOTS, SET_SIZE_TRUNCATES, SLOT_BYTES,
-    ShardPage, Stamp, Superblock, TAIL_OFFSET, Tail, WRITE_UNWRITTEN, entry_seed, entry_slots, page_seed,
+    ShardPage, Stamp, Superblock, TAIL_OFFSET, Tail, WRITE_UNWRITTEN, entry_slots, page_seed,
 };
 
 use crate::image::Image;
@@ -160,10 +160,10 @@ impl Finder<'_> {
         let tail_inline = (at..=inline_end).contains(&tail);
         if tail_inline || !head.is_some_and(|(_, dropped)| dropped) {
             let end = if tail_inline { tail } else { inline_end };
-            let seed = entry_seed(record.ino, record.generation);
+            let seed = record.log_seed();
             self.entries(&record, seed, at + INLINE_OFFSET, end, &mut blocks);
             if tail_inline {
-                self.last_entry(&record, seed, tail, inline_end, &mut blocks);
+                self.chain(&record, seed, tail, inline_end, &mut blocks);
             }
         }
         let mut page = head.filter(|_| !tail_inline);
@@ -175,10 +175,10 @@ impl Finder<'_> {
             let last = (start + SLOT_BYTES..=start + BLOCK_BYTES).contains(&tail);
             let end = if last { tail } else { start + (1 + PAGE_SLOTS) * SLOT_BYTES };
             let sequence = self.read::<LogPageHeader>(start).sequence;
-            let seed = page_seed(entry_seed(record.ino, record.generation), sequence);
+            let seed = page_seed(record.log_seed(), sequence);
             self.entries(&record, seed, start + SLOT_BYTES, end, &mut blocks);
             if last {
-                self.last_entry(&record, seed, tail, start + BLOCK_BYTES, &mut blocks);
+                self.chain(&record, seed, tail, start + BLOCK_BYTES, &mut blocks);
             } else {
                 page = CheckedPtr(self.read::<LogPageHeader>(start).next).get().expect("the image is whole");
             }
@@ -186,22 +186,30 @@ impl Finder<'_> {
         self.data(record.ino, &blocks);
     }
 
-    /// The entry beyond the tail, if it committed itself.
-    fn last_entry(&mut self, record: &InodeRecord, seed: u32, tail: u64, end: u64, blocks: &mut Blocks) {
-        let rest = self.pm(tail, (end - tail) as usize);
-        if rest.is_empty() || Stamp::of_entry(rest) != Some(self.stamp) {
-            return;
+    /// The entries beyond the tail that committed themselves. Nobody can miss the last one.
+    fn chain(&mut self, record: &InodeRecord, seed: u32, tail: u64, end: u64, blocks: &mut Blocks) {
+        let (mut at, mut last) = (tail, None);
+        while let Some(len) = self.stamped(seed, at, end) {
+            self.entries(record, seed, at, at + len, blocks);
+            last = Some((at, len));
+            at += len;
         }
-        let slots = entry_slots(rest, (end - tail) / SLOT_BYTES);
-        let Some(len) = slots.map(|slots| (slots * SLOT_BYTES) as usize) else {
-            return;
-        };
-        if let Ok(entry) = LogEntry::decode(&rest[..len], seed) {
+        if let Some((at, len)) = last {
+            let entry = LogEntry::decode(self.pm(at, len as usize), seed).expect("it was decoded before");
             let vouches_for = vouched_bytes(&entry);
-            self.entries(record, seed, tail, tail + len as u64, blocks);
             let place = self.places.iter_mut().rfind(|p| p.region == Region::LogEntry).expect("just added");
             (place.region, place.vouches_for) = (Region::LastEntry, vouches_for);
         }
+    }
+
+    /// Bytes of the entry at `at` if it is one that the last mount committed by itself.
+    fn stamped(&self, seed: u32, at: u64, end: u64) -> Option<u64> {
+        let rest = self.pm(at, (end - at) as usize);
+        if rest.is_empty() || Stamp::of_entry(rest) != Some(self.stamp) {
+            return None;
+        }
+        let len = entry_slots(rest, (end - at) / SLOT_BYTES)? * SLOT_BYTES;
+        LogEntry::decode(&rest[..len as usize], seed).is_ok().then_some(len)
     }
 
     fn entries(&mut self, record: &InodeRecord, seed: u32, start: u64, end: u64, blocks: &mut Blocks) {

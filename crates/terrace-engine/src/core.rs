@@ -10,6 +10,7 @@
 //! 6. `Journal`, then allocator groups
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::time::Instant;
 
 use rustc_hash::FxHashMap;
@@ -109,6 +110,15 @@ impl Shard {
         *self.work.lock() = true;
         self.wake.notify_one();
     }
+
+    /// Tells the worker that there is something to do at its next look: a worker that looks every second is not woken.
+    pub fn notify_lazily(&self) {
+        let mut work = self.work.lock();
+        if !*work {
+            *work = true;
+            self.wake.notify_one();
+        }
+    }
 }
 
 /// See the module.
@@ -130,6 +140,8 @@ pub(crate) struct Core {
     pub stopping: AtomicBool,
     pub next_shard: AtomicU64,
     pub scrubs: Scrubs,
+    /// Makes the secrets of new inodes.
+    secrets: RandomState,
     read_only: AtomicBool,
     read_only_reason: Mutex<Option<String>>,
     /// By device index: the last failure of a disk that has not been written and flushed since.
@@ -170,6 +182,7 @@ impl Core {
             stopping: AtomicBool::new(false),
             next_shard: AtomicU64::new(0),
             scrubs: Scrubs::default(),
+            secrets: RandomState::new(),
             read_only,
             read_only_reason: Mutex::new(None),
             disk_failures: Mutex::default(),
@@ -179,6 +192,11 @@ impl Core {
     /// Marks what this mount commits with one fence.
     pub fn stamp(&self) -> Stamp {
         Stamp::of_epoch(self.epoch.load(Ordering::Relaxed))
+    }
+
+    /// The secret of an inode that is being made.
+    pub fn log_secret(&self, ino: Ino, generation: u32) -> u32 {
+        self.secrets.hash_one((ino.0, generation)) as u32
     }
 
     /// What a file's data path works on, for shard `shard`.
@@ -317,7 +335,9 @@ impl Core {
                 )));
             }
         };
-        let inner = Inner::load(&self.pm, at, &record, self.stamp(), Replay::No)?;
+        // A mount that may write has recovered everything, and settles what it lets go.
+        let crashed = self.options.read_only.then(|| self.stamp());
+        let inner = Inner::load(&self.pm, at, &record, crashed, Replay::No)?;
         self.check_extents(ino, &inner)?;
         Ok(Arc::new(self.make_inode(ino, &record, inner)?))
     }
@@ -389,7 +409,7 @@ impl Core {
     pub fn tidy(&self, shard: usize, inner: &mut Inner) -> FsResult<()> {
         let source = self.space.source(shard, Purpose::Freeing);
         inner.log.drop_dead_front(&self.pm, &source);
-        inner.compact_if_wanted(self.io(&source), &self.shards[shard].journal)
+        inner.compact_if_wanted(self.io(&source), self.space.pm_space(), &self.shards[shard].journal)
     }
 
     /// Logs times that were kept back.
@@ -414,7 +434,7 @@ impl Core {
     /// Fatal ones.
     pub fn commit_lazy_if_room(&self, inode: &Inode, inner: &mut Inner) -> FsResult<()> {
         match self.commit_lazy(inode, inner) {
-            Err(error) if error.errno() == libc::ENOSPC => Ok(()),
+            Err(error) if error.is_no_room() => Ok(()),
             other => other,
         }
     }
@@ -434,7 +454,7 @@ impl Core {
             doomed.len()
         };
         if waiting == 1 {
-            shard.notify();
+            shard.notify_lazily();
         }
     }
 

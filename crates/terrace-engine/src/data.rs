@@ -144,10 +144,11 @@ impl Core {
         data: &[u8],
         blanks: &mut Vec<BlankPage>,
     ) -> FsResult<Attempt> {
-        let now = Time::now();
         let end = offset + data.len() as u64;
         let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
         let blocks = to - from;
+        inner.file()?.index.prefetch(from);
+        let now = Time::now();
         let uncover = self.tail_to_uncover(inode, inner, end, Some(from))?;
         // A commit to PM must not commit a size that only dirty pages have reached.
         let file = inner.file()?;
@@ -420,15 +421,16 @@ impl Core {
     fn truncate_locked(&self, inode: &Arc<Inode>, inner: &mut Inner, size: u64) -> FsResult<()> {
         let now = Time::now();
         let old_size = inner.file()?.size;
-        if size < old_size {
-            // First the cache: should the daemon die now, pages beyond the new size must not come back to life.
-            self.drop_pages(inode, size.div_ceil(BLOCK_BYTES), u64::MAX);
-            self.cache.clamp_sizes(&inode.pages, size);
-        }
         let purpose = if size <= old_size { Purpose::Freeing } else { Purpose::Ordinary };
         let source = self.space.source(inode.shard, purpose);
         let (log, file) = inner.file_mut()?;
-        file.set_size(log, self.io(&source), size, now)?;
+        file.set_size(log, self.io(&source), size, now, || {
+            if size < old_size {
+                // Before the commit: should the daemon die then, pages beyond the new size must not come back to life.
+                self.drop_pages(inode, size.div_ceil(BLOCK_BYTES), u64::MAX);
+                self.cache.clamp_sizes(&inode.pages, size);
+            }
+        })?;
         inner.meta.ctime = now;
         inode.truncated.store(size == 0 && old_size > 0, Ordering::Relaxed);
         Ok(())

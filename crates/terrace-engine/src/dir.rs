@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use terrace_layout::{DentryAddEntry, DentryRemoveEntry, EntryType, slots_for};
 
-use crate::log::{Log, Refs};
+use crate::error::FsResult;
+use crate::log::{Compaction, Log, Refs};
 use crate::sync::Arc;
 use crate::types::{FileKind, Ino, Time};
 
@@ -46,6 +47,23 @@ impl Dentry {
     /// Byte of PM where the log entry stands that added it.
     pub fn position(&self) -> u64 {
         self.position
+    }
+}
+
+/// The entry that adds `name`, which follows it.
+fn add_entry(cookie: u64, name: &[u8], ino: Ino, generation: u32, kind: FileKind, now: Time) -> DentryAddEntry {
+    DentryAddEntry {
+        kind: EntryType::DentryAdd as u8,
+        slots: 0,
+        flags: 0,
+        crc: 0,
+        ino: ino.0,
+        cookie,
+        mtime_ns: now.0,
+        generation,
+        file_type: (kind.format_bits() >> 12) as u8,
+        name_len: name.len() as u8,
+        reserved: 0,
     }
 }
 
@@ -95,20 +113,7 @@ impl DirData {
         kind: FileKind,
         now: Time,
     ) -> usize {
-        let entry = DentryAddEntry {
-            kind: EntryType::DentryAdd as u8,
-            slots: 0,
-            flags: 0,
-            crc: 0,
-            ino: ino.0,
-            cookie,
-            mtime_ns: now.0,
-            generation,
-            file_type: (kind.format_bits() >> 12) as u8,
-            name_len: name.len() as u8,
-            reserved: 0,
-        };
-        log.push(&entry, &[name])
+        log.push(&add_entry(cookie, name, ino, generation, kind, now), &[name])
     }
 
     /// The cookie that the next new entry takes; `n` for the nth of one batch.
@@ -182,22 +187,26 @@ impl DirData {
         self.mtime = mtime;
     }
 
-    /// Puts every entry into a batch for compaction.
-    pub fn push_live(&self, log: &mut Log) {
-        for (&cookie, d) in &self.entries {
-            self.push_add(log, cookie, &d.name, d.ino, d.generation, d.kind, self.mtime);
-        }
+    /// Puts every entry into a new log; returns where they will stand.
+    ///
+    /// # Errors
+    /// `ENOSPC`.
+    pub fn push_live(&self, log: &mut Compaction<'_>) -> FsResult<Vec<u64>> {
+        let push = |(&cookie, d): (&u64, &Dentry)| {
+            log.push(&add_entry(cookie, &d.name, d.ino, d.generation, d.kind, self.mtime), &[&d.name])
+        };
+        self.entries.iter().map(push).collect()
     }
 
-    /// Compaction copied the entries to the positions of batch entries from `first` on.
-    pub fn compacted(&mut self, log: &mut Log, first: usize) {
+    /// Compaction copied the entries to these positions.
+    pub fn compacted(&mut self, refs: &mut Refs, positions: &[u64]) {
         self.mtime_ref = 0;
-        for (i, dentry) in self.entries.values_mut().enumerate() {
-            dentry.position = log.position(first + i);
-            log.refs.retain(dentry.position, add_slots(&dentry.name));
+        for (dentry, &position) in self.entries.values_mut().zip(positions) {
+            dentry.position = position;
+            refs.retain(position, add_slots(&dentry.name));
         }
         if let Some(last) = self.entries.values().next_back() {
-            log.refs.move_to(&mut self.mtime_ref, last.position);
+            refs.move_to(&mut self.mtime_ref, last.position);
         }
     }
 }

@@ -279,7 +279,7 @@ fn checksums(entry: &WriteEntry) -> String {
     }
 }
 
-fn dump_log(pm: &Pm, at: u64, record: &InodeRecord, stamp: Stamp, out: Out<'_>) -> FsResult<()> {
+fn dump_log(pm: &Pm, at: u64, record: &InodeRecord, stamp: Option<Stamp>, out: Out<'_>) -> FsResult<()> {
     writeln!(out, "log")?;
     let read = Log::load(pm, at, record, stamp, &mut |_, position, entry| {
         writeln!(out, "  byte {position}: {}", entry_text(&entry))?;

@@ -43,6 +43,11 @@ impl FsError {
         Self { fatal: true, ..Self::from(error) }
     }
 
+    /// There was no room, and nothing has changed. PM that cannot be synced says `ENOSPC`, too, and that is fatal.
+    pub(crate) fn is_no_room(&self) -> bool {
+        !self.fatal && self.errno == libc::ENOSPC
+    }
+
     /// See [`Self::fatal`].
     pub(crate) fn is_fatal(&self) -> bool {
         self.fatal

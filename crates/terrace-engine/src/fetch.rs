@@ -10,7 +10,7 @@ use terrace_media::AlignedBuf;
 
 use crate::core::Core;
 use crate::error::{FsError, FsResult};
-use crate::file::{BLOCK, covered_bytes, extent_crcs_in_log, read_write_entry};
+use crate::file::{BLOCK, blocks_before, covered_bytes, extent_crcs_in_log, read_write_entry};
 use crate::index::{Extent, Segment};
 use crate::inode::{Inner, Inode};
 use crate::sync::atomic::Ordering;
@@ -48,6 +48,14 @@ impl Core {
                     continue;
                 }
             }
+            if !self.data_crc
+                && let Some(addr) = file.index.written_in_table(block).filter(|addr| addr.is_pm())
+            {
+                let n = rest.len().min(BLOCK - in_block);
+                self.read_pm_committed(addr, file.committed, at, &mut rest[..n])?;
+                done += n;
+                continue;
+            }
             let mut blocks = (in_block + rest.len()).div_ceil(BLOCK) as u64;
             if cached && let Some(next) = self.cache.first_cached(&inode.pages, block, block + blocks) {
                 blocks = next - block;
@@ -61,15 +69,17 @@ impl Core {
             match segment {
                 Segment::Hole(_) => rest[..n].fill(0),
                 Segment::Extent(e) if e.unwritten() => rest[..n].fill(0),
-                Segment::Extent(e) if e.addr.is_pm() => {
-                    // Beyond what is committed, PM holds garbage.
+                Segment::Extent(e) if e.addr.is_pm() && self.data_crc => {
                     let valid = (file.committed.saturating_sub(at) as usize).min(n);
-                    self.read_pm(&e, block, in_block, &mut rest[..valid])?;
+                    self.read_pm_verified(&e, block, in_block, &mut rest[..valid])?;
                     rest[valid..n].fill(0);
+                }
+                Segment::Extent(e) if e.addr.is_pm() => {
+                    self.read_pm_committed(e.addr, file.committed, at, &mut rest[..n])?;
                 }
                 Segment::Extent(e) if in_block == 0 && terrace_policy::reads_past_cache((n / BLOCK) as u64) => {
                     n -= n % BLOCK;
-                    self.read_past_cache(&e, &mut rest[..n])?;
+                    self.read_past_cache(&e, block, &mut rest[..n])?;
                 }
                 Segment::Extent(e) => {
                     let fetched = self.fetch(inode, &e, block, blocks, in_block, &mut rest[..n], ahead);
@@ -98,16 +108,18 @@ impl Core {
         self.read_range(inode, inner, block * BLOCK_BYTES, &mut out[..covered], false)
     }
 
-    fn read_pm(&self, extent: &Extent, block: u64, in_block: usize, out: &mut [u8]) -> FsResult<()> {
-        if self.data_crc {
-            return self.read_pm_verified(extent, block, in_block, out);
-        }
-        Ok(self.pm.try_read(extent.addr.byte() + in_block as u64, out)?)
+    /// Reads the bytes at `offset` of a file from the PM blocks from `addr` on. Beyond what is committed, PM holds garbage.
+    #[inline]
+    fn read_pm_committed(&self, addr: BlockAddr, committed: u64, offset: u64, out: &mut [u8]) -> FsResult<()> {
+        let valid = (committed.saturating_sub(offset) as usize).min(out.len());
+        self.pm.try_read(addr.byte() + offset % BLOCK_BYTES, &mut out[..valid])?;
+        out[valid..].fill(0);
+        Ok(())
     }
 
     fn read_pm_verified(&self, extent: &Extent, block: u64, mut in_block: usize, mut out: &mut [u8]) -> FsResult<()> {
         let entry = read_write_entry(&self.pm, extent.entry())?;
-        let crcs = extent_crcs_in_log(&self.pm, &entry, extent)?;
+        let crcs = extent_crcs_in_log(&self.pm, &entry, blocks_before(&entry, block), extent)?;
         let mut page = [0u8; BLOCK];
         let mut i = 0;
         while !out.is_empty() {
@@ -151,12 +163,12 @@ impl Core {
         }
         let (device, base) = (extent.addr.device(), extent.addr.byte());
         let disk = &self.disks[usize::from(device) - 1];
-        let crcs = self.extent_crcs(extent, want)?;
+        let crcs = self.extent_crcs(extent, block, want)?;
         let blanks = self.cache.take(inode.shard, want as usize);
         let Some(mut pages) = blanks.or_else(|| self.cache.take(inode.shard, blocks as usize)) else {
             // Everything in the cache is dirty.
             let mut buf = AlignedBuf::new(blocks as usize * BLOCK);
-            self.read_past_cache(extent, &mut buf)?;
+            self.read_past_cache(extent, block, &mut buf)?;
             out.copy_from_slice(&buf[in_block..in_block + out.len()]);
             return Ok(());
         };
@@ -165,7 +177,7 @@ impl Core {
         let mut copied = 0;
         for (i, page) in pages.iter_mut().enumerate() {
             let page = page.as_mut_slice();
-            self.verify(extent, i as u64, page, &crcs)?;
+            self.verify(extent, block, i as u64, page, &crcs)?;
             let from = if i == 0 { in_block } else { 0 };
             let n = (out.len() - copied).min(BLOCK - from);
             out[copied..copied + n].copy_from_slice(&page[from..from + n]);
@@ -176,21 +188,21 @@ impl Core {
     }
 
     /// Reads the first blocks of a disk extent, verified, to `out`: nothing is cached.
-    fn read_past_cache(&self, extent: &Extent, out: &mut [u8]) -> FsResult<()> {
-        let crcs = self.extent_crcs(extent, (out.len() / BLOCK) as u64)?;
+    fn read_past_cache(&self, extent: &Extent, block: u64, out: &mut [u8]) -> FsResult<()> {
+        let crcs = self.extent_crcs(extent, block, (out.len() / BLOCK) as u64)?;
         let device = extent.addr.device();
         let read = self.disks[usize::from(device) - 1].read_at(extent.addr.byte(), out);
         read.inspect_err(|e| self.disk_failed(device, e))?;
-        (0..).zip(out.chunks(BLOCK)).try_for_each(|(i, page)| self.verify(extent, i, page, &crcs))
+        (0..).zip(out.chunks(BLOCK)).try_for_each(|(i, page)| self.verify(extent, block, i, page, &crcs))
     }
 
-    fn verify(&self, extent: &Extent, i: u64, page: &[u8], crcs: &[u32]) -> FsResult<()> {
+    fn verify(&self, extent: &Extent, block: u64, i: u64, page: &[u8], crcs: &[u32]) -> FsResult<()> {
         if crcs.get(i as usize).is_none_or(|&crc| data_crc(page) == crc) {
             return Ok(());
         }
         // The checksum block in DRAM may be a stale one: read it again before giving up.
         self.crcs.blocks.lock().clear();
-        if self.extent_crcs(extent, i + 1)?.get(i as usize).is_none_or(|&crc| data_crc(page) == crc) {
+        if self.extent_crcs(extent, block, i + 1)?.get(i as usize).is_none_or(|&crc| data_crc(page) == crc) {
             return Ok(());
         }
         let addr = extent.addr.offset(i);
@@ -201,16 +213,17 @@ impl Core {
         )))
     }
 
-    /// Checksums of the first `blocks` blocks of a disk extent; empty if it has none.
+    /// Checksums of the first `blocks` blocks of a disk extent that starts at file block `block`; empty if it has none.
     ///
     /// # Errors
     /// `EIO` if the checksum blocks cannot be read or are damaged.
-    pub fn extent_crcs(&self, extent: &Extent, blocks: u64) -> FsResult<Vec<u32>> {
+    pub fn extent_crcs(&self, extent: &Extent, block: u64, blocks: u64) -> FsResult<Vec<u32>> {
         let entry = read_write_entry(&self.pm, extent.entry())?;
+        let skip = blocks_before(&entry, block);
         if entry.crc_form != CRC_BLOCKS {
-            return extent_crcs_in_log(&self.pm, &entry, extent);
+            return extent_crcs_in_log(&self.pm, &entry, skip, extent);
         }
-        let first = u64::from(entry.crcs[0]) + u64::from(extent.skip);
+        let first = u64::from(entry.crcs[0]) + u64::from(skip);
         let mut crcs = Vec::with_capacity(blocks as usize);
         while (crcs.len() as u64) < blocks {
             let i = first + crcs.len() as u64;
@@ -251,6 +264,9 @@ impl Core {
 
     /// Notes where a read of `len` bytes at `offset` ends; true if it began where the last one ended.
     pub fn note_read(inode: &Inode, offset: u64, len: usize) -> bool {
-        inode.read_end.swap(offset + len as u64, Ordering::Relaxed) == offset
+        // Not in one step: a hint need not survive a race, and a locked instruction costs more than all the rest.
+        let sequential = inode.read_end.load(Ordering::Relaxed) == offset;
+        inode.read_end.store(offset + len as u64, Ordering::Relaxed);
+        sequential
     }
 }

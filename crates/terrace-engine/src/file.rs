@@ -22,7 +22,7 @@ use zerocopy::IntoBytes;
 use crate::alloc::Run;
 use crate::error::FsResult;
 use crate::index::{Extent, Freed, Index, Segment};
-use crate::log::{Log, Refs};
+use crate::log::{Compaction, Log, Refs};
 use crate::planted::{Bug, planted};
 use crate::space::BlockSource;
 use crate::types::Time;
@@ -251,7 +251,8 @@ impl FileData {
         let mut vouched = true;
         let tail = match way {
             Way::Append(tail) => Some(tail),
-            _ if new_size > self.committed && !io.data_crc => self.pm_tail_block(),
+            // What begins below the committed size replaces the tail block.
+            _ if offset > self.committed && new_size > self.committed && !io.data_crc => self.pm_tail_block(),
             _ => None,
         };
         if let Some(tail) = tail {
@@ -273,7 +274,8 @@ impl FileData {
     /// An append of `data` at `offset` within the tail block.
     fn append_entry(&self, size: u64, now: Time, tail: BlockAddr, offset: u64, data: &[u8]) -> AppendEntry {
         static ZEROS: [u8; BLOCK] = [0; BLOCK];
-        let crc = crc_append(0, &ZEROS[..(offset - self.committed) as usize]);
+        let gap = (offset - self.committed) as usize;
+        let crc = if gap > 0 { crc_append(0, &ZEROS[..gap]) } else { 0 };
         AppendEntry {
             kind: EntryType::Append as u8,
             slots: 0,
@@ -505,11 +507,12 @@ impl FileData {
     }
 
     /// Sets the size: blocks wholly beyond it are freed. The caller has zeroed what an extension uncovers outside
-    /// PM (see the page cache); the PM tail block is zeroed here.
+    /// PM (see the page cache); the PM tail block is zeroed here. `sure` is called when there is room for all of it, before
+    /// it is committed.
     ///
     /// # Errors
     /// As [`Self::write`].
-    pub fn set_size(&mut self, log: &mut Log, io: PmIo<'_>, size: u64, now: Time) -> FsResult<()> {
+    pub fn set_size(&mut self, log: &mut Log, io: PmIo<'_>, size: u64, now: Time, sure: impl FnOnce()) -> FsResult<()> {
         log.begin();
         self.staged.clear();
         self.zero_tail(io, size);
@@ -523,6 +526,7 @@ impl FileData {
             self.give_up(io);
             return Err(error);
         }
+        sure();
         log.commit(io.pm)?;
         if size < self.size {
             self.index.unmap(&mut log.refs, size.div_ceil(BLOCK_BYTES), u64::MAX, &mut self.freed);
@@ -652,41 +656,43 @@ impl FileData {
         self.mtime = Time(mtime_ns);
     }
 
-    /// Puts the live entries into a fresh batch for compaction; then [`Self::compacted`].
-    ///
-    /// Without data checksums, entries for neighbours in PM become one: a file that was appended to is one run again.
-    ///
-    /// # Errors
-    /// PM that cannot be read.
-    pub fn push_live(&self, log: &mut Log, io: PmIo<'_>) -> FsResult<Vec<(u64, Extent)>> {
-        let pm = io.pm;
-        let can_join = |a: &Extent, b: &Extent| {
-            !io.data_crc && a.addr.is_pm() && u64::from(a.blocks) + u64::from(b.blocks) <= JOINED_BLOCKS_MAX
-        };
-        let runs = self.index.runs(can_join);
-        for (i, &(file_block, ref extent)) in runs.iter().enumerate() {
-            if let Some((_, soon)) = runs.get(i + PREFETCHED_ENTRIES) {
-                pm.prefetch(soon.entry());
-            }
-            let entry = read_write_entry(pm, extent.entry())?;
-            let crcs = extent_crcs_in_log(pm, &entry, extent)?;
-            let piece = WriteEntry { file_block, address: extent.addr.0, blocks: extent.blocks, ..entry };
-            push_write_copy(log, piece, extent.skip, &crcs);
-        }
-        // Blocks reserved beyond the end stay: this sets the size and truncates nothing.
-        log.push(&set_size_entry(self.size, self.mtime, false), &[]);
-        Ok(runs)
+    /// What entries must map after compaction. Without data checksums, entries for neighbours in PM become one: a file that
+    /// was appended to is one run again.
+    pub fn runs(&self, io: PmIo<'_>) -> Vec<(u64, Extent)> {
+        let fits = |a: &Extent, b: &Extent| u64::from(a.blocks) + u64::from(b.blocks) <= JOINED_BLOCKS_MAX;
+        self.index.runs(|a, b| !io.data_crc && a.addr.is_pm() && fits(a, b))
     }
 
-    /// Compaction moved the live entries: `first` is the batch index of the first one of [`Self::push_live`], which
-    /// returned `runs`.
-    pub fn compacted(&mut self, log: &mut Log, first: usize, runs: Vec<(u64, Extent)>) {
-        let last = first + runs.len();
-        let (refs, positions) = log.refs_and_positions();
-        self.index.moved(refs, runs, |i| positions[first + i]);
+    /// Puts an entry for each of [`Self::runs`], and one for the size, into a new log; returns where they will stand. Then
+    /// [`Self::compacted`].
+    ///
+    /// # Errors
+    /// `ENOSPC`; PM that cannot be read.
+    pub fn push_live(&self, log: &mut Compaction<'_>, io: PmIo<'_>, runs: &[(u64, Extent)]) -> FsResult<Vec<u64>> {
+        let mut positions = Vec::with_capacity(runs.len() + 1);
+        for (i, &(file_block, ref extent)) in runs.iter().enumerate() {
+            if let Some((_, soon)) = runs.get(i + PREFETCHED_ENTRIES) {
+                io.pm.prefetch(soon.entry());
+            }
+            let entry = read_write_entry(io.pm, extent.entry())?;
+            let skip = blocks_before(&entry, file_block);
+            let crcs = extent_crcs_in_log(io.pm, &entry, skip, extent)?;
+            let piece = WriteEntry { file_block, address: extent.addr.0, blocks: extent.blocks, ..entry };
+            let (piece, slots) = copy_of(piece, skip, &crcs);
+            positions.push(log.push(&piece, &[slots])?);
+        }
+        // Blocks reserved beyond the end stay: this sets the size and truncates nothing.
+        positions.push(log.push(&set_size_entry(self.size, self.mtime, false), &[])?);
+        Ok(positions)
+    }
+
+    /// Compaction moved the live entries of `runs` to `positions`, and the last of these holds size and times.
+    pub fn compacted(&mut self, refs: &mut Refs, runs: Vec<(u64, Extent)>, positions: &[u64]) {
+        self.index.moved(refs, runs, |i| positions[i]);
         (self.size_ref, self.mtime_ref) = (0, 0);
-        move_ref(log, &mut self.size_ref, last);
-        move_ref(log, &mut self.mtime_ref, last);
+        let last = *positions.last().expect("there is one of the size");
+        refs.move_to(&mut self.size_ref, last);
+        refs.move_to(&mut self.mtime_ref, last);
     }
 }
 
@@ -725,7 +731,8 @@ fn set_size_entry(size: u64, mtime: Time, truncates: bool) -> SetSizeEntry {
 }
 
 fn push_write(log: &mut Log, run: &StagedRun, size: u64, now: Time, crcs: &[u32]) -> usize {
-    push_with_crcs(log, write_entry(run, size, now), run.crc_run.is_some(), crcs)
+    let (entry, slots) = with_crcs(write_entry(run, size, now), run.crc_run.is_some(), crcs);
+    log.push(&entry, &[slots])
 }
 
 /// As [`push_write`], for PM without data checksums; `crc` covers the data as they are committed.
@@ -755,35 +762,36 @@ fn write_entry(run: &StagedRun, size: u64, now: Time) -> WriteEntry {
     }
 }
 
-fn push_with_crcs(log: &mut Log, mut entry: WriteEntry, in_blocks: bool, crcs: &[u32]) -> usize {
+/// The entry with its checksums, or where they are, and the checksums that do not fit into it.
+fn with_crcs(mut entry: WriteEntry, in_blocks: bool, crcs: &[u32]) -> (WriteEntry, &[u8]) {
     if in_blocks {
         entry.crc_form = CRC_BLOCKS;
-        return log.push(&entry, &[]);
+        return (entry, &[]);
     }
     match crcs {
         [] => {
             entry.crcs = [0; 2];
-            log.push(&entry, &[])
+            (entry, &[])
         }
         [first, rest @ ..] if rest.len() <= 1 => {
             entry.crc_form = CRC_ENTRY;
             entry.crcs = [*first, rest.first().copied().unwrap_or(0)];
-            log.push(&entry, &[])
+            (entry, &[])
         }
         _ => {
             entry.crc_form = CRC_SLOTS;
-            log.push(&entry, &[crcs.as_bytes()])
+            (entry, crcs.as_bytes())
         }
     }
 }
 
-/// A copy of (a piece of) an entry for compaction. A piece of an entry with checksum blocks remembers in `crcs[0]`
-/// how many checksums to skip.
-fn push_write_copy(log: &mut Log, mut piece: WriteEntry, skip: u32, crcs: &[u32]) -> usize {
+/// A copy of (a piece of) an entry for compaction, and the checksums that do not fit into it. A piece of an entry with
+/// checksum blocks remembers in `crcs[0]` how many checksums to skip.
+fn copy_of(mut piece: WriteEntry, skip: u32, crcs: &[u32]) -> (WriteEntry, &[u8]) {
     let in_blocks = piece.crc_form == CRC_BLOCKS;
     piece.crc_form = CRC_NONE;
     piece.crcs = if in_blocks { [piece.crcs[0] + skip, piece.crcs[1]] } else { [0; 2] };
-    push_with_crcs(log, piece, in_blocks, crcs)
+    with_crcs(piece, in_blocks, crcs)
 }
 
 /// The write entry at a position that the index holds.
@@ -796,17 +804,22 @@ pub(crate) fn read_write_entry(pm: &Pm, position: u64) -> FsResult<WriteEntry> {
     Ok(WriteEntry::from_bytes(&bytes))
 }
 
-/// The checksums of an extent's blocks, if its entry keeps them in the log.
+/// Blocks of an entry before the extent at `file_block` that is left of it.
+pub(crate) fn blocks_before(entry: &WriteEntry, file_block: u64) -> u32 {
+    file_block.saturating_sub(entry.file_block) as u32
+}
+
+/// The checksums of an extent's blocks, `skip` blocks into its entry, if that keeps them in the log.
 ///
 /// # Errors
 /// PM that cannot be read.
-pub(crate) fn extent_crcs_in_log(pm: &Pm, entry: &WriteEntry, extent: &Extent) -> FsResult<Vec<u32>> {
-    let (skip, blocks) = (extent.skip as usize, extent.blocks as usize);
+pub(crate) fn extent_crcs_in_log(pm: &Pm, entry: &WriteEntry, skip: u32, extent: &Extent) -> FsResult<Vec<u32>> {
+    let blocks = extent.blocks as usize;
     Ok(match entry.crc_form {
-        CRC_ENTRY => entry.crcs.iter().skip(skip).take(blocks).copied().collect(),
+        CRC_ENTRY => entry.crcs.iter().skip(skip as usize).take(blocks).copied().collect(),
         CRC_SLOTS => {
             let mut crcs = vec![0u32; blocks];
-            let at = extent.entry() + size_of::<WriteEntry>() as u64 + skip as u64 * 4;
+            let at = extent.entry() + size_of::<WriteEntry>() as u64 + u64::from(skip) * 4;
             pm.try_read(at, crcs.as_mut_bytes())?;
             crcs
         }

@@ -1,5 +1,6 @@
 //! Making a volume, and reading what superblocks say.
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 
 use terrace_layout::{
@@ -196,7 +197,9 @@ pub fn format(pm: &Arc<Pm>, disks: &[Arc<dyn Disk>], options: &FormatOptions) ->
         if shard == 0 {
             let at = first_chunk.start * BLOCK_BYTES + terrace_layout::INODE_BYTES;
             let mode = libc::S_IFDIR | 0o755;
-            let root = InodeRecord::new(at, Ino::ROOT.0, 1, mode, options.uid, options.gid, 0, sb.created_ns);
+            let secret = RandomState::new().hash_one(sb.uuid) as u32;
+            let root = InodeRecord::new(at, Ino::ROOT.0, 1, mode, options.uid, options.gid, 0, sb.created_ns)
+                .with_secret(secret);
             write_record(pm, at, &root);
             // One record fewer is free.
             let free_at = first_chunk.start * BLOCK_BYTES + terrace_layout::CHUNK_FREE_OFFSET;

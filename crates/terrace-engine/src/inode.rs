@@ -12,14 +12,15 @@ use terrace_layout::{
     TARGET_PIECE_BYTES_MAX, TargetEntry, WRITE_UNWRITTEN, XattrEntry, slots_for,
 };
 use terrace_media::Pm;
+use terrace_policy::PmSpace;
 
 use crate::cache::PageMap;
 use crate::dir::DirData;
 use crate::error::{FsError, FsResult, fail};
-use crate::file::{FileData, PmIo, apply_patch, move_ref};
+use crate::file::{FileData, PmIo, apply_patch};
 use crate::index::{Extent, Freed, Segment};
 use crate::journal::Journal;
-use crate::log::{Log, Refs, place};
+use crate::log::{Compaction, Log, Refs, place};
 use crate::planted::{Bug, planted};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -106,11 +107,11 @@ pub(crate) enum Replay {
 
 const OTHER_KIND: &str = "does not fit the inode's kind";
 
-/// Where in a batch compaction has put what is live.
+/// Where in PM compaction has put what is live.
 struct Live {
-    attr: usize,
-    first_xattr: usize,
-    first_body: usize,
+    attr: u64,
+    xattrs: Vec<u64>,
+    body: Vec<u64>,
     /// What the entries of a file map.
     runs: Vec<(u64, Extent)>,
 }
@@ -132,7 +133,7 @@ impl Inner {
             _ => Body::Special { mtime: created },
         };
         Inner {
-            log: Log::new(record_at, record.ino, record.generation),
+            log: Log::new(record_at, record),
             meta: Meta {
                 mode: record.mode,
                 uid: record.uid,
@@ -148,16 +149,22 @@ impl Inner {
         }
     }
 
-    /// Reads an inode from media; `stamp`: of the mount that wrote last.
+    /// Reads an inode from media; `crashed`: stamp of the mount that wrote last, if what it left has not been recovered.
     ///
     /// # Errors
     /// Damage, with the place.
-    pub fn load(pm: &Pm, record_at: u64, record: &InodeRecord, stamp: Stamp, replay: Replay) -> FsResult<Self> {
+    pub fn load(
+        pm: &Pm,
+        record_at: u64,
+        record: &InodeRecord,
+        crashed: Option<Stamp>,
+        replay: Replay,
+    ) -> FsResult<Self> {
         let kind = kind_of(record)?;
         let mut inner = Inner::new(record_at, record, kind);
         let mut patches = Vec::new();
         let mut freed = Freed::new();
-        let log = Log::load(pm, record_at, record, stamp, &mut |refs, position, entry| {
+        let log = Log::load(pm, record_at, record, crashed, &mut |refs, position, entry| {
             let applied = inner.apply(refs, position, entry, &mut patches, &mut freed);
             applied.map_err(|what| place(pm, position, &format!("log of inode {}: an entry {what}", record.ino)))?;
             // Blocks that the log itself superseded were never counted as used.
@@ -267,29 +274,18 @@ impl Inner {
 
     /// Puts all attributes, as `meta` and `mtime` have them, into the batch; [`Self::attr_committed`] follows.
     pub fn push_attr(&mut self, meta: &Meta, mtime: Time) -> usize {
-        let entry = AttrEntry {
-            kind: EntryType::Attr as u8,
-            slots: 0,
-            flags: 0,
-            crc: 0,
-            mode: meta.mode,
-            uid: meta.uid,
-            gid: meta.gid,
-            nlink: meta.nlink,
-            atime_ns: meta.atime.0,
-            mtime_ns: mtime.0,
-            ctime_ns: meta.ctime.0,
-            reserved: [0; 16],
-        };
-        self.log.push(&entry, &[])
+        self.log.push(&attr_entry(meta, mtime), &[])
     }
 
     /// The attributes that [`Self::push_attr`] put at `index` of the batch are committed.
     pub fn attr_committed(&mut self, meta: &Meta, mtime: Time, index: usize) {
+        self.attr_stands_at(meta, mtime, self.log.position(index));
+    }
+
+    fn attr_stands_at(&mut self, meta: &Meta, mtime: Time, position: u64) {
         let attr_ref = self.meta.attr_ref;
         self.meta = Meta { attr_ref, lazy: false, ..*meta };
-        move_ref(&mut self.log, &mut self.meta.attr_ref, index);
-        let position = self.log.position(index);
+        self.log.refs.move_to(&mut self.meta.attr_ref, position);
         match &mut self.body {
             Body::File(file) => file.load_mtime(&mut self.log.refs, position, mtime.0),
             Body::Dir(dir) => dir.touched(&mut self.log.refs, position, mtime),
@@ -311,53 +307,60 @@ impl Inner {
     ///
     /// # Errors
     /// PM errors. A lack of space is none, nor is an entry that cannot be read: the log stays as it is.
-    pub fn compact_if_wanted(&mut self, io: PmIo<'_>, journal: &Journal) -> FsResult<()> {
-        if !self.log.wants_compaction() {
+    pub fn compact_if_wanted(&mut self, io: PmIo<'_>, space: PmSpace, journal: &Journal) -> FsResult<()> {
+        if !self.log.wants_compaction(space) {
             return Ok(());
         }
-        let (meta, mtime) = (self.meta, self.mtime());
-        let Ok(live) = self.push_live(io) else {
+        let Ok(mut compaction) = self.log.begin_compaction(io.pm, io.source) else {
             return Ok(());
         };
-        match self.log.compact(io.pm, io.source, journal) {
-            Err(error) if error.errno() == libc::ENOSPC => return Ok(()),
-            other => other?,
-        }
-        self.meta.attr_ref = 0;
-        for (i, xattr) in self.xattrs.values_mut().enumerate() {
-            xattr.position = self.log.position(live.first_xattr + i);
-            self.log.refs.retain(xattr.position, xattr.slots);
-        }
-        match &mut self.body {
-            Body::File(file) => file.compacted(&mut self.log, live.first_body, live.runs),
-            Body::Dir(dir) => dir.compacted(&mut self.log, live.first_body),
-            Body::Symlink { target, .. } => retain_target(&mut self.log, target, live.first_body),
-            Body::Special { .. } => {}
-        }
-        self.attr_committed(&meta, mtime, live.attr);
+        let Ok(live) = self.push_live(&mut compaction, io) else {
+            compaction.give_up();
+            return Ok(());
+        };
+        self.log.end_compaction(compaction, journal)?;
+        self.compacted(live);
         Ok(())
     }
 
-    /// Puts all that is live into a fresh batch.
-    fn push_live(&mut self, io: PmIo<'_>) -> FsResult<Live> {
-        self.log.begin();
-        let (meta, mtime) = (self.meta, self.mtime());
-        let attr = self.push_attr(&meta, mtime);
-        let first_xattr = attr + 1;
+    /// The log has been replaced by what is live.
+    fn compacted(&mut self, live: Live) {
+        self.meta.attr_ref = 0;
+        for (xattr, &position) in self.xattrs.values_mut().zip(&live.xattrs) {
+            xattr.position = position;
+            self.log.refs.retain(position, xattr.slots);
+        }
+        match &mut self.body {
+            Body::File(file) => file.compacted(&mut self.log.refs, live.runs, &live.body),
+            Body::Dir(dir) => dir.compacted(&mut self.log.refs, &live.body),
+            Body::Symlink { target, .. } => retain_target(&mut self.log.refs, target, &live.body),
+            Body::Special { .. } => {}
+        }
+        self.attr_stands_at(&{ self.meta }, self.mtime(), live.attr);
+    }
+
+    /// Puts all that is live into a new log.
+    fn push_live(&self, log: &mut Compaction<'_>, io: PmIo<'_>) -> FsResult<Live> {
+        let attr = log.push(&attr_entry(&self.meta, self.mtime()), &[])?;
+        let mut xattrs = Vec::with_capacity(self.xattrs.len());
         for (name, xattr) in &self.xattrs {
             let mut value = vec![0u8; inline_len(&xattr.entry)];
             io.pm.try_read(xattr.position + (size_of::<XattrEntry>() + name.len()) as u64, &mut value)?;
-            self.log.push(&xattr.entry, &[name, &value]);
+            xattrs.push(log.push(&xattr.entry, &[name, &value])?);
         }
-        let first_body = first_xattr + self.xattrs.len();
         let mut runs = Vec::new();
-        match &self.body {
-            Body::File(file) => runs = file.push_live(&mut self.log, io)?,
-            Body::Dir(dir) => dir.push_live(&mut self.log),
-            Body::Symlink { target, .. } => push_target(&mut self.log, target),
-            Body::Special { .. } => {}
-        }
-        Ok(Live { attr, first_xattr, first_body, runs })
+        let body = match &self.body {
+            Body::File(file) => {
+                runs = file.runs(io);
+                file.push_live(log, io, &runs)?
+            }
+            Body::Dir(dir) => dir.push_live(log)?,
+            Body::Symlink { target, .. } => {
+                target_entries(target).map(|(entry, piece)| log.push(&entry, &[piece])).collect::<FsResult<_>>()?
+            }
+            Body::Special { .. } => Vec::new(),
+        };
+        Ok(Live { attr, xattrs, body, runs })
     }
 
     /// Every run of blocks that the inode owns, on any device: log, data, checksums, long attribute values.
@@ -525,9 +528,27 @@ pub(crate) fn xattr_blocks(entry: &XattrEntry) -> Option<(BlockAddr, u64)> {
     (entry.address != 0).then_some((BlockAddr(entry.address), blocks))
 }
 
-/// Puts a symbolic link's target into the batch.
-pub(crate) fn push_target(log: &mut Log, target: &[u8]) {
-    for (i, piece) in target.chunks(TARGET_PIECE_BYTES_MAX).enumerate() {
+/// All attributes.
+fn attr_entry(meta: &Meta, mtime: Time) -> AttrEntry {
+    AttrEntry {
+        kind: EntryType::Attr as u8,
+        slots: 0,
+        flags: 0,
+        crc: 0,
+        mode: meta.mode,
+        uid: meta.uid,
+        gid: meta.gid,
+        nlink: meta.nlink,
+        atime_ns: meta.atime.0,
+        mtime_ns: mtime.0,
+        ctime_ns: meta.ctime.0,
+        reserved: [0; 16],
+    }
+}
+
+/// A symbolic link's target, in pieces.
+pub(crate) fn target_entries(target: &[u8]) -> impl Iterator<Item = (TargetEntry, &[u8])> {
+    target.chunks(TARGET_PIECE_BYTES_MAX).enumerate().map(|(i, piece)| {
         let entry = TargetEntry {
             kind: EntryType::Target as u8,
             slots: 0,
@@ -536,15 +557,14 @@ pub(crate) fn push_target(log: &mut Log, target: &[u8]) {
             offset: (i * TARGET_PIECE_BYTES_MAX) as u32,
             len: piece.len() as u32,
         };
-        log.push(&entry, &[piece]);
-    }
+        (entry, piece)
+    })
 }
 
-/// The target that [`push_target`] put into the batch from index `first` on is committed.
-pub(crate) fn retain_target(log: &mut Log, target: &[u8], first: usize) {
-    for (i, piece) in target.chunks(TARGET_PIECE_BYTES_MAX).enumerate() {
-        let position = log.position(first + i);
-        log.refs.retain(position, slots_for(size_of::<TargetEntry>() + piece.len()));
+/// The pieces of a target are committed, at these positions.
+pub(crate) fn retain_target(refs: &mut Refs, target: &[u8], positions: &[u64]) {
+    for (piece, &position) in target.chunks(TARGET_PIECE_BYTES_MAX).zip(positions) {
+        refs.retain(position, slots_for(size_of::<TargetEntry>() + piece.len()));
     }
 }
 

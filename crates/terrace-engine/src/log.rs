@@ -2,9 +2,12 @@
 //!
 //! Invariants:
 //! * Entries at or after the tail mean nothing. Appending writes them there; storing the tail commits them all.
-//! * But for one: an entry alone in its batch that carries the stamp of this mount commits itself (see `seal`). Then the
-//!   tail on media stays behind by this entry; the next commit moves it, before its own fence. So at most one entry
-//!   beyond the tail counts, in the page of the tail.
+//! * But for a chain: an entry alone in its batch that carries the stamp of this mount commits itself (see `seal`), and the
+//!   tail on media stays behind. The next batch that does not commit itself moves it. So what stands right behind the
+//!   tail, stamped by the mount that crashed, counts, up to the end of the tail's page. An entry of the chain is on media
+//!   before the next one is stored: only the last may be torn.
+//! * The tail on media does not stay behind an inode that leaves DRAM, nor an unmount: only after a crash has anybody to
+//!   look for a chain.
 //! * Head and next pointers are stored, durable, before the tail moves past them; one that lies beyond the tail
 //!   means nothing.
 //! * Dead pages are dropped only from the front: an entry that undoes an earlier one may be dropped only when the
@@ -13,6 +16,7 @@
 //! * [`Refs`] counts references from the volatile state into each page. It is volatile, derived by walking.
 //! * A dropped page is given back only after a fence has made the head that skips it durable.
 
+mod compact;
 mod verify;
 
 use std::collections::VecDeque;
@@ -20,10 +24,11 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 use terrace_layout::{
     BLOCK_BYTES, BlockAddr, CheckedPtr, HEAD_OFFSET, INLINE_OFFSET, INLINE_SLOTS, InodeRecord, JournalWord, LogEntry,
-    LogPageHeader, MediaStruct, NEXT_OFFSET, PAGE_SLOTS, SLOT_BYTES, Stamp, TAIL_OFFSET, Tail, encode_pad, entry_seed,
-    entry_slots, finish_entry, lay_out_entry, page_seed,
+    LogPageHeader, MediaStruct, NEXT_OFFSET, PAGE_SLOTS, SLOT_BYTES, Stamp, TAIL_OFFSET, Tail, encode_pad, entry_slots,
+    finish_entry, lay_out_entry, page_seed,
 };
 use terrace_media::Pm;
+use terrace_policy::PmSpace;
 use zerocopy::IntoBytes;
 
 use crate::error::{FsError, FsResult, fence};
@@ -32,6 +37,7 @@ use crate::planted::{Bug, planted};
 use crate::seal;
 use crate::space::BlockSource;
 
+pub(crate) use compact::Compaction;
 pub(crate) use verify::LogDamage;
 
 /// Slots that compaction must be able to gain: it costs a journal record and a few pages' worth of stores.
@@ -67,6 +73,11 @@ pub(crate) struct Refs {
 }
 
 impl Refs {
+    /// Of an inode whose record stands at byte `record_at`: none yet.
+    fn new(record_at: u64) -> Self {
+        Self { record_at, pages: FxHashMap::default(), inline: 0, slots: 0 }
+    }
+
     /// The volatile state refers to the entry of `slots` slots at `position`.
     pub fn retain(&mut self, position: u64, slots: u64) {
         self.slots += slots;
@@ -131,9 +142,9 @@ pub(crate) struct Log {
     seed: u32,
     tail: u64,
     tail_generation: u16,
-    /// The tail on media is behind by the last entry, which commits itself.
+    /// The tail on media is behind by entries that committed themselves.
     tail_behind: bool,
-    /// Byte of an entry beyond the tail whose data the last crash lost.
+    /// Byte of an entry beyond the tail that the last crash tore.
     torn: Option<u64>,
     /// PM blocks of the pages, in log order.
     pages: VecDeque<u64>,
@@ -156,19 +167,20 @@ pub(crate) struct Log {
 
 impl Log {
     /// The empty log of a new inode whose record stands at byte `record_at`.
-    pub fn new(record_at: u64, ino: u64, generation: u32) -> Self {
+    pub fn new(record_at: u64, record: &InodeRecord) -> Self {
+        let seed = record.log_seed();
         Self {
             record_at,
-            ino,
-            generation,
-            inline_seed: entry_seed(ino, generation),
-            seed: entry_seed(ino, generation),
+            ino: record.ino,
+            generation: record.generation,
+            inline_seed: seed,
+            seed,
             tail: record_at + INLINE_OFFSET,
             tail_generation: 0,
             tail_behind: false,
             torn: None,
             pages: VecDeque::new(),
-            refs: Refs { record_at, pages: FxHashMap::default(), inline: 0, slots: 0 },
+            refs: Refs::new(record_at),
             inline_dropped: false,
             next_sequence: 0,
             slots: INLINE_SLOTS,
@@ -180,13 +192,19 @@ impl Log {
         }
     }
 
-    /// Reads a log from media, handing every committed entry with its position to `visit`, in order. `stamp`: of the
-    /// mount that wrote last.
+    /// Reads a log from media, handing every committed entry with its position to `visit`, in order. `crashed`: stamp of the
+    /// mount that wrote last, if what it left has not been recovered.
     ///
     /// # Errors
     /// Damage, with the place; or what `visit` returns.
-    pub fn load(pm: &Pm, record_at: u64, record: &InodeRecord, stamp: Stamp, visit: Visit<'_>) -> FsResult<Self> {
-        let mut log = Log::new(record_at, record.ino, record.generation);
+    pub fn load(
+        pm: &Pm,
+        record_at: u64,
+        record: &InodeRecord,
+        crashed: Option<Stamp>,
+        visit: Visit<'_>,
+    ) -> FsResult<Self> {
+        let mut log = Log::new(record_at, record);
         let damaged = |e: terrace_layout::LayoutError| place(pm, record_at, &e.0);
         (log.tail, log.tail_generation) = Tail(record.tail).get().map_err(damaged)?;
         let head = CheckedPtr(record.head).get().map_err(damaged)?;
@@ -199,7 +217,7 @@ impl Log {
             pm.try_read(record_at + INLINE_OFFSET, &mut slots)?;
             log.visit_region(pm, record_at + INLINE_OFFSET, end, &slots, visit)?;
             if tail_inline {
-                log.roll_forward(pm, inline_end, &slots[(end - record_at - INLINE_OFFSET) as usize..], stamp, visit)?;
+                log.roll_forward(pm, &slots[(end - record_at - INLINE_OFFSET) as usize..], crashed, visit)?;
             }
         } else {
             log.slots = 0;
@@ -207,7 +225,7 @@ impl Log {
         let mut next = if tail_inline { None } else { head };
         let mut reached = tail_inline;
         while let Some((addr, _)) = next.take() {
-            next = log.load_page(pm, addr, stamp, visit, &mut reached)?;
+            next = log.load_page(pm, addr, crashed, visit, &mut reached)?;
         }
         if !reached {
             return Err(place(pm, record_at, &format!("log of inode {} does not reach its tail", log.ino)));
@@ -220,7 +238,7 @@ impl Log {
         &mut self,
         pm: &Pm,
         addr: BlockAddr,
-        stamp: Stamp,
+        crashed: Option<Stamp>,
         visit: Visit<'_>,
         reached: &mut bool,
     ) -> FsResult<Option<(BlockAddr, bool)>> {
@@ -243,37 +261,54 @@ impl Log {
         let end = if *reached { self.tail } else { start + BLOCK_BYTES };
         self.visit_region(pm, first, end, &page[SLOT_BYTES as usize..], visit)?;
         if *reached {
-            self.roll_forward(pm, start + BLOCK_BYTES, &page[(end - start) as usize..], stamp, visit)?;
+            self.roll_forward(pm, &page[(end - start) as usize..], crashed, visit)?;
             return Ok(None);
         }
         CheckedPtr(header.next).get().map_err(|e| place(pm, start, &e.0))
     }
 
-    /// Takes in the entry behind the tail if it committed itself; `rest`: what stands there, up to `region_end`.
-    fn roll_forward(&mut self, pm: &Pm, region_end: u64, rest: &[u8], stamp: Stamp, visit: Visit<'_>) -> FsResult<()> {
-        let room = (region_end - self.tail) / SLOT_BYTES;
-        let of_this_mount = |found: Stamp| found == stamp || planted(Bug::SealIgnoresMount);
-        if room == 0 || !Stamp::of_entry(rest).is_some_and(of_this_mount) {
-            return Ok(());
-        }
-        let Some(slots) = entry_slots(rest, room) else {
+    /// Takes in the chain of entries behind the tail that committed themselves; `rest`: what stands there, up to the end
+    /// of the region.
+    fn roll_forward(&mut self, pm: &Pm, rest: &[u8], crashed: Option<Stamp>, visit: Visit<'_>) -> FsResult<()> {
+        let Some(stamp) = crashed else {
             return Ok(());
         };
-        let Ok(entry) = LogEntry::decode(&rest[..(slots * SLOT_BYTES) as usize], self.seed) else {
-            return Ok(());
-        };
-        if !seal::holds(pm, &entry) && !planted(Bug::SealIgnoresData) {
-            self.torn = Some(self.tail);
+        let mut at = 0;
+        while let Some((slots, entry)) = self.stamped(&rest[at..], stamp) {
+            let next = at + (slots * SLOT_BYTES) as usize;
+            let is_last = self.stamped(&rest[next..], stamp).is_none();
+            if is_last && !seal::holds(pm, &entry) && !planted(Bug::SealIgnoresData) {
+                break;
+            }
+            visit(&mut self.refs, self.tail, entry)?;
+            self.tail += slots * SLOT_BYTES;
+            self.tail_behind = true;
+            at = next;
+        }
+        if !has_stamp(&rest[at..], stamp) {
             return Ok(());
         }
-        visit(&mut self.refs, self.tail, entry)?;
-        self.tail += slots * SLOT_BYTES;
-        self.tail_behind = true;
+        self.torn = Some(self.tail);
+        // Entries reach media one after the other: what was torn is the last one.
+        let mut others = (at..rest.len()).step_by(SLOT_BYTES as usize).skip(1);
+        if others.any(|other| self.stamped(&rest[other..], stamp).is_some()) {
+            return Err(place(pm, self.tail, &format!("log of inode {}: a committed entry is damaged", self.ino)));
+        }
         Ok(())
     }
 
-    /// After a crash: the tail on media catches up, and an entry whose data were lost goes, so that nobody takes it for
-    /// one of a later mount. Durable at the next fence.
+    /// The sound entry with this stamp at the beginning of `bytes`, and its slots.
+    fn stamped<'b>(&self, bytes: &'b [u8], stamp: Stamp) -> Option<(u64, LogEntry<'b>)> {
+        if !has_stamp(bytes, stamp) {
+            return None;
+        }
+        let slots = entry_slots(bytes, bytes.len() as u64 / SLOT_BYTES)?;
+        let entry = LogEntry::decode(&bytes[..(slots * SLOT_BYTES) as usize], self.seed).ok()?;
+        Some((slots, entry))
+    }
+
+    /// After a crash: the tail on media catches up, and what was torn goes, so that nobody takes it for an entry of a later
+    /// mount. Durable at the next fence.
     pub fn recover(&mut self, pm: &Pm) {
         self.flush_tail(pm);
         self.tail_behind = false;
@@ -289,21 +324,21 @@ impl Log {
     }
 
     fn visit_region(&mut self, pm: &Pm, start: u64, end: u64, bytes: &[u8], visit: Visit<'_>) -> FsResult<()> {
-        let mut at = 0;
-        let len = (end - start) as usize;
-        while at < len {
-            let position = start + at as u64;
-            let room = (len - at) as u64 / SLOT_BYTES;
-            let slots = entry_slots(&bytes[at..], room).ok_or_else(|| {
-                place(pm, position, &format!("log of inode {}: no entry where one must be", self.ino))
-            })?;
-            let next = at + (slots * SLOT_BYTES) as usize;
-            let entry = LogEntry::decode(&bytes[at..next], self.seed)
-                .map_err(|e| place(pm, position, &format!("log of inode {}: {}", self.ino, e.0)))?;
-            visit(&mut self.refs, position, entry)?;
-            at = next;
-        }
-        Ok(())
+        let (seed, refs) = (self.seed, &mut self.refs);
+        let damaged = |at, what: &str| place(pm, at, &format!("log of inode {}: {what}", self.ino));
+        walk(seed, start, &bytes[..(end - start) as usize], &damaged, &mut |position, entry| {
+            visit(refs, position, entry)
+        })
+    }
+
+    /// Seed of the checksum of the entry at `position`.
+    pub fn seed_at(&self, pm: &Pm, position: u64) -> u32 {
+        let Some(page) = self.refs.page_of(position) else {
+            return self.inline_seed;
+        };
+        let mut header = [0u8; size_of::<LogPageHeader>()];
+        pm.read(page * BLOCK_BYTES, &mut header);
+        page_seed(self.inline_seed, LogPageHeader::from_bytes(&header).sequence)
     }
 
     /// Byte of the inode's record in PM.
@@ -397,17 +432,16 @@ impl Log {
         self.unfenced = Some((at, len));
     }
 
-    fn flush_unfenced(&mut self, pm: &Pm) {
+    fn flush_unfenced(&self, pm: &Pm) {
         if let Some((at, len)) = self.unfenced {
             pm.flush(at, len);
         }
         if !self.limbo.is_empty() {
             pm.flush(self.record_at + HEAD_OFFSET, 8);
         }
-        self.flush_tail(pm);
     }
 
-    /// The tail on media catches up with an entry that committed itself; durable at the next fence.
+    /// The tail on media catches up with entries that committed themselves; durable at the next fence.
     fn flush_tail(&self, pm: &Pm) {
         if self.tail_behind && !planted(Bug::TailStaysBehind) {
             let at = self.record_at + TAIL_OFFSET;
@@ -528,14 +562,26 @@ impl Log {
     /// # Errors
     /// If PM refuses to become durable.
     pub fn settle(&mut self, pm: &Pm, source: &dyn BlockSource) -> FsResult<()> {
-        if self.unfenced.is_some() || self.tail_behind || !self.limbo.is_empty() {
-            self.flush_unfenced(pm);
+        if self.flush_unsettled(pm) {
             fence(pm)?;
-            (self.unfenced, self.tail_behind) = (None, false);
-            self.free.append(&mut self.limbo);
         }
-        self.drain_free(source);
+        self.settled(source);
         Ok(())
+    }
+
+    /// The first half of [`Self::settle`]: what was left to the next commit is durable at the next fence of this thread,
+    /// then [`Self::settled`]. False if nothing was left.
+    pub fn flush_unsettled(&self, pm: &Pm) -> bool {
+        self.flush_unfenced(pm);
+        self.flush_tail(pm);
+        self.unfenced.is_some() || self.tail_behind || !self.limbo.is_empty()
+    }
+
+    /// What [`Self::flush_unsettled`] flushed is durable.
+    pub fn settled(&mut self, source: &dyn BlockSource) {
+        (self.unfenced, self.tail_behind) = (None, false);
+        self.free.append(&mut self.limbo);
+        self.drain_free(source);
     }
 
     /// Whether nothing is left to the next commit.
@@ -571,54 +617,41 @@ impl Log {
         self.link(pm, None, self.pages[0]);
     }
 
-    /// Whether less than half of the log is live and rewriting it is worth the trouble.
-    pub fn wants_compaction(&self) -> bool {
+    /// Whether so much of the log is dead that rewriting it is worth the trouble.
+    pub fn wants_compaction(&self, pm: PmSpace) -> bool {
         self.pages.len() > 1
-            && self.slots > 2 * self.refs.slots
             && self.slots > 2 * self.slots_after_compaction + COMPACTED_SLOTS_MIN
+            && terrace_policy::compacts_log(self.refs.slots, self.slots.saturating_sub(self.refs.slots), pm)
     }
+}
 
-    /// Replaces the log by the entries of the batch, which must be all that is live. Positions of the entries are
-    /// as after [`Self::stage`]; the caller forgets its old references (they are void) and retains the new ones.
-    ///
-    /// # Errors
-    /// `ENOSPC`: nothing changed. PM errors: the volume must not be written again.
-    pub fn compact(&mut self, pm: &Pm, source: &dyn BlockSource, journal: &Journal) -> FsResult<()> {
-        self.flush_unfenced(pm);
-        let mut batch = std::mem::take(&mut self.batch);
-        batch.positions.clear();
-        let result = self.stage_compacted(pm, source, &mut batch);
-        self.batch = batch;
-        if let Err(error) = result {
-            self.abort(source);
-            return Err(error);
-        }
-        let head = CheckedPtr::new(BlockAddr::pm(self.batch.new_pages[0]), true);
-        let words = [JournalWord { at: self.record_at + HEAD_OFFSET, value: head.0 }, self.tail_word()];
-        match planted(Bug::CompactionInTwoSteps) {
-            true => words.iter().try_for_each(|word| journal.commit(pm, std::slice::from_ref(word)))?,
-            false => journal.commit(pm, &words)?,
-        }
-        for block in self.pages.drain(..).chain(self.limbo.drain(..)).chain(self.free.drain(..)) {
-            source.free(BlockAddr::pm(block), 1);
-        }
-        self.refs = Refs { record_at: self.record_at, pages: FxHashMap::default(), inline: 0, slots: 0 };
-        self.slots = 0;
-        self.inline_dropped = true;
-        self.published();
-        self.slots_after_compaction = self.slots;
-        Ok(())
+/// Visits the entries of a region that starts at byte `start` of PM; `damaged` makes an error of a place and what is wrong
+/// there.
+fn walk(
+    seed: u32,
+    start: u64,
+    bytes: &[u8],
+    damaged: &dyn Fn(u64, &str) -> FsError,
+    visit: &mut dyn FnMut(u64, LogEntry<'_>) -> FsResult<()>,
+) -> FsResult<()> {
+    let mut at = 0;
+    while at < bytes.len() {
+        let position = start + at as u64;
+        let room = (bytes.len() - at) as u64 / SLOT_BYTES;
+        let slots = entry_slots(&bytes[at..], room).ok_or_else(|| damaged(position, "no entry where one must be"))?;
+        let next = at + (slots * SLOT_BYTES) as usize;
+        let entry = LogEntry::decode(&bytes[at..next], seed).map_err(|e| damaged(position, &e.0))?;
+        visit(position, entry)?;
+        at = next;
     }
+    Ok(())
+}
 
-    fn stage_compacted(&self, pm: &Pm, source: &dyn BlockSource, batch: &mut Batch) -> FsResult<()> {
-        // Entries go to fresh pages only; nothing that is reachable now is touched.
-        let block = source.alloc_meta()?;
-        batch.new_pages.push(block);
-        let header = LogPageHeader::new(self.ino, self.generation, self.next_sequence);
-        pm.write_nt(block * BLOCK_BYTES, header.as_bytes());
-        let seed = page_seed(self.inline_seed, self.next_sequence);
-        self.stage_from(pm, source, batch, block * BLOCK_BYTES + SLOT_BYTES, Some(block), seed)
-    }
+/// Whether a slot carries this stamp.
+fn has_stamp(bytes: &[u8], stamp: Stamp) -> bool {
+    !bytes.is_empty()
+        && (Stamp::of_entry(bytes) == Some(stamp)
+            || (planted(Bug::SealIgnoresMount) && Stamp::of_entry(bytes).is_some()))
 }
 
 /// Damage at a byte of PM.

@@ -10,7 +10,7 @@ use crate::acl;
 use crate::core::{Core, free_record};
 use crate::dir::{Dentry, FIRST_COOKIE};
 use crate::error::{FsError, FsResult, fail, fence};
-use crate::inode::{Body, Inner, Inode, Meta, push_target, retain_target};
+use crate::inode::{Body, Inner, Inode, Meta, retain_target, target_entries};
 use crate::itable::write_record;
 use crate::log::Log;
 use crate::planted::{Bug, planted};
@@ -193,7 +193,7 @@ impl Core {
         let (ino, at, generation) = {
             let mut table = self.shards[shard].table.write();
             match table.alloc(&self.pm, self.space.pm()) {
-                Err(error) if error.errno() == libc::ENOSPC => {
+                Err(error) if error.is_no_room() => {
                     drop(table);
                     self.reclaim_all()?;
                     self.shards[shard].table.write().alloc(&self.pm, self.space.pm())?
@@ -202,7 +202,8 @@ impl Core {
             }
         };
         let full_mode = new.kind.format_bits() | mode;
-        let record = InodeRecord::new(at, ino.0, generation, full_mode, new.uid, gid, new.rdev, now.0);
+        let record = InodeRecord::new(at, ino.0, generation, full_mode, new.uid, gid, new.rdev, now.0)
+            .with_secret(self.log_secret(ino, generation));
         let inode = Arc::new(self.make_inode(ino, &record, Inner::new(at, &record, new.kind))?);
         // Before its record is in use: whoever meets the record finds this inode, and makes no other of it.
         self.shards[shard].inodes.write().insert(ino.0, inode.clone());
@@ -227,7 +228,9 @@ impl Core {
         }
         inner.log.begin();
         if let Some(target) = target {
-            push_target(&mut inner.log, target);
+            for (entry, piece) in target_entries(target) {
+                inner.log.push(&entry, &[piece]);
+            }
         }
         let xattrs: Vec<_> = acls
             .iter()
@@ -244,7 +247,8 @@ impl Core {
         }
         if let (Some(target), Body::Symlink { target: known, .. }) = (target, &mut inner.body) {
             *known = target.to_vec();
-            retain_target(&mut inner.log, target, 0);
+            let (refs, positions) = inner.log.refs_and_positions();
+            retain_target(refs, target, positions);
         }
         Ok(())
     }

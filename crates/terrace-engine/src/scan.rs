@@ -149,7 +149,7 @@ struct Scanner<'a> {
     pm: &'a Arc<Pm>,
     unfinished: Unfinished<'a>,
     /// Of the mount that wrote last.
-    stamp: Stamp,
+    stamp: Option<Stamp>,
     records: Vec<(Ino, u64)>,
     usage: Vec<Usage>,
     problems: Mutex<Vec<Problem>>,
@@ -178,7 +178,7 @@ pub(crate) fn scan(
     let mut scanner = Scanner {
         pm,
         unfinished,
-        stamp: Stamp::of_epoch(sb.mount_epoch),
+        stamp: Some(Stamp::of_epoch(sb.mount_epoch)),
         records: tables.iter().flat_map(InodeTable::records).collect(),
         usage: sb.devices().iter().map(|d| Usage::new(d.blocks)).collect(),
         problems: Mutex::default(),

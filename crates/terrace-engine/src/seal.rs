@@ -2,9 +2,9 @@
 //!
 //! An entry alone in its batch needs no tail that moves past it if it can tell by itself whether all that it stands for
 //! is on media: its own checksum covers the entry, a checksum in it covers data stored under the same fence. Recovery
-//! asks [`holds`] of the one entry behind the tail that carries the stamp of the mount that crashed. Bytes that the data
-//! checksum covers stay as they are until the tail has passed the entry: a later write to the same file is what moves it,
-//! before it changes or frees anything.
+//! asks [`holds`] of the last entry behind the tail that carries the stamp of the mount that crashed. Bytes that the data
+//! checksum covers stay as they are until the entry's own commit is over: a later write to the same file is what changes or
+//! frees them, and its own entry follows in the log.
 
 use terrace_layout::{
     AppendEntry, BLOCK_BYTES, BlockAddr, CRC_COMMIT, CRC_ENTRY, EntryType, LogEntry, MediaStruct, WriteEntry,
@@ -28,7 +28,8 @@ pub(crate) fn can_seal(entry: &[u8]) -> bool {
     [Append, Attr, DentryRemove, Hole, Patch, SetSize, XattrRemove].into_iter().any(is)
 }
 
-/// Whether all that the entry, itself sound, stands for is on media.
+/// Whether all that the entry, itself sound, stands for is on media. Of what cannot be read nobody knows: the entry counts,
+/// and reads of the data fail.
 pub(crate) fn holds(pm: &Pm, entry: &LogEntry<'_>) -> bool {
     match entry {
         LogEntry::Write(e, _) => write_holds(pm, e),
@@ -51,7 +52,9 @@ fn write_holds(pm: &Pm, e: &WriteEntry) -> bool {
     }
     let covered = |i: u64| covered_bytes(e.file_block + i, e.size);
     let mut bytes = vec![0; blocks as usize * BLOCK];
-    pm.read(addr.byte(), &mut bytes);
+    if pm.try_read(addr.byte(), &mut bytes).is_err() {
+        return true;
+    }
     match e.crc_form {
         CRC_COMMIT => data_crc(&bytes[..(0..blocks).map(covered).sum()]) == e.crcs[0],
         CRC_ENTRY => (0..blocks).all(|i| {
@@ -69,6 +72,5 @@ fn append_holds(pm: &Pm, e: &AppendEntry) -> bool {
         return false;
     }
     let mut bytes = vec![0; (e.size - e.from) as usize];
-    pm.read(addr.byte() + start, &mut bytes);
-    data_crc(&bytes) == e.data_crc
+    pm.try_read(addr.byte() + start, &mut bytes).is_err() || data_crc(&bytes) == e.data_crc
 }

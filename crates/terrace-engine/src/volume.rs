@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use terrace_layout::{BLOCK_BYTES, Superblock};
+use terrace_layout::{BLOCK_BYTES, FORMAT_MAJOR, FORMAT_MINOR, Superblock};
 use terrace_media::{Disk, Pm};
 use terrace_policy::Placement;
 
@@ -14,6 +14,7 @@ use crate::error::{FsError, FsResult, fence};
 use crate::format::{
     areas, read_disk_superblock, read_pm_superblock, uuid_text, write_disk_superblock, write_pm_superblock,
 };
+use crate::inode::{Inner, Inode};
 use crate::itable::InodeTable;
 use crate::journal::Journal;
 use crate::offline::volume_on;
@@ -622,7 +623,8 @@ fn open_cache(options: &OpenOptions, sb: &Superblock) -> FsResult<(Arc<PageCache
 }
 
 /// This mount gets an epoch of its own: dirty pages that an earlier daemon may have left elsewhere are not this volume's
-/// any more, and neither PM nor a disk can be replaced by an older copy unnoticed. Nothing is dirty now, so it does not matter which of the two, cache and superblock, a crash leaves behind.
+/// any more, and neither PM nor a disk can be replaced by an older copy unnoticed. Nothing is dirty now, so it does not matter
+/// which of the two, cache and superblock, a crash leaves behind. A volume of an older format becomes one of the present.
 fn begin_epoch(core: &Core) -> FsResult<()> {
     if core.is_read_only() {
         return Ok(());
@@ -630,6 +632,7 @@ fn begin_epoch(core: &Core) -> FsResult<()> {
     let mut sb = core.sb.lock();
     // Unlike a count, a time does not come back when an older image of PM is restored.
     let old = *sb;
+    (sb.major, sb.minor) = (FORMAT_MAJOR, FORMAT_MINOR);
     sb.previous_epoch = old.mount_epoch;
     sb.mount_epoch = (old.mount_epoch + 1).max(Time::now().0 as u64);
     core.epoch.store(sb.mount_epoch, Ordering::Relaxed);
@@ -704,20 +707,28 @@ impl Core {
         self.cache.remove_backing()
     }
 
-    /// Nobody can have a removed file open any more; what logs left to the next commit is done now.
+    /// Nobody can have a removed file open any more; what logs left to the next commit is done now, under one fence.
     fn settle_inodes(&self) -> FsResult<()> {
-        for shard in &self.shards {
-            let inodes: Vec<_> = shard.inodes.read().values().cloned().collect();
-            for inode in inodes {
-                let mut inner = inode.inner.write();
-                if inner.meta.nlink == 0 {
-                    inode.lookups.store(0, Ordering::Release);
-                    self.doom_if_unused(&inode, &mut inner);
-                } else {
-                    inner.log.settle(&self.pm, &self.space.source(inode.shard, Purpose::Freeing))?;
-                }
+        let each = |visit: &dyn Fn(&Arc<Inode>, &mut Inner)| {
+            for shard in &self.shards {
+                let inodes: Vec<_> = shard.inodes.read().values().cloned().collect();
+                inodes.iter().for_each(|inode| visit(inode, &mut inode.inner.write()));
             }
-        }
+        };
+        each(&|inode, inner| {
+            if inner.meta.nlink == 0 {
+                inode.lookups.store(0, Ordering::Release);
+                self.doom_if_unused(inode, inner);
+            } else {
+                inner.log.flush_unsettled(&self.pm);
+            }
+        });
+        fence(&self.pm)?;
+        each(&|inode, inner| {
+            if inner.meta.nlink > 0 {
+                inner.log.settled(&self.space.source(inode.shard, Purpose::Freeing));
+            }
+        });
         Ok(())
     }
 }

@@ -329,7 +329,10 @@ impl Core {
                 }
                 if !*work {
                     this.wake.wait(&mut work);
-                } else if pause_until.is_some() || self.is_read_only() || self.due_files(shard).is_empty() {
+                }
+                // What is not due, removed files among it, waits until there is more of it, or a moment has passed.
+                let may_wait = || pause_until.is_some() || self.is_read_only() || self.due_files(shard).is_empty();
+                if *work && !self.stopping.load(Ordering::Acquire) && may_wait() {
                     this.wake.wait_for(&mut work, tick);
                 }
             }

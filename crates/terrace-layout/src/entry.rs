@@ -1,8 +1,8 @@
 //! Log entries: what an inode's log is made of.
 //!
 //! An entry takes one slot of 64 bytes or a few adjacent ones in the same page. It starts with type, length in
-//! slots, flags and a CRC32C that is seeded with inode and generation, so that an entry of another inode, or of an
-//! earlier one with the same number, never passes for this one's.
+//! slots, flags and a CRC32C that is seeded with inode, generation, a secret of the inode and the log page, so that an
+//! entry of another inode, of an earlier one with the same number, or of another page, never passes for one of this.
 
 use crate::crc::crc_with_hole;
 use crate::field::media_struct;
@@ -373,10 +373,11 @@ pub enum LogEntry<'a> {
     Pad,
 }
 
-/// Seed of the checksums of an inode's entries.
-pub fn entry_seed(ino: u64, generation: u32) -> u32 {
+/// Seed of the checksums of an inode's entries. Log pages and records are not cleared before they are used again: the
+/// `secret` keeps programs from preparing, in data or names that end up there, what would pass for an entry.
+pub fn entry_seed(ino: u64, generation: u32, secret: u32) -> u32 {
     let mixed = (ino ^ u64::from(generation) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 32) as u32
+    (mixed >> 32) as u32 ^ secret
 }
 
 /// Seed of the checksums of the entries in page `sequence` of a log whose own seed (that of the entries in the inode
@@ -429,16 +430,17 @@ pub fn encode_entry<'b, T: MediaStruct>(buf: &'b mut Vec<u8>, seed: u32, head: &
 ///
 /// # Panics
 /// As [`encode_entry`].
+#[inline]
 pub fn lay_out_entry<T: MediaStruct>(buf: &mut Vec<u8>, head: &T, parts: &[&[u8]]) {
     let start = buf.len();
     buf.extend_from_slice(head.as_bytes());
-    for part in parts {
-        buf.extend_from_slice(part);
+    if !(parts.is_empty() && size_of::<T>() as u64 == SLOT_BYTES) {
+        parts.iter().for_each(|part| buf.extend_from_slice(part));
+        let slots = slots_for(buf.len() - start);
+        assert!(slots <= PAGE_SLOTS, "log entry too long");
+        buf.resize(start + (slots * SLOT_BYTES) as usize, 0);
     }
-    let slots = slots_for(buf.len() - start);
-    assert!(slots <= PAGE_SLOTS, "log entry too long");
-    buf.resize(start + (slots * SLOT_BYTES) as usize, 0);
-    buf[start + 1] = slots as u8;
+    buf[start + 1] = ((buf.len() - start) as u64 / SLOT_BYTES) as u8;
 }
 
 /// Sets what depends on where an entry goes and how it commits: stamp and checksum.
@@ -625,9 +627,10 @@ mod tests {
     #[test]
     fn entries_of_other_inodes_are_refused() {
         let mut buf = Vec::new();
-        let bytes = encode_entry(&mut buf, entry_seed(5, 1), &dentry(b"x"), &[b"x"]);
-        assert!(LogEntry::decode(bytes, entry_seed(5, 1)).is_ok());
-        assert!(LogEntry::decode(bytes, entry_seed(5, 2)).is_err());
-        assert!(LogEntry::decode(bytes, entry_seed(6, 1)).is_err());
+        let bytes = encode_entry(&mut buf, entry_seed(5, 1, 7), &dentry(b"x"), &[b"x"]);
+        assert!(LogEntry::decode(bytes, entry_seed(5, 1, 7)).is_ok());
+        assert!(LogEntry::decode(bytes, entry_seed(5, 2, 7)).is_err());
+        assert!(LogEntry::decode(bytes, entry_seed(6, 1, 7)).is_err());
+        assert!(LogEntry::decode(bytes, entry_seed(5, 1, 8)).is_err());
     }
 }

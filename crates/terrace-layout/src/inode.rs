@@ -76,8 +76,8 @@ media_struct! {
         pub gid: u32,
         /// Device number of a device file.
         pub rdev: u32,
-        /// Zero.
-        pub reserved1: u32,
+        /// Known to nobody else: part of the seed of the log's checksums ([`entry_seed`](crate::entry_seed)).
+        pub secret: u32,
         /// When it was created: all its times until an entry says otherwise.
         pub created_ns: i64,
         /// Checked pointer to the first log page, or null; its flag: the inline slots are no longer part of the log.
@@ -121,7 +121,7 @@ impl ChunkHeader {
 }
 
 impl InodeRecord {
-    /// A record at byte `at` of PM with an empty log.
+    /// A record at byte `at` of PM with an empty log. Set [`Self::with_secret`] where programs come to write.
     #[allow(clippy::too_many_arguments, reason = "the fields of the record")]
     pub fn new(at: u64, ino: u64, generation: u32, mode: u32, uid: u32, gid: u32, rdev: u32, created_ns: i64) -> Self {
         let mut record = InodeRecord {
@@ -135,13 +135,26 @@ impl InodeRecord {
             uid,
             gid,
             rdev,
-            reserved1: 0,
+            secret: 0,
             created_ns,
             head: CheckedPtr::NULL.0,
             tail: Tail::new(at + INLINE_OFFSET, 0).0,
         };
         record.crc = record.checksum();
         record
+    }
+
+    /// The same record with a secret of its own.
+    #[must_use]
+    pub fn with_secret(mut self, secret: u32) -> Self {
+        self.secret = secret;
+        self.crc = self.checksum();
+        self
+    }
+
+    /// Seed of the checksums of the entries in the record.
+    pub fn log_seed(&self) -> u32 {
+        crate::entry_seed(self.ino, self.generation, self.secret)
     }
 
     /// The first word (state, type, checksum): stored last when a record is made, and alone when it is freed.

@@ -145,6 +145,7 @@ fn the_constants_are_the_codes() {
         CRC_ENTRY,
         CRC_SLOTS,
         CRC_BLOCKS,
+        CRC_COMMIT,
         INCOMPAT_PM_DATA_CRC,
         IMAGE_RUN_BLOCKS_MAX,
         IMAGE_DATA,

@@ -27,6 +27,6 @@ pub use disk::{
 };
 pub use error::{IoOp, MediaError};
 pub use model::{DeviceModel, UnknownModel};
-pub use pm::{Pm, PmKind, PmOpenOptions, PmStats};
+pub use pm::{Pm, PmKind, PmOpenOptions, PmStats, prefetch};
 pub use probe::{DeviceContents, device_len, probe_device};
 pub use sim::{DiskFault, DiskSim, PendingLine, PendingStore, PendingWrite, PmSim, Random, SECTOR_BYTES, WriteFate};

@@ -19,6 +19,10 @@ const READ_PAST_CACHE_BLOCKS: u64 = 64;
 const CROWDED_SHARE: u64 = 16;
 /// Least dirty pages with which a file is written back because the cache is crowded: 1 MiB.
 const LONG_FILE_PAGES: u64 = 256;
+/// A log may keep dead entries in so much of what is free in PM: one block in so many.
+const LOGS_SHARE: u64 = 32;
+/// Log slots in a block.
+const SLOTS_PER_BLOCK: u64 = 64;
 /// Least blocks that a miss of a sequential reader fetches.
 const FETCH_AHEAD_BLOCKS_MIN: u64 = 32;
 
@@ -76,6 +80,13 @@ pub fn fetch_blocks(wanted: u64, sequential: bool) -> u64 {
 /// kernel's) or needs none, and the pages would push out others.
 pub fn reads_past_cache(blocks: u64) -> bool {
     blocks >= READ_PAST_CACHE_BLOCKS
+}
+
+/// Whether a log of which `live` slots are live and `dead` ones are not is written anew. It may be half dead; while PM has
+/// room, three quarters, since each time costs as much as is live, whatever it gains.
+pub fn compacts_log(live: u64, dead: u64, pm: PmSpace) -> bool {
+    let may_be_dead = (pm.free / LOGS_SHARE * SLOTS_PER_BLOCK).min(3 * live).max(live);
+    dead > may_be_dead
 }
 
 /// A file with dirty pages, as writeback sees it.
@@ -139,6 +150,15 @@ mod tests {
         assert_eq!(all.kept_blocks(1_000_000), 2 * PM_RESERVE_BLOCKS);
         assert_eq!(Placement { pm_full_percent: 255 }.kept_blocks(1_000), 2 * PM_RESERVE_BLOCKS);
         assert_eq!(Placement { pm_full_percent: 0 }.room_for_data(PmSpace { blocks: 1_000, free: 1_000 }), 0);
+    }
+
+    #[test]
+    fn logs_may_be_half_dead_and_more_while_pm_has_room() {
+        let compacts = |dead, free| compacts_log(1000, dead, PmSpace { blocks: 1 << 20, free });
+        assert!(!compacts(1000, 0) && compacts(1001, 0));
+        assert!(!compacts(3000, 1 << 20) && compacts(3001, 1 << 20));
+        // 32 × 31 blocks, of which one in 32 may hold dead entries: 31 × 64 slots.
+        assert!(!compacts(1984, 32 * 31) && compacts(1985, 32 * 31));
     }
 
     #[test]

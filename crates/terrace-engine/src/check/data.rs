@@ -8,7 +8,7 @@ use terrace_layout::{
 use terrace_media::AlignedBuf;
 
 use super::{Check, Finding};
-use crate::file::{BLOCK, covered_bytes, extent_crcs_in_log, read_write_entry};
+use crate::file::{BLOCK, blocks_before, covered_bytes, extent_crcs_in_log, read_write_entry};
 use crate::index::Extent;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::thread;
@@ -139,16 +139,16 @@ impl Check<'_> {
 
     /// Checksums of all blocks of a run; none if it has none.
     fn checksums(&self, entry: &WriteEntry, run: &DataRun) -> Result<Vec<u32>, String> {
-        let extent = &run.extent;
+        let (extent, skip) = (&run.extent, blocks_before(entry, run.file_block));
         match entry.crc_form {
             CRC_NONE => Ok(Vec::new()),
-            CRC_BLOCKS => self.checksums_from_blocks(entry, extent),
-            _ => extent_crcs_in_log(self.pm, entry, extent).map_err(|e| e.to_string()),
+            CRC_BLOCKS => self.checksums_from_blocks(entry, skip, extent),
+            _ => extent_crcs_in_log(self.pm, entry, skip, extent).map_err(|e| e.to_string()),
         }
     }
 
-    fn checksums_from_blocks(&self, entry: &WriteEntry, extent: &Extent) -> Result<Vec<u32>, String> {
-        let first = u64::from(entry.crcs[0]) + u64::from(extent.skip);
+    fn checksums_from_blocks(&self, entry: &WriteEntry, skip: u32, extent: &Extent) -> Result<Vec<u32>, String> {
+        let first = u64::from(entry.crcs[0]) + u64::from(skip);
         let last = first + u64::from(extent.blocks);
         let (from, to) = (first / CRCS_PER_BLOCK, crc_blocks_for(last));
         let start = BlockAddr(entry.crc_address);

@@ -44,7 +44,7 @@ impl Check<'_> {
             match &finding.remedy {
                 Remedy::Superblock { device, copy, good } => self.write_superblock(*device, *copy, good)?,
                 Remedy::Links { ino, count } => match self.set_links(offline, &space, *ino, *count) {
-                    Err(error) if error.errno() == libc::ENOSPC => continue,
+                    Err(error) if error.is_no_room() => continue,
                     result => result?,
                 },
                 Remedy::Nothing | Remedy::Journal | Remedy::DropCheckpoint { .. } | Remedy::FreeRecord => {}

@@ -80,7 +80,7 @@ impl Check<'_> {
         let entries = self.log(offline, record, inner);
         let mut extents = Vec::new();
         if let Body::File(file) = &inner.body {
-            extents.extend(file.index.iter().map(|(file_block, e)| DataRun { ino, file_block, extent: *e }));
+            extents.extend(file.index.iter().map(|(file_block, e)| DataRun { ino, file_block, extent: e }));
             extents.iter().for_each(|run| self.extent(run));
         }
         self.xattrs(ino, inner);

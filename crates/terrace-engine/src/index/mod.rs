@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use terrace_layout::BlockAddr;
 
-use self::table::{TABLE_BLOCKS, Table};
+use self::table::{TABLE_BLOCKS, Table, Tables};
 use crate::log::Refs;
 
 /// Scattered extents in a table's stretch from which on the table is the smaller of the two.
@@ -37,8 +37,6 @@ pub(crate) struct Extent {
     /// Position of the write entry; slots are 64 bytes long, so the low bits hold flags.
     entry_and_flags: u64,
     pub blocks: u32,
-    /// Blocks of the entry before this extent.
-    pub skip: u32,
 }
 
 const UNWRITTEN: u64 = 1;
@@ -48,7 +46,7 @@ const FLAGS: u64 = 63;
 impl Extent {
     pub fn new(addr: BlockAddr, blocks: u32, entry: u64, unwritten: bool, has_crc_blocks: bool) -> Self {
         let flags = if unwritten { UNWRITTEN } else { 0 } | if has_crc_blocks { HAS_CRC_BLOCKS } else { 0 };
-        Self { addr, entry_and_flags: entry | flags, blocks, skip: 0 }
+        Self { addr, entry_and_flags: entry | flags, blocks }
     }
 
     /// Position of the write entry in PM.
@@ -81,8 +79,7 @@ impl Extent {
     }
 
     fn tail(&self, skip: u64) -> Extent {
-        let n = skip as u32;
-        Extent { addr: self.addr.offset(skip), blocks: self.blocks - n, skip: self.skip + n, ..*self }
+        Extent { addr: self.addr.offset(skip), blocks: self.blocks - skip as u32, ..*self }
     }
 }
 
@@ -97,8 +94,7 @@ struct CrcRun {
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     tree: BTreeMap<u64, Extent>,
-    /// Tables by number of their stretch.
-    tables: BTreeMap<u64, Table>,
+    tables: Tables,
     tree_inserts: u32,
     /// First checksum block of each entry that has some, and its extents.
     crc_of: FxHashMap<u64, (BlockAddr, u32)>,
@@ -122,9 +118,8 @@ impl Index {
     }
 
     /// Extents with their file blocks; the order is not that of the file, but always the same.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &Extent)> {
-        let slots = self.tables.iter().flat_map(|(&stretch, table)| table.iter(stretch * TABLE_BLOCKS));
-        self.tree.iter().map(|(&b, e)| (b, e)).chain(slots)
+    pub fn iter(&self) -> impl Iterator<Item = (u64, Extent)> {
+        self.tree.iter().map(|(&b, &e)| (b, e)).chain(self.tables.slots())
     }
 
     /// Checksum block runs of all entries.
@@ -133,10 +128,15 @@ impl Index {
     }
 
     /// What lies at `block` and how far it reaches, at least.
+    #[inline]
     pub fn lookup(&self, block: u64) -> Segment {
-        if let Some(table) = self.table(block) {
-            return table.lookup(block % TABLE_BLOCKS);
+        match self.tables.get(block / TABLE_BLOCKS) {
+            Some(table) => table.lookup(block % TABLE_BLOCKS),
+            None => self.lookup_in_tree(block),
         }
+    }
+
+    fn lookup_in_tree(&self, block: u64) -> Segment {
         if let Some((&start, extent)) = self.tree.range(..=block).next_back()
             && start + u64::from(extent.blocks) > block
         {
@@ -148,22 +148,32 @@ impl Index {
         }
     }
 
-    fn table(&self, block: u64) -> Option<&Table> {
-        if self.tables.is_empty() { None } else { self.tables.get(&(block / TABLE_BLOCKS)) }
+    /// Where `block` is, if it was written and stands in a table: all that a read of scattered blocks needs.
+    #[inline]
+    pub fn written_in_table(&self, block: u64) -> Option<BlockAddr> {
+        self.tables.get(block / TABLE_BLOCKS)?.written(block % TABLE_BLOCKS)
+    }
+
+    /// Asks for what a write of `block` will need, while the caller does something else.
+    #[inline]
+    pub fn prefetch(&self, block: u64) {
+        if let Some(table) = self.tables.get(block / TABLE_BLOCKS) {
+            table.prefetch(block % TABLE_BLOCKS);
+        }
     }
 
     /// First block at or after `block`, outside of tables, at which an extent or a table starts.
     fn next_start(&self, block: u64) -> Option<u64> {
         let extent = self.tree.range(block..).next().map(|(&start, _)| start);
-        let table = self.tables.range(block / TABLE_BLOCKS..).next().map(|(&stretch, _)| stretch * TABLE_BLOCKS);
+        let table = self.tables.from(block / TABLE_BLOCKS).next().map(|stretch| stretch * TABLE_BLOCKS);
         extent.into_iter().chain(table).min()
     }
 
     /// The first extent that starts at or after `block`.
     pub fn next_extent(&self, block: u64) -> Option<(u64, Extent)> {
         let in_tree = self.tree.range(block..).next().map(|(&b, &e)| (b, e));
-        let mut tables = self.tables.range(block / TABLE_BLOCKS..);
-        let in_table = tables.find_map(|(&stretch, table)| table.next_used(stretch * TABLE_BLOCKS, block));
+        let mut stretches = self.tables.from(block / TABLE_BLOCKS);
+        let in_table = stretches.find_map(|s| self.tables.get(s)?.next_used(s * TABLE_BLOCKS, block));
         in_tree.into_iter().chain(in_table).min_by_key(|&(start, _)| start)
     }
 
@@ -178,13 +188,13 @@ impl Index {
         let mut at = file_block;
         while at < end {
             let part = extent.tail(at - file_block);
-            if self.table(at).is_some() {
+            if self.tables.get(at / TABLE_BLOCKS).is_some() {
                 let stop = end.min((at / TABLE_BLOCKS + 1) * TABLE_BLOCKS);
                 self.fill_table(refs, at, part.head(stop - at));
                 at = stop;
             } else {
-                let next_table = self.tables.range(at / TABLE_BLOCKS..).next();
-                let stop = next_table.map_or(end, |(&stretch, _)| end.min(stretch * TABLE_BLOCKS));
+                let next_table = self.tables.from(at / TABLE_BLOCKS).next();
+                let stop = next_table.map_or(end, |stretch| end.min(stretch * TABLE_BLOCKS));
                 self.add_reference(refs, &part);
                 self.tree.insert(at, part.head(stop - at));
                 self.note_tree_insert(refs, at);
@@ -197,7 +207,7 @@ impl Index {
     fn fill_table(&mut self, refs: &mut Refs, file_block: u64, extent: Extent) {
         for i in 0..u64::from(extent.blocks) {
             self.add_reference(refs, &extent);
-            let table = self.tables.get_mut(&(file_block / TABLE_BLOCKS)).expect("the caller saw the table");
+            let table = self.tables.get_mut(file_block / TABLE_BLOCKS).expect("the caller saw the table");
             table.set(file_block % TABLE_BLOCKS + i, extent.tail(i).head(1));
         }
     }
@@ -225,7 +235,7 @@ impl Index {
     }
 
     fn move_to_table(&mut self, refs: &mut Refs, stretch: u64, start: u64, end: u64) {
-        self.tables.insert(stretch, Table::default());
+        self.tables.add(stretch);
         if let Some((&before, &extent)) = self.tree.range(..start).next_back()
             && before + u64::from(extent.blocks) > start
         {
@@ -249,14 +259,20 @@ impl Index {
         if extent.blocks != 1 || extent.has_crc_blocks() {
             return false;
         }
-        let slot = match self.tables.get_mut(&(file_block / TABLE_BLOCKS)) {
-            Some(table) => table.slot_mut(file_block % TABLE_BLOCKS),
-            None => self.tree.get_mut(&file_block),
+        let may_go = |old: &Extent| old.blocks == 1 && !old.has_crc_blocks();
+        let old = match self.tables.get_mut(file_block / TABLE_BLOCKS) {
+            Some(table) => {
+                let Some(old) = table.get(file_block % TABLE_BLOCKS).filter(may_go) else {
+                    return false;
+                };
+                table.set(file_block % TABLE_BLOCKS, extent);
+                old
+            }
+            None => match self.tree.get_mut(&file_block).filter(|old| may_go(old)) {
+                Some(slot) => std::mem::replace(slot, extent),
+                None => return false,
+            },
         };
-        let Some(slot) = slot.filter(|slot| slot.blocks == 1 && !slot.has_crc_blocks()) else {
-            return false;
-        };
-        let old = std::mem::replace(slot, extent);
         freed.push((old.addr, 1));
         refs.replace(old.entry(), extent.entry(), 1);
         true
@@ -276,19 +292,21 @@ impl Index {
     fn unmap_in_tables(&mut self, refs: &mut Refs, from: u64, to: u64, freed: &mut Freed) {
         let last = (to - 1) / TABLE_BLOCKS;
         let mut next = from / TABLE_BLOCKS;
-        while next <= last
-            && let Some((&stretch, _)) = self.tables.range(next..=last).next()
-        {
+        loop {
+            let found = self.tables.from(next).next().filter(|&stretch| stretch <= last);
+            let Some(stretch) = found else {
+                return;
+            };
             let start = stretch * TABLE_BLOCKS;
             for i in from.saturating_sub(start)..(to - start).min(TABLE_BLOCKS) {
-                let table = self.tables.get_mut(&stretch).expect("seen above");
+                let table = self.tables.get_mut(stretch).expect("seen above");
                 if let Some(slot) = table.take(i) {
                     self.freed_part(slot, freed);
                     self.drop_reference(refs, &slot, freed);
                 }
             }
-            if to - from > 1 && self.tables[&stretch].is_empty() {
-                self.tables.remove(&stretch);
+            if to - from > 1 && self.tables.get(stretch).is_some_and(Table::is_empty) {
+                self.tables.remove(stretch);
             }
             next = stretch + 1;
         }
@@ -335,26 +353,27 @@ impl Index {
                 runs.push((start, *extent));
             }
         }
-        runs.extend(self.iter().skip(self.tree.len()).map(|(block, slot)| (block, *slot)));
+        runs.extend(self.tables.slots());
         runs
     }
 
     /// Compaction has written an entry for each of `runs`: `position` tells where.
     pub fn moved(&mut self, refs: &mut Refs, runs: Vec<(u64, Extent)>, position: impl Fn(usize) -> u64) {
         let crc_of = std::mem::take(&mut self.crc_of);
-        let slots: usize = self.tables.values().map(Table::len).sum();
-        let in_tree = runs.len() - slots;
+        let in_tree = runs.len() - self.tables.len();
         let mut moved = runs.into_iter().enumerate().map(|(i, (block, extent))| {
             let entry = position(i);
             refs.retain(entry, 1);
             if let Some(&(addr, _)) = crc_of.get(&extent.entry()) {
                 self.crc_of.entry(entry).or_insert((addr, 0)).1 += 1;
             }
-            (block, Extent { entry_and_flags: entry | (extent.entry_and_flags & FLAGS), skip: 0, ..extent })
+            (block, Extent { entry_and_flags: entry | (extent.entry_and_flags & FLAGS), ..extent })
         });
         self.tree = moved.by_ref().take(in_tree).collect();
-        let slots = self.tables.values_mut().flat_map(Table::iter_mut);
-        slots.zip(moved).for_each(|(slot, (_, extent))| *slot = extent);
+        for (block, extent) in moved {
+            let table = self.tables.get_mut(block / TABLE_BLOCKS).expect("the runs come from there");
+            table.set(block % TABLE_BLOCKS, extent);
+        }
     }
 
     fn freed_part(&mut self, part: Extent, freed: &mut Freed) {
@@ -405,12 +424,17 @@ mod tests {
     use super::*;
     use crate::log::Log;
     use proptest::prelude::*;
+    use terrace_layout::InodeRecord;
+
+    fn no_refs() -> Refs {
+        Log::new(0, &InodeRecord::new(0, 1, 1, 0, 0, 0, 0, 0)).refs
+    }
 
     proptest! {
         /// The index against a plain map from file block to device block.
         #[test]
         fn behaves_as_a_block_map(ops in proptest::collection::vec((any::<bool>(), 0u64..64, 1u64..9), 1..160)) {
-            let mut refs = Log::new(0, 1, 1).refs;
+            let mut refs = no_refs();
             let mut index = Index::default();
             let mut model: BTreeMap<u64, BlockAddr> = BTreeMap::new();
             let mut next = 100;
@@ -466,7 +490,7 @@ mod tests {
         /// Checksum blocks go with the last extent of their entry, and not before.
         #[test]
         fn checksum_blocks_go_last(order in Just((0u64..8).collect::<Vec<_>>()).prop_shuffle()) {
-            let mut refs = Log::new(0, 1, 1).refs;
+            let mut refs = no_refs();
             let mut index = Index::default();
             let extent = Extent::new(BlockAddr::new(1, 50), 8, 4096, false, true);
             index.map(&mut refs, 0, extent, Some((BlockAddr::new(1, 49), 1)));

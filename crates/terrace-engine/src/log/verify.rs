@@ -6,7 +6,7 @@
 
 use super::{
     BLOCK_BYTES, CheckedPtr, HEAD_OFFSET, INLINE_OFFSET, INLINE_SLOTS, Log, LogPageHeader, NEXT_OFFSET, Pm, SLOT_BYTES,
-    TAIL_OFFSET, Tail, page_seed,
+    TAIL_OFFSET, Tail, page_seed, place, walk,
 };
 
 /// Damage in a log: byte of PM, what is wrong.
@@ -87,9 +87,9 @@ impl Log {
 
     /// The first damaged entry of a region: nobody knows where the one after it begins.
     fn verify_entries(&self, pm: &Pm, seed: u32, start: u64, end: u64, bytes: &[u8]) -> Option<LogDamage> {
-        let mut reader = Log { seed, ..Log::new(self.record_at, self.ino, self.generation) };
         let mut next = start;
-        let read = reader.visit_region(pm, start, end, bytes, &mut |_, position, _| {
+        let damaged = |at, what: &str| place(pm, at, what);
+        let read = walk(seed, start, &bytes[..(end - start) as usize], &damaged, &mut |position, _| {
             let slots = bytes[(position - start) as usize + 1];
             next = position + u64::from(slots) * SLOT_BYTES;
             Ok(())

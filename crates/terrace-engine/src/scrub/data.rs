@@ -3,15 +3,14 @@
 use std::ops::Range;
 
 use terrace_layout::{
-    BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRC_COMMIT, CRC_ENTRY, CRC_NONE, CRCS_PER_BLOCK, ENTRY_BYTES_MAX, INODE_BYTES,
-    LogEntry, LogPageHeader, MediaStruct, SLOT_BYTES, WriteEntry, data_crc, entry_seed, entry_slots, page_seed,
-    verify_crc_block,
+    BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRC_COMMIT, CRC_ENTRY, CRC_NONE, CRCS_PER_BLOCK, ENTRY_BYTES_MAX, LogEntry,
+    SLOT_BYTES, WriteEntry, data_crc, entry_slots, verify_crc_block,
 };
 use terrace_media::{AlignedBuf, Pm};
 
 use super::record::Damage;
 use super::{Scrubber, Stopped};
-use crate::file::{BLOCK, covered_bytes};
+use crate::file::{BLOCK, blocks_before, covered_bytes};
 use crate::index::Segment;
 use crate::inode::{Body, Inode};
 use crate::types::{Ino, ScrubKind};
@@ -31,14 +30,12 @@ pub(super) struct DataRun {
     blocks: u64,
 }
 
-/// A log entry, unmistakably: pages are reused, but their sequence numbers within a log are not.
+/// A log entry, unmistakably: pages are reused, but not for the same part of the same log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct EntryId {
-    ino: Ino,
-    generation: u32,
     position: u64,
-    /// `None`: it stands in the inode's record, whose slots are used once.
-    page_sequence: Option<u64>,
+    /// Of its checksum: another one for each inode and each page of its log.
+    seed: u32,
 }
 
 /// What the log says of some adjacent blocks.
@@ -190,17 +187,19 @@ impl Scrubber<'_> {
             return Found::Nothing(blocks);
         }
         extent.blocks = blocks.min(self.piece_blocks) as u32;
-        let id = entry_id(&self.core.pm, run, extent.entry(), inner.log.record_at());
-        match self.claim_of_entry(id, u64::from(extent.skip), u64::from(extent.blocks)) {
+        let position = extent.entry();
+        let id = EntryId { position, seed: inner.log.seed_at(&self.core.pm, position) };
+        match self.claim_of_entry(id, run.file_block, u64::from(extent.blocks)) {
             Some(claim) => Found::Claim(claim),
             None => Found::Nothing(u64::from(extent.blocks)),
         }
     }
 
-    /// What an entry says of `blocks` blocks after its first `skip`; `None` if it is damaged, which is reported with its
+    /// What an entry says of `blocks` file blocks from `file_block` on; `None` if it is damaged, which is reported with its
     /// log.
-    fn claim_of_entry(&self, id: EntryId, skip: u64, blocks: u64) -> Option<Claim> {
+    fn claim_of_entry(&self, id: EntryId, file_block: u64, blocks: u64) -> Option<Claim> {
         let (entry, crcs) = read_entry(&self.core.pm, id)?;
+        let skip = u64::from(blocks_before(&entry, file_block));
         let claim = |blocks, sums| Some(Claim { id, size: entry.size, blocks, sums });
         let known = |crcs: &[u32]| crcs.get(skip as usize..(skip + blocks) as usize).map(<[u32]>::to_vec);
         match entry.crc_form {
@@ -299,16 +298,6 @@ impl Scrubber<'_> {
     }
 }
 
-fn entry_id(pm: &Pm, run: &DataRun, position: u64, record_at: u64) -> EntryId {
-    let in_record = (record_at..record_at + INODE_BYTES).contains(&position);
-    let page_sequence = (!in_record).then(|| {
-        let mut header = [0u8; size_of::<LogPageHeader>()];
-        pm.read(position / BLOCK_BYTES * BLOCK_BYTES, &mut header);
-        LogPageHeader::from_bytes(&header).sequence
-    });
-    EntryId { ino: run.ino, generation: run.generation, position, page_sequence }
-}
-
 /// The write entry and the checksums in its slots; `None` if it is damaged.
 fn read_entry(pm: &Pm, id: EntryId) -> Option<(WriteEntry, Vec<u32>)> {
     let mut bytes = [0u8; ENTRY_BYTES_MAX];
@@ -317,8 +306,7 @@ fn read_entry(pm: &Pm, id: EntryId) -> Option<(WriteEntry, Vec<u32>)> {
     let len = (entry_slots(&bytes, room)? * SLOT_BYTES) as usize;
     let entry = bytes.get_mut(..len)?;
     pm.try_read(id.position, entry).ok()?;
-    let seed = entry_seed(id.ino.0, id.generation);
-    match LogEntry::decode(entry, id.page_sequence.map_or(seed, |sequence| page_seed(seed, sequence))) {
+    match LogEntry::decode(entry, id.seed) {
         Ok(LogEntry::Write(entry, crcs)) => {
             Some((entry, crcs.chunks_exact(4).map(|w| u32::from_le_bytes(w.try_into().expect("four bytes"))).collect()))
         }

@@ -229,6 +229,7 @@ fn what_finds_no_room_changes_nothing() {
             }
             v.close().unwrap();
         }
+        eprintln!("{outcomes:?}");
         for (what, (room, none)) in &outcomes {
             // Data finds room on the disks, if anywhere, and the rest finds some in the log, now and then.
             let always = ["chmod", "patch", "append", "extend", "overwrite", "fallocate"].contains(what);

@@ -9,7 +9,7 @@ use terrace_engine::{
     CheckOptions, CheckReport, FileKind, FormatOptions, Ino, NewInode, OpenOptions, Volume, WriteOptions, XattrFlags,
     check, dump_inode, format,
 };
-use terrace_layout::{INODE_BYTES, LogPageHeader, MediaStruct, encode_entry, entry_seed, page_seed};
+use terrace_layout::{INODE_BYTES, InodeRecord, LogPageHeader, MediaStruct, encode_entry, page_seed};
 use terrace_media::{AlignedBuf, Disk, Pm, memory_disk};
 
 pub const FILE: NewInode = NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 1, gid: 2, rdev: 0 };
@@ -109,10 +109,11 @@ impl Rig {
         assert_eq!(bytes[1], 1, "an entry of one slot");
         let mut entry = T::from_bytes(&bytes);
         change(&mut entry);
-        let generation = number_after(&self.dump(ino), "generation       ").unwrap() as u32;
-        let mut sealed = Vec::new();
-        let mut seed = entry_seed(ino.0, generation);
         let record = self.record_at(ino);
+        let mut head = [0u8; size_of::<InodeRecord>()];
+        self.pm.read(record, &mut head);
+        let mut sealed = Vec::new();
+        let mut seed = InodeRecord::from_bytes(&head).log_seed();
         if !(record..record + INODE_BYTES).contains(&at) {
             let mut header = [0u8; size_of::<LogPageHeader>()];
             self.pm.read(at / 4096 * 4096, &mut header);

@@ -2,9 +2,9 @@
 //!
 //! Invariants: every access is checked against the length of the region before it touches memory,
 //! and a store also against the region being writable; `base` stays mapped for the life of the
-//! value. Memory that has failed reads as zeros: [`Pm::check`] tells. The region is shared memory like the hardware it stands for: whoever lets two threads
-//! store to the same bytes, or read bytes being stored, orders them himself (with `store_u64` and
-//! `load_u64`, or a lock).
+//! value. Memory that has failed reads as zeros: [`Pm::check`] tells. The region is shared memory
+//! like the hardware it stands for: whoever lets two threads store to the same bytes, or read bytes
+//! being stored, orders them himself (with `store_u64` and `load_u64`, or a lock).
 
 mod msync;
 mod open;
@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use open::PmOpenOptions;
 pub(crate) use open::dax_device_len;
 pub(crate) use persist::LINE_BYTES;
+pub use persist::prefetch;
 pub use stats::PmStats;
 
 use rustix::io::Errno;
@@ -169,7 +170,7 @@ impl Pm {
     /// Brings the line at `off` closer: it will be read soon.
     #[inline]
     pub fn prefetch(&self, off: u64) {
-        self.persist.prefetch(self.at(off, 1));
+        prefetch(self.at(off, 1));
     }
 
     /// As [`Pm::read`], with [`Pm::check`].

@@ -15,6 +15,12 @@ compile_error!("terrace-media knows how to make memory durable on x86-64 and aar
 /// The unit of flushing. CPUs with longer lines flush some lines twice, which is harmless.
 pub(crate) const LINE_BYTES: usize = 64;
 
+/// Brings the cache line of `at` closer, if the CPU sees fit: it will be used soon.
+#[inline]
+pub fn prefetch<T>(at: *const T) {
+    arch::prefetch(at.cast());
+}
+
 /// The instructions this CPU is to use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Persist(arch::Instructions);
@@ -33,12 +39,6 @@ impl Persist {
     #[inline]
     pub(super) fn fence(self) {
         arch::fence();
-    }
-
-    /// Brings a line into the cache, if the CPU sees fit; any address will do.
-    #[inline]
-    pub(super) fn prefetch(self, line: *const u8) {
-        arch::prefetch(line);
     }
 
     /// Starts writing back the lines that hold `len` bytes at `start`.
