@@ -29,6 +29,7 @@ pub enum Region {
     InodeRecord,
     LogPageHeader,
     LogEntry,
+    ChainEntry,
     LastEntry,
     CrcBlock,
     XattrValue,
@@ -49,7 +50,8 @@ impl fmt::Display for Region {
             Region::InodeRecord => "inode record",
             Region::LogPageHeader => "log page header",
             Region::LogEntry => "log entry",
-            Region::LastEntry => "entry beyond the tail",
+            Region::ChainEntry => "entry beyond the tail",
+            Region::LastEntry => "last beyond the tail",
             Region::CrcBlock => "checksum block",
             Region::XattrValue => "attribute value",
             Region::DiskData => "data on disk",
@@ -188,7 +190,7 @@ impl Finder<'_> {
 
     /// The entries beyond the tail that committed themselves. Nobody can miss the last one.
     fn chain(&mut self, record: &InodeRecord, seed: u32, tail: u64, end: u64, blocks: &mut Blocks) {
-        let (mut at, mut last) = (tail, None);
+        let (mut at, mut last, before) = (tail, None, self.places.len());
         while let Some(len) = self.stamped(seed, at, end) {
             self.entries(record, seed, at, at + len, blocks);
             last = Some((at, len));
@@ -197,8 +199,9 @@ impl Finder<'_> {
         if let Some((at, len)) = last {
             let entry = LogEntry::decode(self.pm(at, len as usize), seed).expect("it was decoded before");
             let vouches_for = vouched_bytes(&entry);
-            let place = self.places.iter_mut().rfind(|p| p.region == Region::LogEntry).expect("just added");
-            (place.region, place.vouches_for) = (Region::LastEntry, vouches_for);
+            let chain = self.places[before..].iter_mut().filter(|p| p.region == Region::LogEntry);
+            let last = chain.map(|place| (place.region = Region::ChainEntry, place).1).last().expect("just added");
+            (last.region, last.vouches_for) = (Region::LastEntry, vouches_for);
         }
     }
 

@@ -268,43 +268,52 @@ impl Log {
     }
 
     /// Takes in the chain of entries behind the tail that committed themselves; `rest`: what stands there, up to the end
-    /// of the region.
+    /// of the region. Without a crash there is none.
     fn roll_forward(&mut self, pm: &Pm, rest: &[u8], crashed: Option<Stamp>, visit: Visit<'_>) -> FsResult<()> {
-        let Some(stamp) = crashed else {
-            return Ok(());
-        };
-        let mut at = 0;
-        while let Some((slots, entry)) = self.stamped(&rest[at..], stamp) {
-            let next = at + (slots * SLOT_BYTES) as usize;
-            let is_last = self.stamped(&rest[next..], stamp).is_none();
+        let mut behind = rest;
+        if let Some(stamp) = crashed {
+            behind = self.take_chain(pm, rest, stamp, visit)?;
+            if has_stamp(behind, stamp) {
+                // Entries reach media one after the other: what was torn is the last one.
+                self.torn = Some(self.tail);
+                behind = &behind[SLOT_BYTES as usize..];
+            }
+        }
+        // Recovery leaves nothing behind the tail that would pass for an entry, whoever wrote it: this has not been
+        // recovered, or the entry before it is damaged.
+        let mut slots = (0..behind.len()).step_by(SLOT_BYTES as usize);
+        match slots.any(|at| Stamp::of_entry(&behind[at..]).is_some() && self.sound(&behind[at..]).is_some()) {
+            true => {
+                let what = format!("log of inode {}: a committed entry is damaged, others follow it", self.ino);
+                Err(place(pm, self.tail, &what))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Takes in the entries at the beginning of `rest` with this stamp, but for a last one whose data are not there; returns
+    /// what follows.
+    fn take_chain<'b>(&mut self, pm: &Pm, mut rest: &'b [u8], stamp: Stamp, visit: Visit<'_>) -> FsResult<&'b [u8]> {
+        let stamped = |log: &Self, bytes: &'b [u8]| if has_stamp(bytes, stamp) { log.sound(bytes) } else { None };
+        while let Some((slots, entry)) = stamped(self, rest) {
+            let next = &rest[(slots * SLOT_BYTES) as usize..];
+            let is_last = stamped(self, next).is_none();
             if is_last && !seal::holds(pm, &entry) && !planted(Bug::SealIgnoresData) {
                 break;
             }
             visit(&mut self.refs, self.tail, entry)?;
             self.tail += slots * SLOT_BYTES;
             self.tail_behind = true;
-            at = next;
+            rest = next;
             if planted(Bug::ChainOfOne) {
-                return Ok(());
+                return Ok(&[]);
             }
         }
-        if !has_stamp(&rest[at..], stamp) {
-            return Ok(());
-        }
-        self.torn = Some(self.tail);
-        // Entries reach media one after the other: what was torn is the last one.
-        let mut others = (at..rest.len()).step_by(SLOT_BYTES as usize).skip(1);
-        if others.any(|other| self.stamped(&rest[other..], stamp).is_some()) {
-            return Err(place(pm, self.tail, &format!("log of inode {}: a committed entry is damaged", self.ino)));
-        }
-        Ok(())
+        Ok(rest)
     }
 
-    /// The sound entry with this stamp at the beginning of `bytes`, and its slots.
-    fn stamped<'b>(&self, bytes: &'b [u8], stamp: Stamp) -> Option<(u64, LogEntry<'b>)> {
-        if !has_stamp(bytes, stamp) {
-            return None;
-        }
+    /// The sound entry of the tail's region at the beginning of `bytes`, and its slots.
+    fn sound<'b>(&self, bytes: &'b [u8]) -> Option<(u64, LogEntry<'b>)> {
         let slots = entry_slots(bytes, bytes.len() as u64 / SLOT_BYTES)?;
         let entry = LogEntry::decode(&bytes[..(slots * SLOT_BYTES) as usize], self.seed).ok()?;
         Some((slots, entry))
@@ -525,7 +534,7 @@ impl Log {
     pub fn commit(&mut self, pm: &Pm) -> FsResult<()> {
         let unfenced = if self.batch.sealed { Bug::WriteNotFenced } else { Bug::TailNotFenced };
         if !planted(unfenced) {
-            fence(pm)?;
+            fence(pm).inspect_err(|_| self.take_back(pm))?;
         }
         if planted(Bug::EntriesOneByOne)
             && let Some(&second) = self.batch.positions.get(1)
@@ -544,6 +553,18 @@ impl Log {
         }
         self.published();
         Ok(())
+    }
+
+    /// What was to commit itself did not become durable, though its entry may have: as far as PM still works, nobody shall
+    /// find it there, whose data may be lost while those that it replaces are not.
+    #[cold]
+    fn take_back(&self, pm: &Pm) {
+        if self.batch.sealed {
+            pm.store_u64(self.batch.positions[0], 0);
+            pm.flush(self.batch.positions[0], 8);
+            // It fails again; the instructions are executed all the same.
+            let _ = pm.fence();
+        }
     }
 
     /// The staged batch was committed (by [`Self::commit`] or through the journal).

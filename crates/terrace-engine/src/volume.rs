@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use terrace_layout::{BLOCK_BYTES, FORMAT_MAJOR, FORMAT_MINOR, Superblock};
+use terrace_layout::{BLOCK_BYTES, Superblock};
 use terrace_media::{Disk, Pm};
 use terrace_policy::Placement;
 
@@ -624,7 +624,7 @@ fn open_cache(options: &OpenOptions, sb: &Superblock) -> FsResult<(Arc<PageCache
 
 /// This mount gets an epoch of its own: dirty pages that an earlier daemon may have left elsewhere are not this volume's
 /// any more, and neither PM nor a disk can be replaced by an older copy unnoticed. Nothing is dirty now, so it does not matter
-/// which of the two, cache and superblock, a crash leaves behind. A volume of an older format becomes one of the present.
+/// which of the two, cache and superblock, a crash leaves behind.
 fn begin_epoch(core: &Core) -> FsResult<()> {
     if core.is_read_only() {
         return Ok(());
@@ -632,7 +632,6 @@ fn begin_epoch(core: &Core) -> FsResult<()> {
     let mut sb = core.sb.lock();
     // Unlike a count, a time does not come back when an older image of PM is restored.
     let old = *sb;
-    (sb.major, sb.minor) = (FORMAT_MAJOR, FORMAT_MINOR);
     sb.previous_epoch = old.mount_epoch;
     sb.mount_epoch = (old.mount_epoch + 1).max(Time::now().0 as u64);
     core.epoch.store(sb.mount_epoch, Ordering::Relaxed);

@@ -10,10 +10,8 @@ use zerocopy::IntoBytes;
 
 /// First eight bytes of every device of a volume.
 pub const MAGIC: [u8; 8] = *b"TERRACE\x1a";
-/// Format that this code writes: a reader that does not know this major refuses it.
+/// Format that this code writes: a reader of another major refuses it.
 pub const FORMAT_MAJOR: u16 = 3;
-/// Oldest major that this code reads. A mount that may write makes it the present one.
-pub const FORMAT_MAJOR_MIN: u16 = 2;
 /// Minor format: older minors are readable.
 pub const FORMAT_MINOR: u16 = 0;
 /// Blocks that the superblock copies take.
@@ -206,10 +204,10 @@ impl Superblock {
         if sb.magic != MAGIC {
             return Ok(None);
         }
-        if !(FORMAT_MAJOR_MIN..=FORMAT_MAJOR).contains(&sb.major) {
+        if sb.major != FORMAT_MAJOR {
             return Err(LayoutError(format!(
-                "format version {}.{} is not supported (this program reads {FORMAT_MAJOR_MIN}.x to \
-                 {FORMAT_MAJOR}.x): use a matching version of terrace",
+                "format version {}.{} is not supported (this program reads {FORMAT_MAJOR}.x): use a matching \
+                 version of terrace",
                 sb.major, sb.minor
             )));
         }
