@@ -81,6 +81,17 @@ impl Space {
         self.placement.room_for_data(self.pm_space())
     }
 
+    /// A run of PM blocks, none of which is known to be unreadable.
+    fn alloc_pm(&self, shard: usize, want: u64, what: Use) -> Option<Run> {
+        loop {
+            let run = self.pm().alloc(shard, want, what)?;
+            if self.pm.check(run.start * BLOCK_BYTES, run.len * BLOCK_BYTES).is_ok() {
+                return Some(run);
+            }
+            self.retire(BlockAddr::pm(run.start), run.len);
+        }
+    }
+
     /// A run on a disk that is not `avoided`, the highest tier with room first, and in it the device with the most free
     /// blocks.
     ///
@@ -170,7 +181,7 @@ impl BlockSource for ShardSource<'_> {
         if room == 0 {
             return None;
         }
-        self.space.pm().alloc(self.shard, want.min(room), Use::Data)
+        self.space.alloc_pm(self.shard, want.min(room), Use::Data)
     }
 
     fn alloc_meta(&self) -> FsResult<u64> {
@@ -182,7 +193,7 @@ impl BlockSource for ShardSource<'_> {
         if self.space.pm().free_blocks() <= floor {
             return fail(libc::ENOSPC);
         }
-        match self.space.pm().alloc(self.shard, 1, Use::Metadata) {
+        match self.space.alloc_pm(self.shard, 1, Use::Metadata) {
             Some(run) => Ok(run.start),
             None => fail(libc::ENOSPC),
         }

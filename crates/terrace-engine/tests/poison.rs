@@ -69,6 +69,28 @@ fn bad_data_is_an_error_of_its_file_only() {
     }
 }
 
+/// Memory that nobody uses may fail, too: as soon as that is known, nobody gets it.
+#[test]
+fn bad_free_blocks_are_not_handed_out() {
+    let rig = populated(false);
+    let v = rig.open(90);
+    let probe = v.create(Ino::ROOT, b"probe", &FILE).unwrap().ino;
+    put(&v, probe, 0, &[1; PAGE as usize]);
+    let next = data_at(&v, probe, 0) + PAGE;
+    let bad = [next, next + 3 * PAGE, next + 4 * PAGE];
+    bad.iter().for_each(|&at| rig.pm.fail_page(at));
+    let data = pattern(100 * PAGE as usize, 8);
+    put(&v, probe, 0, &data);
+    for i in 0..100 {
+        put(&v, probe, i * PAGE, &data[(i * PAGE) as usize..][..PAGE as usize]);
+    }
+    assert_eq!(read(&v, probe, 0, data.len()).unwrap(), data);
+    assert_eq!(v.status().read_only, None);
+    v.close().unwrap();
+    drop(v);
+    assert!(Rig { pm: rig.image().rig().pm, disks: rig.disks.clone() }.check(false).problems.is_empty());
+}
+
 /// A small overwrite in place, an append in place: neither may be acknowledged when the page is bad, and from then on
 /// the volume is read-only. Everything acknowledged before is there on the repaired device.
 #[test]
