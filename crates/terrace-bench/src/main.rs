@@ -12,7 +12,7 @@
 //! | `stage`, `ground` | the file systems of one benchmark, gone when dropped |
 //! | `bed`, `kernel`, `disk` | a volume; file systems of the kernel's; the disk under them |
 //! | `heap` | counts allocated memory |
-//! | `profile` | one operation alone, for a profiler |
+//! | `profile`, `floor` | one operation alone, for a profiler; the least that it can cost |
 //! | `report` | rows, the table, the machine |
 //! | `options`, `progress`, `interrupt` | the command line, what is shown meanwhile, Ctrl-C |
 //!
@@ -26,6 +26,7 @@ mod disk;
 mod dram;
 mod engine;
 mod files;
+mod floor;
 mod ground;
 mod heap;
 mod interrupt;

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 
 use crate::engine::{self, OnVolume};
 use crate::files::{self, OnFiles};
+use crate::floor::{self, Step};
 use crate::ground::Ground;
 use crate::interrupt;
 use crate::names;
@@ -38,7 +39,8 @@ impl Profile {
     }
 }
 
-/// Runs our side for `--seconds`, then, unless told not to, tmpfs for as long, and prints the rates.
+/// Runs our side for `--seconds`, then, unless told not to, tmpfs for as long and what the operation cannot do without on
+/// bare PM, and prints the rates.
 ///
 /// # Errors
 /// If an operation fails or the run is interrupted.
@@ -57,7 +59,13 @@ pub fn run(profile: Profile, options: &Options) -> Result<()> {
         print("tmpfs", tmpfs);
         println!("ratio    {:>12.2}", tmpfs / ours);
     }
-    stage.strike()
+    stage.strike()?;
+    if !options.no_baseline {
+        for Step { what, nanoseconds } in floor::steps(profile, sizes, time / 4)? {
+            println!("floor    {:>12} {nanoseconds:>10.0} ns     {what}", "");
+        }
+    }
+    Ok(())
 }
 
 fn print(side: &str, nanoseconds: f64) {
