@@ -78,7 +78,7 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
         Row::figure(NAME, Unit::Bytes, each(names_bytes, files)),
         Row::figure(INODE, Unit::Bytes, each(inodes_bytes, files)),
         Row::figure(ENTRY, Unit::Bytes, each(entries_bytes, files)),
-        Row::lower_is_better(EXTENT, Unit::Bytes, small_each, large_each, Some(1.0)),
+        Row::lower_is_better(EXTENT, Unit::Bytes, small_each, large_each, Some(0.5)),
     ])
 }
 
