@@ -223,7 +223,7 @@ media_struct! {
         pub uid: u32,
         /// Group.
         pub gid: u32,
-        /// Hard links (0 for directories, whose links are counted from their entries).
+        /// Hard links (1 for directories, whose links are counted from their entries).
         pub nlink: u32,
         /// Access time.
         pub atime_ns: i64,
