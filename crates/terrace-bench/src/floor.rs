@@ -2,168 +2,125 @@
 //! same size and kind, and the checksums that make one fence enough.
 
 use std::hint::black_box;
-use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use tempfile::TempDir;
 use terrace_layout::data_crc;
 use terrace_media::{Pm, PmOpenOptions};
 
-use crate::interrupt;
-use crate::profile::Profile;
 use crate::stage::memory_directory;
-use crate::workload::{BATCH_OPS, BLOCK_BYTES, FILLING, RECORD_BYTES, RandomOffsets, Sizes};
+use crate::workload::{BLOCK_BYTES, FILLING, RECORD_BYTES, RandomOffsets, Sizes, Workload};
 
 /// A log entry.
 const ENTRY_BYTES: usize = 64;
 /// The entry of a short name takes two slots.
 const NAME_ENTRY_BYTES: usize = 128;
+/// A tail.
+const WORD_BYTES: usize = 8;
 /// Where entries go: behind the file, one after the other.
 const LOG_BYTES: u64 = 64 << 20;
 
-/// A step that an operation cannot do without, and what it costs by itself, in nanoseconds.
-pub struct Step {
-    pub what: &'static str,
-    pub nanoseconds: f64,
+/// What an operation does to PM.
+#[derive(Clone, Copy)]
+enum Act {
+    /// Stores 4 KiB to any block.
+    Block,
+    /// Stores so many bytes behind the last ones.
+    Log(usize),
+    Fence,
+    /// Reads 4 KiB from any block.
+    Read,
+    /// Computes the checksum of so many bytes.
+    Checksum(usize),
 }
+use Act::{Block, Checksum, Fence, Log, Read};
 
-struct Bare {
+/// A step that an operation cannot do without: what it is called, what it does.
+pub struct Step(pub &'static str, &'static [Act]);
+
+/// Steps of a durable overwrite; here as below, each contains those before it, but for the checksums.
+pub const OVERWRITE: &[Step] = &[
+    Step("4 KiB to any block", &[Block]),
+    Step("+ an entry and a fence", &[Block, Log(ENTRY_BYTES), Fence]),
+    Step("checksums of both", &[Checksum(BLOCK_BYTES), Checksum(ENTRY_BYTES)]),
+];
+/// Steps of a read.
+pub const READ: &[Step] = &[Step("4 KiB from any block", &[Read])];
+/// Steps of a durable append.
+pub const APPEND: &[Step] = &[
+    Step("128 bytes", &[Log(RECORD_BYTES)]),
+    Step("+ an entry and a fence", &[Log(RECORD_BYTES), Log(ENTRY_BYTES), Fence]),
+    Step("checksums of both", &[Checksum(RECORD_BYTES), Checksum(ENTRY_BYTES)]),
+];
+const ENTRY: Act = Checksum(ENTRY_BYTES);
+const NAME: [Act; 5] = [Log(ENTRY_BYTES), Log(NAME_ENTRY_BYTES), Fence, Log(WORD_BYTES), Fence];
+/// Steps of create, write and unlink.
+pub const CREATE: &[Step] = &[
+    Step("record, name, fence, tail, fence", &NAME),
+    Step(
+        "+ 4 KiB, an entry and a fence, an entry and a fence",
+        &[NAME[0], NAME[1], NAME[2], NAME[3], NAME[4], Block, Log(ENTRY_BYTES), Fence, Log(ENTRY_BYTES), Fence],
+    ),
+    Step("checksums of all", &[Checksum(BLOCK_BYTES), ENTRY, ENTRY, ENTRY, ENTRY, ENTRY]),
+];
+
+/// Bare PM.
+pub struct Bare {
     pm: Arc<Pm>,
     offsets: RandomOffsets,
     /// Bytes stored behind the file so far.
     logged: u64,
     log_at: u64,
     buf: Vec<u8>,
+    _directory: TempDir,
 }
 
+/// A step, as often as one likes.
+pub struct Repeated<'a>(pub &'a mut Bare, pub &'a Step);
+
 impl Bare {
-    fn new(directory: &Path, sizes: Sizes) -> Result<Self> {
-        let path = directory.join("floor");
+    /// As long as the file that is read and overwritten, and a log.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn new(sizes: Sizes) -> Result<Self> {
+        let directory = memory_directory()?;
+        let path = directory.path().join("floor");
         Pm::create_file(&path, sizes.file_bytes + LOG_BYTES)?;
         let pm = Pm::open(&path, &PmOpenOptions::default())?;
         for offset in (0..pm.len()).step_by(BLOCK_BYTES) {
             pm.write_nt(offset, &FILLING[..BLOCK_BYTES]);
         }
         pm.fence()?;
-        let buf = FILLING[..BLOCK_BYTES].to_vec();
-        Ok(Self { pm, offsets: RandomOffsets::new(sizes), logged: 0, log_at: sizes.file_bytes, buf })
+        let (offsets, buf) = (RandomOffsets::new(sizes), FILLING[..BLOCK_BYTES].to_vec());
+        Ok(Self { pm, offsets, logged: 0, log_at: sizes.file_bytes, buf, _directory: directory })
     }
 
-    fn block(&mut self) {
-        let at = self.offsets.next();
-        self.pm.write_nt(at, &self.buf);
-    }
-
-    fn log(&mut self, len: usize) {
-        self.pm.write_nt(self.log_at + self.logged, &self.buf[..len]);
-        self.logged = (self.logged + len as u64) % (LOG_BYTES - BLOCK_BYTES as u64);
-    }
-
-    fn fence(&mut self) {
-        black_box(self.pm.fence().is_ok());
-    }
-
-    fn read(&mut self) {
-        let at = self.offsets.next();
-        self.pm.read(at, &mut self.buf);
-        black_box(&self.buf);
-    }
-
-    fn checksum(&mut self, len: usize) {
-        black_box(data_crc(black_box(&self.buf[..len])));
+    #[inline]
+    fn act(&mut self, act: Act) -> Result<()> {
+        match act {
+            Block => self.pm.write_nt(self.offsets.next(), &self.buf),
+            Log(len) => {
+                self.pm.write_nt(self.log_at + self.logged, &self.buf[..len]);
+                self.logged = (self.logged + len as u64) % (LOG_BYTES - BLOCK_BYTES as u64);
+            }
+            Fence => self.pm.fence()?,
+            Read => {
+                self.pm.read(self.offsets.next(), &mut self.buf);
+                black_box(&self.buf);
+            }
+            Checksum(len) => {
+                black_box(data_crc(black_box(&self.buf[..len])));
+            }
+        }
+        Ok(())
     }
 }
 
-/// The steps of an operation, each measured for a while; every one contains those before it, but for the checksums.
-///
-/// # Errors
-/// If there is no memory for the PM, or the run is interrupted.
-pub fn steps(profile: Profile, sizes: Sizes, time: Duration) -> Result<Vec<Step>> {
-    let directory = memory_directory()?;
-    let mut bare = Bare::new(directory.path(), sizes)?;
-    let mut step = |what, mut work: Box<dyn FnMut(&mut Bare)>| -> Result<Step> {
-        let (mut ops, mut spent) = (0, Duration::ZERO);
-        while spent < time {
-            interrupt::check()?;
-            let start = Instant::now();
-            (0..BATCH_OPS).for_each(|_| work(&mut bare));
-            spent += start.elapsed();
-            ops += BATCH_OPS;
-        }
-        Ok(Step { what, nanoseconds: spent.as_nanos() as f64 / ops as f64 })
-    };
-    match profile {
-        Profile::Overwrite => Ok(vec![
-            step("4 KiB to any block", Box::new(Bare::block))?,
-            step(
-                "+ an entry and a fence",
-                Box::new(|bare| {
-                    bare.block();
-                    bare.log(ENTRY_BYTES);
-                    bare.fence();
-                }),
-            )?,
-            step(
-                "checksums of both",
-                Box::new(|bare| {
-                    bare.checksum(BLOCK_BYTES);
-                    bare.checksum(ENTRY_BYTES);
-                }),
-            )?,
-        ]),
-        Profile::Read => Ok(vec![step("4 KiB from any block", Box::new(Bare::read))?]),
-        Profile::Append => Ok(vec![
-            step("128 bytes", Box::new(|bare| bare.log(RECORD_BYTES)))?,
-            step(
-                "+ an entry and a fence",
-                Box::new(|bare| {
-                    bare.log(RECORD_BYTES);
-                    bare.log(ENTRY_BYTES);
-                    bare.fence();
-                }),
-            )?,
-            step(
-                "checksums of both",
-                Box::new(|bare| {
-                    bare.checksum(RECORD_BYTES);
-                    bare.checksum(ENTRY_BYTES);
-                }),
-            )?,
-        ]),
-        Profile::Create => Ok(vec![
-            step(
-                "record, name, fence, tail, fence",
-                Box::new(|bare| {
-                    bare.log(ENTRY_BYTES);
-                    bare.log(NAME_ENTRY_BYTES);
-                    bare.fence();
-                    bare.log(size_of::<u64>());
-                    bare.fence();
-                }),
-            )?,
-            step(
-                "+ 4 KiB, an entry and a fence, an entry and a fence",
-                Box::new(|bare| {
-                    bare.log(ENTRY_BYTES);
-                    bare.log(NAME_ENTRY_BYTES);
-                    bare.fence();
-                    bare.log(size_of::<u64>());
-                    bare.fence();
-                    bare.block();
-                    bare.log(ENTRY_BYTES);
-                    bare.fence();
-                    bare.log(ENTRY_BYTES);
-                    bare.fence();
-                }),
-            )?,
-            step(
-                "checksums of all",
-                Box::new(|bare| {
-                    bare.checksum(BLOCK_BYTES);
-                    (0..5).for_each(|_| bare.checksum(ENTRY_BYTES));
-                }),
-            )?,
-        ]),
+impl Workload for Repeated<'_> {
+    fn run(&mut self, ops: u64) -> Result<()> {
+        let Step(_, acts) = self.1;
+        (0..ops).try_for_each(|_| acts.iter().try_for_each(|&act| self.0.act(act)))
     }
 }
