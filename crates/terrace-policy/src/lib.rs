@@ -1,13 +1,21 @@
 //! Decisions of Terrace FS, pure: numbers in, decisions out; no I/O, no locks, no clock.
 //!
-//! Today they are plain: PM until it is nearly full, then the page cache and, from there, disk. Predictors and
-//! migration decide here, too, when they come; the engine already asks here and nowhere else.
+//! Three predictors say where a write goes and what a file's reads are like; `docs/POLICY.md` gives every formula, and
+//! [`TUNABLES`] every threshold.
 
 mod pace;
+mod params;
+mod read_frequency;
+mod synchronicity;
+mod write_size;
 
 use std::time::Duration;
 
 pub use pace::Pace;
+pub use params::{OutOfRange, PARAMS, Param, Params, TUNABLES, Tunable, Unit};
+pub use read_frequency::is_read_dominated;
+pub use synchronicity::{Judged, Synchronicity};
+pub use write_size::{Overlap, is_large, next_counter};
 
 /// PM blocks that only operations which free space may take.
 pub const PM_RESERVE_BLOCKS: u64 = 16;
@@ -71,9 +79,19 @@ impl Placement {
     }
 }
 
+/// Whether a write goes to the page cache and then to disk rather than to PM: one that is large and that nobody waits for.
+pub fn prefers_disk(synchronous: bool, large: bool) -> bool {
+    large && !synchronous
+}
+
 /// Blocks to fetch from a disk for a read that misses `wanted` of them: more for a reader that goes on in sequence.
 pub fn fetch_blocks(wanted: u64, sequential: bool) -> u64 {
-    if sequential { (2 * wanted).clamp(FETCH_AHEAD_BLOCKS_MIN, FETCH_BLOCKS_MAX).max(wanted) } else { wanted }
+    fetch_blocks_up_to(wanted, sequential, FETCH_BLOCKS_MAX)
+}
+
+/// As [`fetch_blocks`], with another limit to what is fetched ahead.
+pub fn fetch_blocks_up_to(wanted: u64, sequential: bool, most: u64) -> u64 {
+    if sequential { wanted.saturating_mul(2).max(FETCH_AHEAD_BLOCKS_MIN).min(most).max(wanted) } else { wanted }
 }
 
 /// Whether a read of so many blocks from a disk goes past the page cache: who reads that much at a time has a cache (the
@@ -168,6 +186,16 @@ mod tests {
         assert_eq!(fetch_blocks(100, true), 200);
         assert_eq!(fetch_blocks(200, true), 256);
         assert_eq!(fetch_blocks(300, true), 300);
+        assert_eq!(fetch_blocks_up_to(1, true, 1), 1);
+        assert_eq!(fetch_blocks_up_to(1, true, 16), 16);
+        assert_eq!(fetch_blocks_up_to(1000, true, 4096), 2000);
+        assert_eq!(fetch_blocks_up_to(u64::MAX, true, 4096), u64::MAX);
+    }
+
+    #[test]
+    fn only_large_asynchronous_writes_prefer_disk() {
+        assert!(prefers_disk(false, true));
+        assert!(!prefers_disk(false, false) && !prefers_disk(true, true) && !prefers_disk(true, false));
     }
 
     #[test]
