@@ -1,20 +1,29 @@
 //! Decisions of Terrace FS, pure: numbers in, decisions out; no I/O, no locks, no clock.
 //!
-//! Three predictors say where a write goes and what a file's reads are like; `docs/POLICY.md` gives every formula, and
-//! [`TUNABLES`] every threshold.
+//! Three predictors say where a write goes and what a file's reads are like; temperatures and two thresholds say what moves
+//! between tiers and when. `docs/POLICY.md` gives every formula, and [`TUNABLES`] every threshold.
 
+mod groups;
 mod pace;
 mod params;
 mod read_frequency;
 mod synchronicity;
+mod temperature;
+mod thresholds;
 mod write_size;
 
 use std::time::Duration;
 
+pub use groups::{Group, Piece, groups};
 pub use pace::Pace;
 pub use params::{OutOfRange, PARAMS, Param, Params, TUNABLES, Tunable, Unit};
 pub use read_frequency::is_read_dominated;
 pub use synchronicity::{Judged, Synchronicity};
+pub use temperature::{ColdCut, ColdList, MeanTime, cold_before, hottest};
+pub use thresholds::{
+    Dataflow, Flow, Traffic, Utilization, keeps_cached, read_migration_goes_on, reverse_migration_goes_on,
+    tier_is_full, used_percent, utilization_threshold, write_migration_goes_on,
+};
 pub use write_size::{Overlap, is_large, next_counter};
 
 /// PM blocks that only operations which free space may take.

@@ -1,0 +1,322 @@
+//! When data moves between tiers: how full PM may be, and whether reads use PM and DRAM as much as they could.
+//!
+//! The caller calls `tick` once a second with counters that only grow. Counters that fell began anew: nothing is taken to
+//! have happened in that second.
+
+use crate::{Param, Params};
+
+/// Seconds with traffic after which a byte counts half in formula (1).
+const HALF_LIFE_SECONDS: f64 = 8.0;
+
+/// Bytes since the volume was mounted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// File data read from PM.
+    pub pm_read: u64,
+    /// File data that programs wrote to PM.
+    pub pm_written: u64,
+    /// File data read from the page cache, whether it was there or had to be fetched.
+    pub dram_read: u64,
+}
+
+impl Traffic {
+    /// What came since `before`.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            pm_read: self.pm_read.saturating_sub(before.pm_read),
+            pm_written: self.pm_written.saturating_sub(before.pm_written),
+            dram_read: self.dram_read.saturating_sub(before.dram_read),
+        }
+    }
+}
+
+/// The window of formula (1): what PM was used for of late.
+///
+/// In each second with PM traffic, everything older fades by the same factor, so that it counts half after 8 of them. Idle
+/// seconds do not count: what PM is good for does not change while nobody uses it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Utilization {
+    last: Traffic,
+    read: f64,
+    written: f64,
+}
+
+impl Utilization {
+    /// Counts from `now` on; by default from zero.
+    pub fn starting_at(now: Traffic) -> Self {
+        Self { last: now, ..Self::default() }
+    }
+
+    /// A second has passed.
+    pub fn tick(&mut self, now: Traffic) {
+        let second = now.since(self.last);
+        self.last = now;
+        if second.pm_read > 0 || second.pm_written > 0 {
+            let fade = (-1.0 / HALF_LIFE_SECONDS).exp2();
+            self.read = self.read * fade + second.pm_read as f64;
+            self.written = self.written * fade + second.pm_written as f64;
+        }
+    }
+
+    /// PM usage in percent above which data moves to disk.
+    pub fn threshold_percent(&self, params: &Params) -> f64 {
+        threshold_of(self.read, self.written, params)
+    }
+}
+
+/// Formula (1): [`Param::MigrateAt`] + [`Param::MigrateStep`] × log2(`read` / `written`) percent, bytes of PM, within
+/// [`Param::MigrateMin`] and [`Param::MigrateMax`] (the lesser of the two, should they cross).
+///
+/// With neither reads nor writes, or a step of 0, it is [`Param::MigrateAt`]; with reads only the maximum, with writes only
+/// the minimum.
+pub fn utilization_threshold(read: u64, written: u64, params: &Params) -> f64 {
+    threshold_of(read as f64, written as f64, params)
+}
+
+fn threshold_of(read: f64, written: f64, params: &Params) -> f64 {
+    let percent = |param| params.get(param) as f64;
+    let step = percent(Param::MigrateStep);
+    // log2 of a zero or of its inverse is an infinity, which the limits take care of; 0/0 and 0 × infinity would be no number.
+    let undecided = step == 0.0 || (read == 0.0 && written == 0.0);
+    let shift = if undecided { 0.0 } else { step * (read / written).log2() };
+    (percent(Param::MigrateAt) + shift).max(percent(Param::MigrateMin)).min(percent(Param::MigrateMax))
+}
+
+/// What the reads of the last seconds ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flow {
+    /// Nothing.
+    #[default]
+    Balanced,
+    /// PM is read so much more than DRAM that DRAM idles: read migration, from PM to disk and into the page cache.
+    FavoursPm,
+    /// DRAM is read so much more than PM that PM idles: reverse migration, from disk to PM.
+    FavoursDram,
+}
+
+/// Formula (2), reads from PM / reads from DRAM, in each of the last seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Dataflow {
+    last: Traffic,
+    second: Traffic,
+    leaning: Flow,
+    seconds: u64,
+}
+
+impl Dataflow {
+    /// Counts from `now` on; by default from zero.
+    pub fn starting_at(now: Traffic) -> Self {
+        Self { last: now, ..Self::default() }
+    }
+
+    /// A second has passed. Says where the reads lean if they have leaned there in each of [`Param::FlowSeconds`] seconds,
+    /// and goes on to say so each second until one does not.
+    pub fn tick(&mut self, now: Traffic, params: &Params) -> Flow {
+        self.second = now.since(self.last);
+        self.last = now;
+        let leaning = leaning(self.second, params);
+        if leaning != self.leaning {
+            (self.leaning, self.seconds) = (leaning, 0);
+        }
+        self.seconds = self.seconds.saturating_add(1);
+        if self.seconds >= params.get(Param::FlowSeconds) { leaning } else { Flow::Balanced }
+    }
+
+    /// The traffic of the last second.
+    pub fn last_second(&self) -> Traffic {
+        self.second
+    }
+}
+
+/// Where the reads of one second lean. Reads from one side only lean there; a second without reads leans nowhere.
+fn leaning(second: Traffic, params: &Params) -> Flow {
+    let percent_of_dram = |param| u128::from(params.get(param)) * u128::from(second.dram_read);
+    let pm_read = 100 * u128::from(second.pm_read);
+    if pm_read > percent_of_dram(Param::FlowHigh) {
+        Flow::FavoursPm
+    } else if pm_read < percent_of_dram(Param::FlowLow) {
+        Flow::FavoursDram
+    } else {
+        Flow::Balanced
+    }
+}
+
+/// Whether write migration goes on, or begins: PM is fuller than the threshold.
+pub fn write_migration_goes_on(pm_used_percent: f64, threshold_percent: f64) -> bool {
+    pm_used_percent > threshold_percent
+}
+
+/// Whether read migration, once begun, goes on: until less is read from PM than from DRAM, or nothing at all.
+pub fn read_migration_goes_on(last_second: Traffic) -> bool {
+    last_second.pm_read > 0 && last_second.pm_read >= last_second.dram_read
+}
+
+/// Whether reverse migration, once begun, goes on: until as much is read from PM as from DRAM, and only while PM has room
+/// below the threshold, lest write migration bring everything back.
+pub fn reverse_migration_goes_on(last_second: Traffic, pm_used_percent: f64, threshold_percent: f64) -> bool {
+    pm_used_percent < threshold_percent && last_second.pm_read < last_second.dram_read
+}
+
+/// Used space in percent; a tier without blocks is full.
+pub fn used_percent(blocks: u64, free: u64) -> f64 {
+    if blocks == 0 { 100.0 } else { blocks.saturating_sub(free) as f64 * 100.0 / blocks as f64 }
+}
+
+/// Whether a tier of disks is so full that it moves cold data to the next: above [`Param::TierFull`].
+pub fn tier_is_full(blocks: u64, free: u64, params: &Params) -> bool {
+    used_percent(blocks, free) > params.get(Param::TierFull) as f64
+}
+
+/// Whether data that write migration moves to disk stays in the page cache, too: while `used` of its `budget` pages are
+/// below [`Param::KeepCached`]. (What read migration moves always does.)
+pub fn keeps_cached(used: u64, budget: u64, params: &Params) -> bool {
+    u128::from(used) * 100 < u128::from(budget) * u128::from(params.get(Param::KeepCached))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn params(settings: &[(Param, u64)]) -> Params {
+        let mut params = Params::default();
+        settings.iter().for_each(|&(param, value)| params.set(param, value).unwrap());
+        params
+    }
+
+    #[test]
+    fn formula_one_between_its_limits() {
+        let at = |read, written| utilization_threshold(read, written, &Params::default());
+        assert_eq!(at(MIB, MIB), 70.0);
+        assert_eq!([at(2, 1), at(4, 1), at(8, 1), at(16, 1), at(17, 1)], [75.0, 80.0, 85.0, 90.0, 90.0]);
+        assert_eq!([at(1, 2), at(1, 4), at(1, 8), at(1, 16), at(1, 17)], [65.0, 60.0, 55.0, 50.0, 50.0]);
+        assert!((at(3, 2) - 72.925).abs() < 0.001, "5 × log2(1.5) = 2.925");
+        assert_eq!((at(u64::MAX, 1), at(1, u64::MAX)), (90.0, 50.0));
+    }
+
+    #[test]
+    fn formula_one_at_its_corners() {
+        let at = |read, written| utilization_threshold(read, written, &Params::default());
+        assert_eq!((at(0, 0), at(1, 0), at(0, 1)), (70.0, 90.0, 50.0));
+        let fixed = params(&[(Param::MigrateStep, 0), (Param::MigrateAt, 60)]);
+        assert!([(0, 0), (1, 0), (0, 1), (9, 2)].iter().all(|&(r, w)| utilization_threshold(r, w, &fixed) == 60.0));
+        let high = params(&[(Param::MigrateAt, 95)]);
+        assert_eq!(utilization_threshold(0, 0, &high), 90.0, "the limits hold for it, too");
+        let crossed = params(&[(Param::MigrateMin, 80), (Param::MigrateMax, 60)]);
+        assert!([(0, 0), (1, 0), (0, 1)].iter().all(|&(r, w)| utilization_threshold(r, w, &crossed) == 60.0));
+    }
+
+    #[test]
+    fn old_traffic_fades_and_idle_seconds_do_not_count() {
+        let params = Params::default();
+        let mut window = Utilization::default();
+        assert_eq!(window.threshold_percent(&params), 70.0);
+        let mut now = Traffic { pm_read: 1 << 30, pm_written: 0, dram_read: 0 };
+        window.tick(now);
+        assert_eq!(window.threshold_percent(&params), 90.0);
+        for _ in 0..1000 {
+            window.tick(now);
+        }
+        assert_eq!(window.threshold_percent(&params), 90.0, "nothing new is known");
+        // In the 8th second of writing, the reads count half. As much is written as would balance that.
+        let fade = (-1.0f64 / 8.0).exp2();
+        let written: f64 = (0..8).map(|i| fade.powi(i)).sum();
+        for _ in 0..8 {
+            now.pm_written += ((1u64 << 29) as f64 / written) as u64;
+            window.tick(now);
+        }
+        assert!((window.threshold_percent(&params) - 70.0).abs() < 0.001);
+        for _ in 0..1000 {
+            now.pm_written += 1;
+            window.tick(now);
+        }
+        assert_eq!(window.threshold_percent(&params), 50.0, "long ago counts nothing");
+    }
+
+    #[test]
+    fn reads_from_dram_are_not_in_formula_one() {
+        let mut window = Utilization::starting_at(Traffic { pm_read: 50, pm_written: 7, dram_read: 0 });
+        window.tick(Traffic { pm_read: 50, pm_written: 7, dram_read: MIB });
+        assert_eq!(window.threshold_percent(&Params::default()), 70.0);
+        window.tick(Traffic { pm_read: 90, pm_written: 27, dram_read: MIB });
+        assert_eq!(window.threshold_percent(&Params::default()), 75.0);
+    }
+
+    /// Runs seconds with (read from PM, read from DRAM) bytes each.
+    fn flows(params: &Params, seconds: &[(u64, u64)]) -> Vec<Flow> {
+        let mut now = Traffic { pm_read: 17, pm_written: 3, dram_read: 4 };
+        let mut dataflow = Dataflow::starting_at(now);
+        let tick = |&(pm, dram): &(u64, u64)| {
+            (now.pm_read, now.dram_read) = (now.pm_read + pm, now.dram_read + dram);
+            let flow = dataflow.tick(now, params);
+            assert_eq!(dataflow.last_second(), Traffic { pm_read: pm, pm_written: 0, dram_read: dram });
+            flow
+        };
+        seconds.iter().map(tick).collect()
+    }
+
+    use Flow::{Balanced, FavoursDram, FavoursPm};
+
+    #[test]
+    fn formula_two_over_four_seconds() {
+        let of = |seconds: &[(u64, u64)]| flows(&Params::default(), seconds);
+        assert_eq!(of(&[(21, 10); 5]), [Balanced, Balanced, Balanced, FavoursPm, FavoursPm]);
+        assert_eq!(of(&[(4, 10); 5]), [Balanced, Balanced, Balanced, FavoursDram, FavoursDram]);
+        assert_eq!(of(&[(20, 10); 5]), [Balanced; 5], "2 is not above 2");
+        assert_eq!(of(&[(5, 10); 5]), [Balanced; 5], "0.5 is not below 0.5");
+    }
+
+    #[test]
+    fn one_other_second_starts_the_run_anew() {
+        let of = |middle| flows(&Params::default(), &[(9, 1), (9, 1), (9, 1), middle, (9, 1), (9, 1), (9, 1), (9, 1)]);
+        for middle in [(1, 1), (0, 0), (1, 9)] {
+            assert_eq!(of(middle)[..7], [Balanced; 7], "{middle:?}");
+            assert_eq!(of(middle)[7], FavoursPm);
+        }
+    }
+
+    #[test]
+    fn formula_two_with_zeros() {
+        let of = |second| flows(&Params::default(), &[second; 4])[3];
+        assert_eq!((of((1, 0)), of((0, 1)), of((0, 0))), (FavoursPm, FavoursDram, Balanced));
+    }
+
+    #[test]
+    fn formula_two_with_other_thresholds_and_great_numbers() {
+        let quick = params(&[(Param::FlowSeconds, 1), (Param::FlowHigh, 10_000), (Param::FlowLow, 1)]);
+        assert_eq!(
+            flows(&quick, &[(101, 1), (100, 1), (1, 100), (1, 101)]),
+            [FavoursPm, Balanced, Balanced, FavoursDram]
+        );
+        assert_eq!(flows(&quick, &[(1 << 63, 1)]), [FavoursPm]);
+        assert_eq!(flows(&quick, &[(1, 1 << 63)]), [FavoursDram]);
+    }
+
+    #[test]
+    fn counters_that_began_anew_are_no_traffic() {
+        let mut dataflow = Dataflow::starting_at(Traffic { pm_read: 1000, pm_written: 0, dram_read: 1000 });
+        dataflow.tick(Traffic::default(), &Params::default());
+        assert_eq!(dataflow.last_second(), Traffic::default());
+    }
+
+    #[test]
+    fn each_migration_stops_where_its_reason_ends() {
+        let reads = |pm_read, dram_read| Traffic { pm_read, pm_written: 0, dram_read };
+        assert!(write_migration_goes_on(70.1, 70.0) && !write_migration_goes_on(70.0, 70.0));
+        assert!(read_migration_goes_on(reads(10, 10)) && !read_migration_goes_on(reads(9, 10)));
+        assert!(!read_migration_goes_on(reads(0, 0)));
+        assert!(reverse_migration_goes_on(reads(9, 10), 69.9, 70.0));
+        assert!(!reverse_migration_goes_on(reads(10, 10), 69.9, 70.0));
+        assert!(!reverse_migration_goes_on(reads(9, 10), 70.0, 70.0));
+    }
+
+    #[test]
+    fn how_full_tiers_and_the_cache_are() {
+        assert_eq!((used_percent(200, 50), used_percent(0, 0), used_percent(10, 20)), (75.0, 100.0, 0.0));
+        let params = Params::default();
+        assert!(tier_is_full(1000, 99, &params) && !tier_is_full(1000, 100, &params));
+        assert!(keeps_cached(499, 1000, &params) && !keeps_cached(500, 1000, &params));
+        assert!(!keeps_cached(0, 0, &params));
+    }
+}
