@@ -20,6 +20,7 @@ use terrace_policy::{PM_RESERVE_BLOCKS, PmSpace};
 use zerocopy::IntoBytes;
 
 use crate::cache::PageCache;
+use crate::counters::Counters;
 use crate::error::{FsError, FsResult, fail, fence};
 use crate::file::PmIo;
 use crate::index::Freed;
@@ -140,6 +141,8 @@ pub(crate) struct Core {
     pub stopping: AtomicBool,
     pub next_shard: AtomicU64,
     pub scrubs: Scrubs,
+    pub counters: Counters,
+    pub opened: Instant,
     /// Makes the secrets of new inodes.
     secrets: RandomState,
     read_only: AtomicBool,
@@ -182,6 +185,8 @@ impl Core {
             stopping: AtomicBool::new(false),
             next_shard: AtomicU64::new(0),
             scrubs: Scrubs::default(),
+            counters: Counters::default(),
+            opened: Instant::now(),
             secrets: RandomState::new(),
             read_only,
             read_only_reason: Mutex::new(None),

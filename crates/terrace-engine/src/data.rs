@@ -10,6 +10,7 @@ use terrace_policy::Target;
 
 use crate::cache::BlankPage;
 use crate::core::{Core, DirtyFile};
+use crate::counters::Counter;
 use crate::error::{FsError, FsResult, fail};
 use crate::file::{BLOCK, FileData, Way};
 use crate::index::Segment;
@@ -164,6 +165,8 @@ impl Core {
             if self.write_pm(inode, inner, offset, data, now)? {
                 inner.meta.ctime = now;
                 self.drop_pages(inode, from, to);
+                self.counters.add(Counter::PmWrites, 1);
+                self.counters.add(Counter::WrittenPm, data.len() as u64);
                 return Ok(Attempt::Done);
             }
         }
@@ -178,6 +181,9 @@ impl Core {
             self.uncover_tail(inode, inner, tail, blanks)?;
         }
         self.write_cache(inode, inner, offset, data, now, blanks)?;
+        let reason = if joins_dirty { Counter::PlacedJoinsDirty } else { Counter::PlacedPmFull };
+        self.counters.add(reason, data.len() as u64);
+        self.counters.add(Counter::WrittenCache, data.len() as u64);
         Ok(Attempt::Done)
     }
 
@@ -293,10 +299,13 @@ impl Core {
 
     /// Blank pages for a write, made room for by writing back if need be. Called without locks.
     fn take_pages(&self, shard: usize, n: usize) -> FsResult<Vec<BlankPage>> {
-        let mut idle_tries = 0;
+        let (mut idle_tries, mut waits) = (0, false);
         while idle_tries < IDLE_TRIES_MAX {
             if let Some(pages) = self.cache.take(shard, n) {
                 return Ok(pages);
+            }
+            if !std::mem::replace(&mut waits, true) {
+                self.counters.add(Counter::Stalls, 1);
             }
             // With nothing dirty, others hold the pages for a moment.
             if !self.flush_some()? {
@@ -683,6 +692,7 @@ impl Core {
     /// As [`Core::flush_file`].
     pub fn fsync(&self, ino: Ino, data_only: bool) -> FsResult<()> {
         let inode = self.get(ino)?;
+        self.counters.add(Counter::Fsyncs, 1);
         if self.is_read_only() {
             return if inode.pages.has_dirty() { fail(libc::EIO) } else { Ok(()) };
         }

@@ -9,6 +9,7 @@ use terrace_layout::{
 use terrace_media::AlignedBuf;
 
 use crate::core::Core;
+use crate::counters::Counter;
 use crate::error::{FsError, FsResult};
 use crate::file::{BLOCK, blocks_before, covered_bytes, extent_crcs_in_log, read_write_entry};
 use crate::index::{Extent, Segment};
@@ -36,6 +37,7 @@ impl Core {
     pub fn read_range(&self, inode: &Inode, inner: &Inner, offset: u64, buf: &mut [u8], ahead: bool) -> FsResult<()> {
         let file = inner.file()?;
         let mut done = 0;
+        let (mut from_pm, mut from_cache, mut hits) = (0, 0, 0);
         while done < buf.len() {
             let at = offset + done as u64;
             let (block, in_block) = (at / BLOCK_BYTES, (at % BLOCK_BYTES) as usize);
@@ -45,6 +47,7 @@ impl Core {
                 let n = rest.len().min(BLOCK - in_block);
                 if self.cache.read(&inode.pages, block, in_block, &mut rest[..n]) {
                     done += n;
+                    (from_cache, hits) = (from_cache + n, hits + 1);
                     continue;
                 }
             }
@@ -54,6 +57,7 @@ impl Core {
                 let n = rest.len().min(BLOCK - in_block);
                 self.read_pm_committed(addr, file.committed, at, &mut rest[..n])?;
                 done += n;
+                from_pm += n;
                 continue;
             }
             let mut blocks = (in_block + rest.len()).div_ceil(BLOCK) as u64;
@@ -73,13 +77,16 @@ impl Core {
                     let valid = (file.committed.saturating_sub(at) as usize).min(n);
                     self.read_pm_verified(&e, block, in_block, &mut rest[..valid])?;
                     rest[valid..n].fill(0);
+                    from_pm += n;
                 }
                 Segment::Extent(e) if e.addr.is_pm() => {
                     self.read_pm_committed(e.addr, file.committed, at, &mut rest[..n])?;
+                    from_pm += n;
                 }
                 Segment::Extent(e) if in_block == 0 && terrace_policy::reads_past_cache((n / BLOCK) as u64) => {
                     n -= n % BLOCK;
                     self.read_past_cache(&e, block, &mut rest[..n])?;
+                    self.count_disk_read(&e, in_block, n);
                 }
                 Segment::Extent(e) => {
                     let fetched = self.fetch(inode, &e, block, blocks, in_block, &mut rest[..n], ahead);
@@ -88,11 +95,25 @@ impl Core {
                         true => self.fetch(inode, &e, block, blocks, in_block, &mut rest[..n], false),
                         false => Err(error),
                     })?;
+                    self.count_disk_read(&e, in_block, n);
                 }
             }
             done += n;
         }
+        if from_pm > 0 {
+            self.counters.add(Counter::PmReads, 1);
+            self.counters.add(Counter::ReadPm, from_pm as u64);
+        }
+        if hits > 0 {
+            self.counters.add(Counter::CacheHits, hits);
+            self.counters.add(Counter::ReadCache, from_cache as u64);
+        }
         Ok(())
+    }
+
+    fn count_disk_read(&self, extent: &Extent, in_block: usize, len_bytes: usize) {
+        self.counters.add(Counter::CacheMisses, (in_block + len_bytes).div_ceil(BLOCK) as u64);
+        self.counters.add_disk_read(self.space.tier(extent.addr.device()), len_bytes as u64);
     }
 
     /// The block as a program would read it now, zeros beyond the end of the file.

@@ -13,6 +13,7 @@ mod cache;
 mod check;
 mod checkpoint;
 mod core;
+mod counters;
 mod data;
 mod dir;
 mod dump;
@@ -35,6 +36,7 @@ mod schedules;
 mod scrub;
 mod seal;
 mod space;
+mod stats;
 mod status;
 mod sync;
 mod types;
@@ -44,6 +46,7 @@ mod xattr;
 
 pub use cache::discard_page_cache;
 pub use check::{CheckOptions, CheckProblem, CheckReport, check};
+pub use counters::{Counter, CounterSnapshot, Unit};
 pub use data::ATOMIC_WRITE_BYTES_MAX;
 pub use dump::{dump_inode, dump_superblock};
 pub use error::{FsError, FsResult};
@@ -51,6 +54,7 @@ pub use format::{DeviceLabel, FormatOptions, VolumeLabel, format, read_disk_labe
 #[cfg(feature = "planted")]
 pub use planted::{Bug, plant, planted};
 pub use save::{restore, save, saved_pm_len, verify_image};
+pub use stats::{CacheStats, Stats, TierStats};
 pub use status::offline_status;
 pub use types::*;
 pub use volume::{CACHE_BYTES_MIN, OpenOptions, Progress, Volume, waiting_pages};

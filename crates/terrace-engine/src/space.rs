@@ -66,6 +66,11 @@ impl Space {
         &self.devices[0]
     }
 
+    /// The tier of a device.
+    pub fn tier(&self, device: u16) -> u8 {
+        self.table[usize::from(device)].tier
+    }
+
     /// The source of blocks for shard `shard` and this purpose.
     pub fn source(&self, shard: usize, purpose: Purpose) -> ShardSource<'_> {
         ShardSource { space: self, shard, purpose }

@@ -10,6 +10,7 @@ use crate::core::Core;
 use crate::error::{FsResult, fail};
 use crate::format::{format_text, uuid_text};
 use crate::inode::Body;
+use crate::stats::tier_name;
 use crate::sync::Arc;
 use crate::types::{DeviceStatus, DirtyRange, ExtentInfo, FileMap, Ino, StatFs, Status};
 use crate::volume::{Volume, match_present_devices};
@@ -29,11 +30,6 @@ impl Volume {
     pub fn file_map(&self, ino: Ino) -> FsResult<FileMap> {
         self.core.file_map(ino)
     }
-}
-
-/// The name of a tier: `pm`, then `disk1`, `disk2`, …
-fn tier_name(tier: u8) -> String {
-    if tier == 0 { "pm".into() } else { format!("disk{tier}") }
 }
 
 fn disk_kind(path: &Path) -> &'static str {

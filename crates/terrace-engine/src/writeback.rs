@@ -18,6 +18,7 @@ use terrace_policy::{DirtyState, Due, writeback_due};
 
 use crate::cache::DirtyPage;
 use crate::core::{Core, DirtyFile};
+use crate::counters::Counter;
 use crate::error::{FsError, FsResult};
 use crate::file::{BLOCK, DiskRun};
 use crate::inode::{Inner, Inode};
@@ -244,7 +245,9 @@ impl Core {
         for run in placed {
             self.cache.mark_clean(&inode.pages, run.pages);
         }
-        self.space.unreserve_disk(before - inode.pages.dirty_pages());
+        let cleaned = before - inode.pages.dirty_pages();
+        self.space.unreserve_disk(cleaned);
+        self.counters.add(Counter::WrittenBack, cleaned * BLOCK_BYTES);
         self.tidy(inode.shard, inner)?;
         Ok(overtaken)
     }

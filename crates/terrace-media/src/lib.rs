@@ -9,6 +9,7 @@
 //! * A [`DeviceModel`] in front of either makes it as slow as given hardware.
 //! * [`PmSim`] and [`DiskSim`] record what is not durable yet and build every image that a crash
 //!   could leave.
+//! * [`Striped`] counters cost a plain add.
 //!
 //! Sizes and offsets are bytes. Operating errors are [`MediaError`]s; programmer errors panic.
 
@@ -20,6 +21,7 @@ mod model;
 mod pm;
 mod probe;
 mod sim;
+mod striped;
 
 pub use buffer::{AlignedBuf, IO_ALIGN_BYTES};
 pub use disk::{
@@ -30,3 +32,4 @@ pub use model::{DeviceModel, UnknownModel};
 pub use pm::{Pm, PmKind, PmOpenOptions, PmStats, prefetch};
 pub use probe::{DeviceContents, device_len, probe_device};
 pub use sim::{DiskFault, DiskSim, PendingLine, PendingStore, PendingWrite, PmSim, Random, SECTOR_BYTES, WriteFate};
+pub use striped::Striped;

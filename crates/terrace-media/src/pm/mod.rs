@@ -115,7 +115,7 @@ impl Pm {
             len: mapping.len(),
             store_limit: if mapping.writable() { mapping.len() } else { 0 },
             persist: Persist::detect(),
-            counters: Counters::new(),
+            counters: Counters::default(),
             poison: Arc::clone(mapping.poison()),
             sim: None,
             throttle: None,
