@@ -168,6 +168,7 @@ fn run(volume: &Volume, op: &Op) -> FsResult<()> {
         }
         Op::Fsync(p) => volume.fsync(find(volume, p)?, false),
         Op::Fdatasync(p) => volume.fsync(find(volume, p)?, true),
+        Op::Move(p, tier) => volume.move_file(file(volume, p)?, tier).map(drop),
     }
 }
 

@@ -135,6 +135,8 @@ pub enum Op {
     Copy(Path, Path, u32),
     Fsync(Path),
     Fdatasync(Path),
+    /// All data of the file to a tier, 0 for PM.
+    Move(Path, u8),
 }
 
 impl Op {
@@ -575,6 +577,7 @@ impl Model {
                 self.inodes[id].default.take().map(drop).ok_or(libc::ENODATA)
             }
             Op::Fsync(p) | Op::Fdatasync(p) => self.node(p).map(drop),
+            Op::Move(p, _) => self.file(p).map(drop),
             _ => unreachable!("{op:?} has several steps"),
         }
     }

@@ -3,7 +3,7 @@
 //! Lock order, outermost first; a thread that holds one of these takes only later ones:
 //!
 //! 1. `Core::rename` (renames of directories)
-//! 2. `Inode::flush`
+//! 2. `Inode::moving`, then `Inode::flush`
 //! 3. `Inode::inner`: parents before children; several directories or several files in order of inode number
 //! 4. `Shard::table`, then one of `Shard::inodes`, `Shard::dirty`, `Shard::doomed`
 //! 5. a file's page map and the cache's pool
@@ -373,6 +373,7 @@ impl Core {
             doomed: AtomicBool::new(false),
             truncated: AtomicBool::new(false),
             pages: self.cache.map(ino.0, record.generation),
+            moving: Mutex::new(()),
             flush: Mutex::new(()),
             read_end: AtomicU64::new(0),
             inner: RwLock::new(inner),

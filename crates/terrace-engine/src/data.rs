@@ -510,27 +510,36 @@ impl Core {
     fn take_runs(&self, shard: usize, holes: &[(u64, u64)]) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
         let need: u64 = holes.iter().map(|h| h.1).sum();
         let in_pm = self.space.placement.place_write(self.pm_space(need)?, need, false) == Target::Pm;
+        self.take_runs_on(shard, holes, if in_pm { 0 } else { 1 })
+    }
+
+    /// Blocks for all `holes` in PM (tier 0), or on disks of `tier` and those below.
+    ///
+    /// # Errors
+    /// `ENOSPC`.
+    pub fn take_runs_on(&self, shard: usize, holes: &[(u64, u64)], tier: u8) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
+        let need: u64 = holes.iter().map(|h| h.1).sum();
         // What is promised to dirty pages is not to be had.
-        if !in_pm && !self.space.reserve_disk(need) {
+        if tier > 0 && !self.space.reserve_disk(need) {
             return fail(libc::ENOSPC);
         }
-        let runs = self.collect_runs(shard, holes, in_pm);
-        if !in_pm {
+        let runs = self.collect_runs(shard, holes, tier);
+        if tier > 0 {
             self.space.unreserve_disk(need);
         }
         runs
     }
 
-    fn collect_runs(&self, shard: usize, holes: &[(u64, u64)], in_pm: bool) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
+    fn collect_runs(&self, shard: usize, holes: &[(u64, u64)], tier: u8) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
         let source = self.space.source(shard, Purpose::Ordinary);
         let mut runs = Vec::new();
         for &(start, blocks) in holes {
             let mut done = 0;
             while done < blocks {
                 let want = (blocks - done).min(u64::from(u32::MAX));
-                let found = match in_pm {
-                    true => source.alloc_data(want).map(|run| (0, run)).ok_or(FsError::new(libc::ENOSPC)),
-                    false => self.space.alloc_disk(shard, want, &[]),
+                let found = match tier {
+                    0 => source.alloc_data(want).map(|run| (0, run)).ok_or(FsError::new(libc::ENOSPC)),
+                    _ => self.space.alloc_disk(shard, want, tier, &[]),
                 };
                 let (device, run) = found.inspect_err(|_| self.give_back(&runs))?;
                 runs.push((start + done, BlockAddr::new(device, run.start), run.len));

@@ -295,13 +295,14 @@ fn dump_log(pm: &Pm, at: u64, record: &InodeRecord, stamp: Option<Stamp>, out: O
 fn entry_text(entry: &LogEntry<'_>) -> String {
     match entry {
         LogEntry::Write(e, _) => format!(
-            "write: file block {}, {} blocks at {:?}{}, size {}, counter {}, checksums {}, modified {}",
+            "{}: file block {}, {} blocks at {:?}{}, size {}, counter {}, checksums {}, modified {}",
+            if e.is_move() { "move" } else { "write" },
             e.file_block,
             e.blocks,
             BlockAddr(e.address),
             if e.flags & WRITE_UNWRITTEN != 0 { ", unwritten" } else { "" },
             e.size,
-            e.counter,
+            e.counter(),
             checksums(e),
             time(e.mtime_ns)
         ),

@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 use std::io::IoSliceMut;
 
-use terrace_layout::{
-    BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRC_NONE, CRCS_PER_BLOCK, WriteEntry, data_crc, verify_crc_block,
-};
+use terrace_layout::{BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRCS_PER_BLOCK, WriteEntry, data_crc, verify_crc_block};
 use terrace_media::AlignedBuf;
 
 use crate::core::Core;
@@ -27,6 +25,15 @@ const CRC_READ_BLOCKS_MAX: u64 = 8;
 #[derive(Debug, Default)]
 pub(crate) struct CrcCache {
     blocks: Mutex<HashMap<BlockAddr, Arc<[u8]>>>,
+}
+
+/// Where the checksums of an extent's blocks are.
+#[derive(Debug)]
+pub(crate) enum Checksums {
+    /// In its entry or behind it: these; none if the blocks have none.
+    InLog(Vec<u32>),
+    /// In checksum blocks, of which there are `run_blocks`, after the `first` ones of others.
+    Blocks { run: BlockAddr, run_blocks: u64, first: u64 },
 }
 
 impl Core {
@@ -140,20 +147,15 @@ impl Core {
 
     fn read_pm_verified(&self, extent: &Extent, block: u64, mut in_block: usize, mut out: &mut [u8]) -> FsResult<()> {
         let entry = read_write_entry(&self.pm, extent.entry())?;
-        let crcs = extent_crcs_in_log(&self.pm, &entry, blocks_before(&entry, block), extent)?;
+        let checksums = self.checksums_of(extent, &entry, block)?;
+        let crcs = self.checksum_values(&checksums, u64::from(extent.blocks))?;
         let mut page = [0u8; BLOCK];
         let mut i = 0;
         while !out.is_empty() {
             let addr = extent.addr.offset(i);
             self.pm.try_read(addr.byte(), &mut page)?;
             let covered = covered_bytes(block + i, entry.size);
-            if entry.crc_form != CRC_NONE && data_crc(&page[..covered]) != crcs[i as usize] {
-                return Err(FsError::corrupt(format!(
-                    "{}: data at byte {} does not match its checksum",
-                    self.pm.path().display(),
-                    addr.byte()
-                )));
-            }
+            self.verify(addr, &checksums, i, &page[..covered], &crcs)?;
             page[covered..].fill(0);
             let n = out.len().min(BLOCK - in_block);
             out[..n].copy_from_slice(&page[in_block..in_block + n]);
@@ -184,7 +186,8 @@ impl Core {
         }
         let (device, base) = (extent.addr.device(), extent.addr.byte());
         let disk = &self.disks[usize::from(device) - 1];
-        let crcs = self.extent_crcs(extent, block, want)?;
+        let checksums = self.checksums(extent, block)?;
+        let crcs = self.checksum_values(&checksums, want)?;
         let blanks = self.cache.take(inode.shard, want as usize);
         let Some(mut pages) = blanks.or_else(|| self.cache.take(inode.shard, blocks as usize)) else {
             // Everything in the cache is dirty.
@@ -198,7 +201,7 @@ impl Core {
         let mut copied = 0;
         for (i, page) in pages.iter_mut().enumerate() {
             let page = page.as_mut_slice();
-            self.verify(extent, block, i as u64, page, &crcs)?;
+            self.verify(extent.addr.offset(i as u64), &checksums, i as u64, page, &crcs)?;
             let from = if i == 0 { in_block } else { 0 };
             let n = (out.len() - copied).min(BLOCK - from);
             out[copied..copied + n].copy_from_slice(&page[from..from + n]);
@@ -210,45 +213,67 @@ impl Core {
 
     /// Reads the first blocks of a disk extent, verified, to `out`: nothing is cached.
     fn read_past_cache(&self, extent: &Extent, block: u64, out: &mut [u8]) -> FsResult<()> {
-        let crcs = self.extent_crcs(extent, block, (out.len() / BLOCK) as u64)?;
+        let checksums = self.checksums(extent, block)?;
+        let crcs = self.checksum_values(&checksums, (out.len() / BLOCK) as u64)?;
         let device = extent.addr.device();
         let read = self.disks[usize::from(device) - 1].read_at(extent.addr.byte(), out);
         read.inspect_err(|e| self.disk_failed(device, e))?;
-        (0..).zip(out.chunks(BLOCK)).try_for_each(|(i, page)| self.verify(extent, block, i, page, &crcs))
+        let pages = (0..).zip(out.chunks(BLOCK));
+        pages.into_iter().try_for_each(|(i, page)| self.verify(extent.addr.offset(i), &checksums, i, page, &crcs))
     }
 
-    fn verify(&self, extent: &Extent, block: u64, i: u64, page: &[u8], crcs: &[u32]) -> FsResult<()> {
-        if crcs.get(i as usize).is_none_or(|&crc| data_crc(page) == crc) {
+    /// Compares what block `i` of those that `checksums` covers holds, at `addr`, with `crcs`, the values of these checksums.
+    ///
+    /// # Errors
+    /// `EIO` with the place.
+    pub fn verify(&self, addr: BlockAddr, checksums: &Checksums, i: u64, bytes: &[u8], crcs: &[u32]) -> FsResult<()> {
+        let matches = |crcs: &[u32]| crcs.get(i as usize).is_none_or(|&crc| data_crc(bytes) == crc);
+        if matches(crcs) {
             return Ok(());
         }
-        // The checksum block in DRAM may be a stale one: read it again before giving up.
-        self.crcs.blocks.lock().clear();
-        if self.extent_crcs(extent, block, i + 1)?.get(i as usize).is_none_or(|&crc| data_crc(page) == crc) {
-            return Ok(());
+        if let Checksums::Blocks { .. } = checksums {
+            // The checksum block in DRAM may be a stale one: read it again before giving up.
+            self.crcs.blocks.lock().clear();
+            if matches(&self.checksum_values(checksums, i + 1)?) {
+                return Ok(());
+            }
         }
-        let addr = extent.addr.offset(i);
-        Err(FsError::corrupt(format!(
-            "{}: data at byte {} does not match its checksum",
-            self.disks[usize::from(addr.device()) - 1].path().display(),
-            addr.byte()
-        )))
+        let disk = usize::from(addr.device()).checked_sub(1);
+        let path = disk.map_or(self.pm.path(), |disk| self.disks[disk].path());
+        Err(FsError::corrupt(format!("{}: data at byte {} does not match its checksum", path.display(), addr.byte())))
     }
 
-    /// Checksums of the first `blocks` blocks of a disk extent that starts at file block `block`; empty if it has none.
+    /// The checksums of a disk extent that starts at file block `block`.
+    fn checksums(&self, extent: &Extent, block: u64) -> FsResult<Checksums> {
+        self.checksums_of(extent, &read_write_entry(&self.pm, extent.entry())?, block)
+    }
+
+    /// The same, of an extent of `entry`, on any device. The caller holds the inode; the values may be asked for without that.
+    ///
+    /// # Errors
+    /// PM that cannot be read.
+    pub fn checksums_of(&self, extent: &Extent, entry: &WriteEntry, block: u64) -> FsResult<Checksums> {
+        let skip = blocks_before(entry, block);
+        if entry.crc_form != CRC_BLOCKS {
+            return Ok(Checksums::InLog(extent_crcs_in_log(&self.pm, entry, skip, extent)?));
+        }
+        let [skipped, run_blocks] = entry.crcs.map(u64::from);
+        Ok(Checksums::Blocks { run: BlockAddr(entry.crc_address), run_blocks, first: skipped + u64::from(skip) })
+    }
+
+    /// The first `blocks` of these checksums; empty if there are none.
     ///
     /// # Errors
     /// `EIO` if the checksum blocks cannot be read or are damaged.
-    pub fn extent_crcs(&self, extent: &Extent, block: u64, blocks: u64) -> FsResult<Vec<u32>> {
-        let entry = read_write_entry(&self.pm, extent.entry())?;
-        let skip = blocks_before(&entry, block);
-        if entry.crc_form != CRC_BLOCKS {
-            return extent_crcs_in_log(&self.pm, &entry, skip, extent);
-        }
-        let first = u64::from(entry.crcs[0]) + u64::from(skip);
+    pub fn checksum_values(&self, checksums: &Checksums, blocks: u64) -> FsResult<Vec<u32>> {
+        let (run, run_blocks, first) = match checksums {
+            Checksums::InLog(crcs) => return Ok(crcs.clone()),
+            &Checksums::Blocks { run, run_blocks, first } => (run, run_blocks, first),
+        };
         let mut crcs = Vec::with_capacity(blocks as usize);
         while (crcs.len() as u64) < blocks {
             let i = first + crcs.len() as u64;
-            let block = self.crc_block(&entry, i / CRCS_PER_BLOCK)?;
+            let block = self.crc_block(run, run_blocks, i / CRCS_PER_BLOCK)?;
             let stored = block.chunks_exact(4).take(CRCS_PER_BLOCK as usize).skip((i % CRCS_PER_BLOCK) as usize);
             let values = stored.map(|crc| u32::from_le_bytes(crc.try_into().expect("four bytes")));
             crcs.extend(values.take((blocks - crcs.len() as u64) as usize));
@@ -256,9 +281,9 @@ impl Core {
         Ok(crcs)
     }
 
-    /// One of an entry's checksum blocks.
-    fn crc_block(&self, entry: &WriteEntry, index: u64) -> FsResult<Arc<[u8]>> {
-        let addr = BlockAddr(entry.crc_address).offset(index);
+    /// One of the checksum blocks of a run of them.
+    fn crc_block(&self, run: BlockAddr, run_blocks: u64, index: u64) -> FsResult<Arc<[u8]>> {
+        let addr = run.offset(index);
         if let Some(block) = self.crcs.blocks.lock().get(&addr) {
             return Ok(block.clone());
         }
@@ -266,14 +291,14 @@ impl Core {
             return Err(FsError::corrupt(format!("checksum block at {addr:?} lies on no disk")));
         };
         // A reader that goes on needs those behind it next.
-        let run_blocks = u64::from(entry.crcs[1]).saturating_sub(index).clamp(1, CRC_READ_BLOCKS_MAX);
-        let mut run = AlignedBuf::new(run_blocks as usize * BLOCK);
+        let ahead = run_blocks.saturating_sub(index).clamp(1, CRC_READ_BLOCKS_MAX);
+        let mut run = AlignedBuf::new(ahead as usize * BLOCK);
         if disk.read_at(addr.byte(), &mut run).is_err() {
             run = AlignedBuf::new(BLOCK);
             disk.read_at(addr.byte(), &mut run).inspect_err(|e| self.disk_failed(addr.device(), e))?;
         }
         let mut blocks = self.crcs.blocks.lock();
-        if blocks.len() + run_blocks as usize > CRC_BLOCKS_MAX {
+        if blocks.len() + ahead as usize > CRC_BLOCKS_MAX {
             blocks.clear();
         }
         let sound = (0..).zip(run.chunks(BLOCK)).filter(|(_, block)| verify_crc_block(block));

@@ -12,6 +12,7 @@
 //!   its blocks count; the others read as zeros. A truncation into a block therefore rewrites it.
 
 mod entries;
+mod moves;
 
 use terrace_layout::{
     AppendEntry, BLOCK_BYTES, BlockAddr, CRC_ENTRY_BLOCKS_MAX, CRC_SLOTS_BLOCKS_MAX, EntryType, HoleEntry,
@@ -21,6 +22,7 @@ use terrace_media::Pm;
 
 pub(crate) use self::entries::{blocks_before, covered_bytes, extent_crcs_in_log, read_write_entry};
 use self::entries::{copy_of, pm_crcs, push_vouched, push_write, set_size_entry};
+pub(crate) use self::moves::Moving;
 use crate::alloc::Run;
 use crate::error::FsResult;
 use crate::index::{Extent, Freed, Index, Segment};
@@ -75,6 +77,8 @@ pub(crate) struct FileData {
     /// Entry that holds the committed size, and the one that holds the mtime; 0 if none.
     size_ref: u64,
     mtime_ref: u64,
+    /// Blocks of which a copy is being made elsewhere.
+    moving: Option<Box<Moving>>,
     freed: Freed,
     staged: Vec<StagedRun>,
 }
@@ -87,6 +91,9 @@ struct StagedRun {
     /// The run was reserved (unwritten) at this very place.
     in_place: bool,
     unwritten: bool,
+    is_move: bool,
+    /// What the write-size predictor remembers, as entries hold it.
+    history: u16,
     crc_run: Option<(BlockAddr, u64)>,
     crc_skip: u32,
     entry_index: usize,
@@ -95,21 +102,56 @@ struct StagedRun {
 impl StagedRun {
     /// New blocks with data, without checksum blocks.
     fn new(file_block: u64, addr: BlockAddr, blocks: u64) -> Self {
-        Self { file_block, addr, blocks, in_place: false, unwritten: false, crc_run: None, crc_skip: 0, entry_index: 0 }
+        Self {
+            file_block,
+            addr,
+            blocks,
+            in_place: false,
+            unwritten: false,
+            is_move: false,
+            history: 0,
+            crc_run: None,
+            crc_skip: 0,
+            entry_index: 0,
+        }
     }
 }
 
-/// A run of blocks on a disk that holds file data, durable, to be committed.
+/// A run of blocks that holds file data, durable, to be committed.
 #[derive(Debug, Clone)]
-pub(crate) struct DiskRun {
+pub(crate) struct DataRun {
     pub file_block: u64,
     pub addr: BlockAddr,
-    /// CRC32C of each block.
+    pub blocks: u64,
+    /// CRC32C of each block; none in PM without data checksums.
     pub crcs: Vec<u32>,
     /// Where the CRC blocks are, if the run is too long to keep its checksums in the log.
     pub crc_run: Option<(BlockAddr, u64)>,
     /// Checksums there before this run's.
     pub crc_skip: u32,
+    /// Allocated only: there is no data.
+    pub unwritten: bool,
+    /// When the youngest block was written.
+    pub mtime: Time,
+    /// What the write-size predictor remembers, as entries hold it.
+    pub history: u16,
+}
+
+impl DataRun {
+    /// A run without blocks so far.
+    pub fn new(file_block: u64, addr: BlockAddr) -> Self {
+        Self {
+            file_block,
+            addr,
+            blocks: 0,
+            crcs: Vec::new(),
+            crc_run: None,
+            crc_skip: 0,
+            unwritten: false,
+            mtime: Time::default(),
+            history: 0,
+        }
+    }
 }
 
 impl FileData {
@@ -137,6 +179,7 @@ impl FileData {
         let end = offset + data.len() as u64;
         log.begin();
         self.staged.clear();
+        self.overtake(offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
         if let Way::Patch(block) | Way::Append(block) = way {
             // What is known to be bad takes no more stores: without the bytes around them, they would be lost.
             io.pm.check(block.byte(), BLOCK_BYTES)?;
@@ -453,12 +496,23 @@ impl FileData {
 
     /// The staged entries are committed: the index follows, stale blocks are freed.
     fn apply_staged(&mut self, log: &mut Log, io: PmIo<'_>, size: u64, now: Time) {
-        let mut last_entry = 0;
+        self.map_staged(log);
+        let last_entry = self.staged.last().map_or(0, |run| run.entry_index);
+        self.size = size;
+        self.committed = size;
+        self.mtime = now;
+        move_ref(log, &mut self.size_ref, last_entry);
+        move_ref(log, &mut self.mtime_ref, last_entry);
+        self.free_stale(io);
+    }
+
+    /// Maps what is staged in place of what was there.
+    fn map_staged(&mut self, log: &mut Log) {
         let staged = std::mem::take(&mut self.staged);
         for run in &staged {
             let entry = log.position(run.entry_index);
-            let extent = Extent::new(run.addr, run.blocks as u32, entry, run.unwritten, run.crc_run.is_some());
-            last_entry = run.entry_index;
+            let extent = Extent::new(run.addr, run.blocks as u32, entry, run.unwritten, run.crc_run.is_some())
+                .with_history(run.history);
             if !run.in_place && self.index.replace_block(&mut log.refs, run.file_block, extent, &mut self.freed) {
                 continue;
             }
@@ -471,41 +525,44 @@ impl FileData {
             self.index.map(&mut log.refs, run.file_block, extent, run.crc_run);
         }
         self.staged = staged;
-        self.size = size;
-        self.committed = size;
-        self.mtime = now;
-        move_ref(log, &mut self.size_ref, last_entry);
-        move_ref(log, &mut self.mtime_ref, last_entry);
+    }
+
+    fn free_stale(&mut self, io: PmIo<'_>) {
         for (addr, blocks) in self.freed.drain(..) {
             io.source.free(addr, blocks);
         }
     }
 
-    /// Commits what a cache flush wrote to disks: all runs at once. `size` and `mtime` as of those pages.
+    /// Commits what a cache flush wrote to disks: all runs at once. Size and mtime are those of these pages.
     ///
     /// # Errors
     /// As [`Self::write`]; nothing changed then, and the runs still belong to the caller.
-    pub fn commit_disk_runs(&mut self, log: &mut Log, io: PmIo<'_>, runs: &[DiskRun]) -> FsResult<()> {
+    pub fn commit_written(&mut self, log: &mut Log, io: PmIo<'_>, runs: &[DataRun]) -> FsResult<()> {
         log.begin();
         self.staged.clear();
         self.zero_tail(io, self.size);
-        let now = self.mtime;
         for run in runs {
-            let staged = StagedRun {
-                crc_run: run.crc_run,
-                crc_skip: run.crc_skip,
-                ..StagedRun::new(run.file_block, run.addr, run.crcs.len() as u64)
-            };
-            let entry_index = push_write(log, &staged, self.size, now, &run.crcs);
-            self.staged.push(StagedRun { entry_index, ..staged });
+            self.overtake(run.file_block, run.file_block + run.blocks);
+            self.push_run(log, run, false, self.size, self.mtime);
         }
-        if let Err(error) = log.stage(io.pm, io.source, None) {
-            self.staged.clear();
-            return Err(error);
-        }
+        self.stage_or_clear(log, io)?;
         log.commit(io.pm)?;
-        self.apply_staged(log, io, self.size, now);
+        self.apply_staged(log, io, self.size, self.mtime);
         Ok(())
+    }
+
+    /// Puts an entry for a run that is durable into the batch.
+    fn push_run(&mut self, log: &mut Log, run: &DataRun, is_move: bool, size: u64, mtime: Time) {
+        let staged = StagedRun {
+            crc_run: run.crc_run,
+            crc_skip: run.crc_skip,
+            unwritten: run.unwritten,
+            is_move,
+            history: run.history,
+            ..StagedRun::new(run.file_block, run.addr, run.blocks)
+        };
+        let entry_index = push_write(log, &staged, size, mtime, &run.crcs);
+        self.staged.push(StagedRun { entry_index, ..staged });
     }
 
     /// Sets the size: blocks wholly beyond it are freed. The caller has zeroed what an extension uncovers outside
@@ -517,6 +574,7 @@ impl FileData {
     pub fn set_size(&mut self, log: &mut Log, io: PmIo<'_>, size: u64, now: Time, sure: impl FnOnce()) -> FsResult<()> {
         log.begin();
         self.staged.clear();
+        self.overtake(size.min(self.size) / BLOCK_BYTES, u64::MAX);
         self.zero_tail(io, size);
         if io.data_crc && size < self.committed {
             self.stage_cut_block(log, io, size, now)?;
@@ -578,6 +636,7 @@ impl FileData {
     ) -> FsResult<()> {
         log.begin();
         self.staged.clear();
+        self.overtake(from, to);
         self.zero_tail(io, size);
         let hole = HoleEntry {
             kind: EntryType::Hole as u8,

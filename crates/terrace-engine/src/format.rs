@@ -4,8 +4,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 
 use terrace_layout::{
-    BLOCK_BYTES, BlockAddr, CheckedPtr, DEVICES_MAX, DeviceEntry, FORMAT_MAJOR, FORMAT_MINOR, INCOMPAT_PM_DATA_CRC,
-    InodeRecord, MAGIC, ROLE_DISK, ROLE_PM, SHARD_MAGIC, SHARDS_MAX, SUPERBLOCK_BLOCKS, ShardPage, Superblock,
+    BLOCK_BYTES, BlockAddr, CheckedPtr, DEVICES_MAX, DeviceEntry, FORMAT_MAJOR, FORMAT_MINOR, INCOMPAT_MOVES,
+    INCOMPAT_PM_DATA_CRC, InodeRecord, MAGIC, ROLE_DISK, ROLE_PM, SHARD_MAGIC, SHARDS_MAX, SUPERBLOCK_BLOCKS,
+    ShardPage, Superblock,
 };
 use terrace_media::{AlignedBuf, Disk, Pm};
 use uuid::Uuid;
@@ -114,7 +115,7 @@ fn plan(pm: &Pm, disks: &[Arc<dyn Disk>], options: &FormatOptions) -> FsResult<S
         crc: 0,
         compat: 0,
         ro_compat: 0,
-        incompat: if options.pm_data_checksums { INCOMPAT_PM_DATA_CRC } else { 0 },
+        incompat: INCOMPAT_MOVES | if options.pm_data_checksums { INCOMPAT_PM_DATA_CRC } else { 0 },
         uuid: Uuid::new_v4().into_bytes(),
         device_index: 0,
         shards,

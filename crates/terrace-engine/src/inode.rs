@@ -46,6 +46,8 @@ pub(crate) struct Inode {
     pub truncated: AtomicBool,
     /// Pages in the page cache.
     pub pages: Arc<PageMap>,
+    /// One move at a time; taken before `flush`.
+    pub moving: Mutex<()>,
     /// One flusher at a time; taken before `inner`.
     pub flush: Mutex<()>,
     /// Where the last read ended, to notice sequential ones.
@@ -586,7 +588,10 @@ fn apply_to_file(
             let crc_run = (e.crc_form == CRC_BLOCKS).then_some((BlockAddr(e.crc_address), u64::from(e.crcs[1])));
             let unwritten = e.flags & WRITE_UNWRITTEN != 0;
             let extent = Extent::new(BlockAddr(e.address), e.blocks, position, unwritten, crc_run.is_some());
-            file.index.map(refs, e.file_block, extent, crc_run);
+            file.index.map(refs, e.file_block, extent.with_history(e.counter), crc_run);
+            if e.is_move() {
+                return Some(file.mtime);
+            }
             file.load_size(refs, position, e.size, e.mtime_ns);
             e.mtime_ns
         }

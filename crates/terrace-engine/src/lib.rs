@@ -26,9 +26,11 @@ mod inode;
 mod itable;
 mod journal;
 mod log;
+mod migrate;
 mod namespace;
 mod offline;
 mod planted;
+mod runs;
 mod save;
 mod scan;
 #[cfg(all(test, shuttle))]
@@ -51,6 +53,7 @@ pub use data::ATOMIC_WRITE_BYTES_MAX;
 pub use dump::{dump_inode, dump_superblock};
 pub use error::{FsError, FsResult};
 pub use format::{DeviceLabel, FormatOptions, VolumeLabel, format, read_disk_label, read_pm_label};
+pub use migrate::FileMoved;
 #[cfg(feature = "planted")]
 pub use planted::{Bug, plant, planted};
 pub use save::{restore, save, saved_pm_len, verify_image};

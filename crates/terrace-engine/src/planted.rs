@@ -17,6 +17,14 @@ pub enum Bug {
     /// Of data that is stored past the cache, the lines at the edges, which go through it, are not flushed.
     #[cfg_attr(not(feature = "planted"), allow(dead_code, reason = "planted where PM is simulated, not here"))]
     EdgesNotFlushed,
+    /// A move is committed before the copy is durable.
+    MoveNotFlushed,
+    /// What a move leaves is given back before the move is committed.
+    MoveFreesFirst,
+    /// A move is committed without a look at who has changed the blocks meanwhile.
+    MoveNotValidated,
+    /// The checksums of a copy are those of the entry that it leaves.
+    MoveCrcOfSource,
     /// The log says of reserved blocks that they were written.
     ReservedAsWritten,
     /// The log says that reserved blocks are those after the ones that were asked for.

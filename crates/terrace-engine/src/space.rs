@@ -62,6 +62,19 @@ impl Space {
         &self.devices
     }
 
+    /// The tier of the device on which `addr` lies.
+    pub fn tier_of(&self, addr: BlockAddr) -> u8 {
+        self.tier(addr.device())
+    }
+
+    /// The tiers that there are, PM's first.
+    pub fn tiers(&self) -> impl Iterator<Item = u8> {
+        let mut tiers: Vec<u8> = self.table.iter().map(|device| device.tier).collect();
+        tiers.sort_unstable();
+        tiers.dedup();
+        tiers.into_iter()
+    }
+
     pub fn pm(&self) -> &DeviceAlloc {
         &self.devices[0]
     }
@@ -97,13 +110,15 @@ impl Space {
         }
     }
 
-    /// A run on a disk that is not `avoided`, the highest tier with room first, and in it the device with the most free
-    /// blocks.
+    /// A run on a disk of `tier` or a slower one that is not `avoided`, the fastest tier with room first, and in it the
+    /// device with the most free blocks.
     ///
     /// # Errors
     /// `ENOSPC`, or what kept a disk from telling which of its blocks are free.
-    pub fn alloc_disk(&self, shard: usize, want: u64, avoided: &[u16]) -> FsResult<(u16, Run)> {
-        let usable = |d: &usize| self.devices[*d].free_blocks() > 0 && !avoided.contains(&(*d as u16));
+    pub fn alloc_disk(&self, shard: usize, want: u64, tier: u8, avoided: &[u16]) -> FsResult<(u16, Run)> {
+        let usable = |d: &usize| {
+            self.table[*d].tier >= tier && self.devices[*d].free_blocks() > 0 && !avoided.contains(&(*d as u16))
+        };
         let mut order: Vec<usize> = (1..self.devices.len()).filter(usable).collect();
         order.sort_by_key(|&d| (self.table[d].tier, std::cmp::Reverse(self.devices[d].free_blocks())));
         let found =

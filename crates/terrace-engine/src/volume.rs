@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use terrace_layout::{BLOCK_BYTES, Superblock};
+use terrace_layout::{BLOCK_BYTES, FORMAT_MINOR, INCOMPAT_MOVES, Superblock};
 use terrace_media::{Disk, Pm};
 use terrace_policy::Placement;
 
@@ -243,6 +243,9 @@ impl Volume {
             let _ = entry.set_path(disk.path().as_os_str().as_bytes());
         }
         sb.sequence += 1;
+        // What older programs know nothing of may be written from now on.
+        sb.minor = sb.minor.max(FORMAT_MINOR);
+        sb.incompat |= INCOMPAT_MOVES;
         write_pm_superblock(&pm, &sb)?;
         let placement = Placement { pm_full_percent: options.pm_full_percent };
         let space = Space::new(Arc::clone(&pm), free_space.allocs, sb.devices(), placement);

@@ -9,30 +9,24 @@
 //! any more, so the volume turns read-only.
 
 use std::collections::BTreeSet;
-use std::io::IoSlice;
 use std::time::{Duration, Instant};
 
-use terrace_layout::{BLOCK_BYTES, BlockAddr, CRCS_PER_BLOCK, crc_blocks_for, data_crc, seal_crc_block};
-use terrace_media::AlignedBuf;
 use terrace_policy::{DirtyState, Due, writeback_due};
 
 use crate::cache::DirtyPage;
 use crate::core::{Core, DirtyFile};
 use crate::counters::Counter;
-use crate::error::{FsError, FsResult};
-use crate::file::{BLOCK, DiskRun};
+use crate::error::FsResult;
+use crate::file::BLOCK;
 use crate::inode::{Inner, Inode};
 use crate::planted::{Bug, planted};
+use crate::runs::{Placed, Target};
 use crate::space::Purpose;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 
 /// Pages that one commit takes to disk at most: 64 MiB.
 const COMMIT_PAGES_MAX: usize = 16384;
-/// Blocks of the longest run: 16 MiB.
-const RUN_BLOCKS_MAX: u64 = 4096;
-/// Runs up to this long keep their checksums in the log.
-const LOG_CRCS_MAX: u64 = 32;
 
 /// What becomes of blocks that were written again while their older version was on its way to disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,14 +35,6 @@ enum Overtaken {
     Written,
     /// They stay dirty.
     Left,
-}
-
-/// A run of pages and where it goes.
-struct Placed<'a> {
-    pages: &'a [DirtyPage],
-    addr: BlockAddr,
-    crcs: Vec<u32>,
-    crc_run: Option<(BlockAddr, u64)>,
 }
 
 impl Core {
@@ -74,7 +60,7 @@ impl Core {
                 break;
             };
             from = last.block + 1;
-            let placed = self.write_pages(inode.shard, &pages)?;
+            let placed = self.write_pages(&pages, writeback_target(inode))?;
             overtaken.extend(self.commit_runs(inode, &mut inode.inner.write(), &placed)?);
             if pages.len() < COMMIT_PAGES_MAX {
                 break;
@@ -113,132 +99,28 @@ impl Core {
             pages.extend(self.cache.dirty(&inode.pages, block, 1).into_iter().filter(|p| p.block == block));
         }
         for pages in pages.chunks(COMMIT_PAGES_MAX) {
-            let placed = self.write_pages(inode.shard, pages)?;
+            let placed = self.write_pages(pages, writeback_target(inode))?;
             let overtaken = self.commit_runs(inode, &mut inner, &placed)?;
             debug_assert!(overtaken.is_empty(), "the lock keeps writers out");
         }
         Ok(())
     }
 
-    /// Writes pages to disk, durably; returns where they went. If a disk does not take them, another may; each attempt
-    /// begins with the disk that should have them, so that one that has returned is found to work again.
-    fn write_pages<'a>(&self, shard: usize, pages: &'a [DirtyPage]) -> FsResult<Vec<Placed<'a>>> {
-        let (mut avoided, mut first_error) = (Vec::new(), None);
-        loop {
-            let (mut placed, tried) = (Vec::new(), avoided.len());
-            let found = self.place_runs(shard, pages, &avoided, &mut placed);
-            let Err(error) = found.and_then(|()| self.write_runs(&placed, &mut avoided)) else {
-                return Ok(placed);
-            };
-            placed.iter().for_each(|p| self.free_placed(p));
-            if error.is_fatal() {
-                return Err(error);
-            }
-            let error = first_error.unwrap_or(error);
-            if avoided.len() == tried {
-                return Err(error);
-            }
-            first_error = Some(error);
-        }
-    }
-
-    /// Finds room for every run of adjacent pages, on disks that are not `avoided`.
-    fn place_runs<'a>(
-        &self,
-        shard: usize,
-        pages: &'a [DirtyPage],
-        avoided: &[u16],
-        placed: &mut Vec<Placed<'a>>,
-    ) -> FsResult<()> {
-        for run in pages.chunk_by(|a, b| a.block + 1 == b.block) {
-            let mut rest = run;
-            while !rest.is_empty() {
-                let want = (rest.len() as u64).min(RUN_BLOCKS_MAX);
-                let crc_blocks = if want > LOG_CRCS_MAX { crc_blocks_for(want) } else { 0 };
-                let (device, found) = self.space.alloc_disk(shard, want + crc_blocks, avoided)?;
-                // A shorter run than asked for holds fewer pages, its checksums first.
-                let (crc_blocks, blocks) = split_run(found.len, want);
-                let unused = found.len - crc_blocks - blocks;
-                if unused > 0 {
-                    self.space.free(BlockAddr::new(device, found.start + crc_blocks + blocks), unused);
-                }
-                let (head, tail) = rest.split_at(blocks as usize);
-                placed.push(Placed {
-                    pages: head,
-                    addr: BlockAddr::new(device, found.start + crc_blocks),
-                    crcs: head.iter().map(|p| data_crc(p.data())).collect(),
-                    crc_run: (crc_blocks > 0).then(|| (BlockAddr::new(device, found.start), crc_blocks)),
-                });
-                rest = tail;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes the runs, each with one sequential write, and waits until the disks have made them durable. `failing` gets
-    /// the disk that did not take one.
-    fn write_runs(&self, placed: &[Placed<'_>], failing: &mut Vec<u16>) -> FsResult<()> {
-        let mut disks = BTreeSet::new();
-        for run in placed {
-            let crc_run = run.crc_run.filter(|_| !planted(Bug::ChecksumsAfterFlush));
-            let crc_blocks = crc_run.map(|_| crc_block_bytes(&run.crcs));
-            let start = crc_run.map_or(run.addr, |(addr, _)| addr);
-            let mut slices: Vec<IoSlice<'_>> = crc_blocks.iter().map(|b| IoSlice::new(b)).collect();
-            slices.extend(run.pages.iter().map(|p| IoSlice::new(p.data())));
-            let disk = &self.disks[usize::from(start.device()) - 1];
-            disk.write_vectored_at(start.byte(), &slices).inspect_err(|e| {
-                self.disk_failed(start.device(), e);
-                failing.push(start.device());
-            })?;
-            disks.insert(start.device());
-        }
-        if planted(Bug::DiskNotFlushed) {
-            return Ok(());
-        }
-        disks.into_iter().try_for_each(|device| {
-            let flushed = self.disks[usize::from(device) - 1].flush();
-            flushed.inspect_err(|e| self.disk_failed(device, e)).map_err(FsError::fatal)?;
-            self.disk_works(device);
-            Ok::<(), FsError>(())
-        })?;
-        for (run, (addr, _)) in placed.iter().filter_map(|run| Some((run, run.crc_run?))) {
-            if planted(Bug::ChecksumsAfterFlush) {
-                self.disks[usize::from(addr.device()) - 1].write_at(addr.byte(), &crc_block_bytes(&run.crcs))?;
-            }
-        }
-        Ok(())
-    }
-
     /// Commits what is still the newest version of its block, and frees the rest. Returns the blocks that have a newer
     /// version by now.
-    fn commit_runs(&self, inode: &Inode, inner: &mut Inner, placed: &[Placed<'_>]) -> FsResult<Vec<u64>> {
-        let mut survivors = Vec::new();
-        let mut overtaken = Vec::new();
-        for run in placed {
-            let current = match inode.doomed.load(Ordering::Acquire) {
-                true => vec![false; run.pages.len()],
-                false if planted(Bug::CommitOvertaken) => vec![true; run.pages.len()],
-                false => self.cache.current(&inode.pages, run.pages),
-            };
-            let before = survivors.len();
-            surviving_runs(run, &current, &mut survivors);
-            for i in (0..run.pages.len()).filter(|&i| !current[i]) {
-                self.space.free(run.addr.offset(i as u64), 1);
-                overtaken.push(run.pages[i].block);
-            }
-            if survivors.len() == before
-                && let Some((addr, blocks)) = run.crc_run
-            {
-                self.space.free(addr, blocks);
-            }
-        }
+    fn commit_runs(&self, inode: &Inode, inner: &mut Inner, placed: &[Placed<'_, DirtyPage>]) -> FsResult<Vec<u64>> {
+        let (survivors, overtaken) = self.sift(placed, |run| match inode.doomed.load(Ordering::Acquire) {
+            true => vec![false; run.pages.len()],
+            false if planted(Bug::CommitOvertaken) => vec![true; run.pages.len()],
+            false => self.cache.current(&inode.pages, run.pages),
+        });
         if survivors.is_empty() {
             return Ok(overtaken);
         }
         let source = self.space.source(inode.shard, Purpose::Writeback);
         let (log, file) = inner.file_mut()?;
-        if let Err(error) = file.commit_disk_runs(log, self.io(&source), &survivors) {
-            self.free_survivors(&survivors);
+        if let Err(error) = file.commit_written(log, self.io(&source), &survivors) {
+            self.free_runs(&survivors);
             return Err(error);
         }
         let before = inode.pages.dirty_pages();
@@ -247,25 +129,9 @@ impl Core {
         }
         let cleaned = before - inode.pages.dirty_pages();
         self.space.unreserve_disk(cleaned);
-        self.counters.add(Counter::WrittenBack, cleaned * BLOCK_BYTES);
+        self.counters.add(Counter::WrittenBack, cleaned * BLOCK as u64);
         self.tidy(inode.shard, inner)?;
         Ok(overtaken)
-    }
-
-    fn free_placed(&self, run: &Placed<'_>) {
-        self.space.free(run.addr, run.pages.len() as u64);
-        if let Some((addr, blocks)) = run.crc_run {
-            self.space.free(addr, blocks);
-        }
-    }
-
-    fn free_survivors(&self, runs: &[DiskRun]) {
-        let mut crc_runs = BTreeSet::new();
-        for run in runs {
-            self.space.free(run.addr, run.crcs.len() as u64);
-            crc_runs.extend(run.crc_run);
-        }
-        crc_runs.into_iter().for_each(|(addr, blocks)| self.space.free(addr, blocks));
     }
 
     /// Writes back the file with the most dirty pages: room for somebody who needs it. False if nothing is dirty.
@@ -387,51 +253,7 @@ impl Core {
     }
 }
 
-/// Checksum blocks and data blocks of a run of `len` blocks that is to hold up to `want`.
-fn split_run(len: u64, want: u64) -> (u64, u64) {
-    let blocks = len.min(want);
-    if blocks <= LOG_CRCS_MAX {
-        return (0, blocks);
-    }
-    let mut crc_blocks = crc_blocks_for(blocks);
-    let mut blocks = blocks.min(len - crc_blocks);
-    if blocks <= LOG_CRCS_MAX {
-        (crc_blocks, blocks) = (0, LOG_CRCS_MAX);
-    }
-    (crc_blocks.min(crc_blocks_for(blocks)), blocks)
+/// Dirty pages go to the fastest disks that have room.
+fn writeback_target(inode: &Inode) -> Target {
+    Target { shard: inode.shard, tier: 1, is_move: false }
 }
-
-fn crc_block_bytes(crcs: &[u32]) -> AlignedBuf {
-    let mut bytes = AlignedBuf::new(crc_blocks_for(crcs.len() as u64) as usize * BLOCK);
-    for (block, crcs) in bytes.chunks_mut(BLOCK).zip(crcs.chunks(CRCS_PER_BLOCK as usize)) {
-        for (slot, crc) in block.chunks_exact_mut(4).zip(crcs) {
-            slot.copy_from_slice(&crc.to_le_bytes());
-        }
-        seal_crc_block(block);
-    }
-    bytes
-}
-
-/// The runs of pages that are still current.
-fn surviving_runs(run: &Placed<'_>, current: &[bool], out: &mut Vec<DiskRun>) {
-    let mut open = false;
-    for (i, page) in run.pages.iter().enumerate() {
-        if !current[i] {
-            open = false;
-            continue;
-        }
-        if !open {
-            out.push(DiskRun {
-                file_block: page.block,
-                addr: run.addr.offset(i as u64),
-                crcs: Vec::new(),
-                crc_run: run.crc_run,
-                crc_skip: if run.crc_run.is_some() { i as u32 } else { 0 },
-            });
-            open = true;
-        }
-        out.last_mut().expect("just opened").crcs.push(run.crcs[i]);
-    }
-}
-
-const _: () = assert!(BLOCK as u64 == BLOCK_BYTES);

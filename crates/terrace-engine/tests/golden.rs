@@ -46,6 +46,11 @@ fn build(checksums: bool) -> (Arc<Pm>, Arc<dyn Disk>) {
         Op::Link((None, 0), (Some(0), 3)),
         Op::Symlink((Some(1), 1), 300),
         Op::Mkdir((Some(0), 2)),
+        Op::Create((Some(0), 0)),
+        Op::Write((Some(0), 0), 50, 30_000, 7),
+        Op::Write((Some(0), 0), 200, 30, 8),
+        Op::Move((Some(0), 0), 1),
+        Op::Write((Some(0), 0), 8192, 5000, 8),
     ];
     let on_disk = [
         Op::Create((Some(1), 0)),
@@ -66,6 +71,7 @@ fn build(checksums: bool) -> (Arc<Pm>, Arc<dyn Disk>) {
     let data = pattern(300_000, 9);
     volume.write(long, 100_000, &data, WriteOptions { durable: true, ..Default::default() }).unwrap();
     volume.forget(long, 1);
+    apply(&volume, &Op::Move((Some(1), 0), 0)).unwrap();
     volume.close().unwrap();
     drop(volume);
     (pm, disk)

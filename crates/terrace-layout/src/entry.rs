@@ -70,12 +70,13 @@ pub enum EntryType {
     DentryRemove = 10,
     Target = 11,
     Pad = 12,
+    Move = 13,
 }
 
 impl EntryType {
     fn from_u8(value: u8) -> Option<EntryType> {
         use EntryType::*;
-        [Write, Append, Patch, SetSize, Hole, Attr, XattrSet, XattrRemove, DentryAdd, DentryRemove, Target, Pad]
+        [Write, Append, Patch, SetSize, Hole, Attr, XattrSet, XattrRemove, DentryAdd, DentryRemove, Target, Pad, Move]
             .into_iter()
             .find(|&t| t as u8 == value)
     }
@@ -84,7 +85,7 @@ impl EntryType {
 media_struct! {
     /// Maps a run of file blocks to a run of device blocks: the unit of placement, prediction and migration.
     pub struct WriteEntry [64] {
-        /// 1.
+        /// 1, or 13 (move): the same bytes of the file are elsewhere now; its size and times stay what they were.
         pub kind: u8,
         /// Slots that the entry takes.
         pub slots: u8,
@@ -98,13 +99,14 @@ media_struct! {
         pub address: u64,
         /// Blocks.
         pub blocks: u32,
-        /// Write-size counter of the predictor.
+        /// What the write-size predictor remembers: bits 0 to 7 its counter; bits 8 to 15 one more than the binary logarithm
+        /// of the blocks of the write that brought the data, 0 if that were all of the entry's.
         pub counter: u16,
         /// Where the data checksums are: [`CRC_NONE`], [`CRC_ENTRY`], [`CRC_SLOTS`], [`CRC_BLOCKS`] or [`CRC_COMMIT`].
         pub crc_form: u16,
         /// File size after this write, in bytes.
         pub size: u64,
-        /// Modification time.
+        /// Modification time; of a move that of the youngest block.
         pub mtime_ns: i64,
         /// First CRC block ([`BlockAddr`]), with [`CRC_BLOCKS`].
         pub crc_address: u64,
@@ -484,7 +486,7 @@ impl<'a> LogEntry<'a> {
     fn decode_kind(kind: EntryType, bytes: &'a [u8]) -> Option<LogEntry<'a>> {
         let tail = |head: usize, len: usize| bytes.get(head..head.checked_add(len)?);
         Some(match kind {
-            EntryType::Write => decode_write(bytes)?,
+            EntryType::Write | EntryType::Move => decode_write(bytes)?,
             EntryType::Append => {
                 let e = AppendEntry::from_bytes(bytes);
                 (e.size <= FILE_BYTES_MAX).then_some(LogEntry::Append(e))?
@@ -524,6 +526,32 @@ impl<'a> LogEntry<'a> {
             }
             EntryType::Pad => LogEntry::Pad,
         })
+    }
+}
+
+impl WriteEntry {
+    /// Whether the data only came from elsewhere: the entry maps, and sets neither size nor times.
+    pub fn is_move(&self) -> bool {
+        self.kind == EntryType::Move as u8
+    }
+
+    /// The counter of the write-size predictor.
+    pub fn counter(&self) -> u8 {
+        self.counter as u8
+    }
+
+    /// Blocks of the write that brought the data, as a power of two, rounded down.
+    pub fn area_blocks(&self) -> u64 {
+        match self.counter >> 8 {
+            0 => u64::from(self.blocks),
+            log2 => 1 << (log2 - 1).min(62),
+        }
+    }
+
+    /// The two in the form in which the entry holds them.
+    pub fn history(counter: u8, area_blocks: u64) -> u16 {
+        let log2 = area_blocks.checked_ilog2().map_or(0, |log2| log2 as u16 + 1);
+        u16::from(counter) | log2 << 8
     }
 }
 
@@ -618,10 +646,21 @@ mod tests {
         #[test]
         fn arbitrary_slots_never_panic(bytes in proptest::collection::vec(any::<u8>(), 64 * 3)) {
             let _ = LogEntry::decode(&bytes, 0);
-            if let Some(kind) = EntryType::from_u8(bytes[0] % 13) {
+            if let Some(kind) = EntryType::from_u8(bytes[0] % 14) {
                 let _ = LogEntry::decode_kind(kind, &bytes);
             }
         }
+    }
+
+    #[test]
+    fn histories_round_trip_to_a_power_of_two() {
+        let entry = |counter| WriteEntry { counter, blocks: 24, ..WriteEntry::from_bytes(&[0; 64]) };
+        for (blocks, area) in [(1, 1), (8, 8), (9, 8), (4096, 4096), (1 << 40, 1 << 40)] {
+            let entry = entry(WriteEntry::history(7, blocks));
+            assert_eq!((entry.counter(), entry.area_blocks()), (7, area));
+        }
+        assert_eq!((entry(0).counter(), entry(0).area_blocks()), (0, 24));
+        assert_eq!(entry(u16::MAX).area_blocks(), 1 << 62);
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub const MAGIC: [u8; 8] = *b"TERRACE\x1a";
 /// Format that this code writes: a reader of another major refuses it.
 pub const FORMAT_MAJOR: u16 = 3;
 /// Minor format: older minors are readable.
-pub const FORMAT_MINOR: u16 = 0;
+pub const FORMAT_MINOR: u16 = 1;
 /// Blocks that the superblock copies take.
 pub const SUPERBLOCK_BLOCKS: u64 = 2;
 /// Largest mount epoch and sequence: they are times in nanoseconds, or counted.
@@ -23,8 +23,10 @@ pub const DEVICE_PATH_BYTES_MAX: usize = 198;
 
 /// Incompatible feature: PM data carries checksums.
 pub const INCOMPAT_PM_DATA_CRC: u64 = 1;
+/// Incompatible feature: logs may hold moves.
+pub const INCOMPAT_MOVES: u64 = 2;
 /// Every incompatible feature that this code understands.
-pub const INCOMPAT_KNOWN: u64 = INCOMPAT_PM_DATA_CRC;
+pub const INCOMPAT_KNOWN: u64 = INCOMPAT_PM_DATA_CRC | INCOMPAT_MOVES;
 /// Every feature that this code understands well enough to write beside.
 pub const RO_COMPAT_KNOWN: u64 = 0;
 

@@ -147,6 +147,7 @@ fn the_constants_are_the_codes() {
         CRC_BLOCKS,
         CRC_COMMIT,
         INCOMPAT_PM_DATA_CRC,
+        INCOMPAT_MOVES,
         IMAGE_RUN_BLOCKS_MAX,
         IMAGE_DATA,
         IMAGE_ZEROS,
@@ -189,6 +190,7 @@ fn the_entry_types_are_the_codes() {
         (DentryRemove, "DentryRemoveEntry"),
         (Target, "TargetEntry"),
         (Pad, "PadEntry"),
+        (Move, "WriteEntry"),
     ];
     let coded: Vec<_> = coded.iter().map(|&(kind, name)| (kind as u8, name)).collect();
     let [(_, rows)] = &tables(DOC, &["type", "structure", "in the log of"])[..] else {

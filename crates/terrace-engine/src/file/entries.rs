@@ -41,14 +41,14 @@ pub(super) fn push_vouched(log: &mut Log, run: &StagedRun, size: u64, now: Time,
 
 pub(super) fn write_entry(run: &StagedRun, size: u64, now: Time) -> WriteEntry {
     WriteEntry {
-        kind: EntryType::Write as u8,
+        kind: if run.is_move { EntryType::Move } else { EntryType::Write } as u8,
         slots: 0,
         flags: if run.unwritten { WRITE_UNWRITTEN } else { 0 },
         crc: 0,
         file_block: run.file_block,
         address: run.addr.0,
         blocks: run.blocks as u32,
-        counter: 0,
+        counter: run.history,
         crc_form: CRC_NONE,
         size,
         mtime_ns: now.0,

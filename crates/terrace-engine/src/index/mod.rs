@@ -34,19 +34,43 @@ pub(crate) type Freed = Vec<(BlockAddr, u64)>;
 pub(crate) struct Extent {
     /// First device block.
     pub addr: BlockAddr,
-    /// Position of the write entry; slots are 64 bytes long, so the low bits hold flags.
+    /// Position of the write entry; slots are 64 bytes long, so the low bits hold flags, and the predictor's counter.
     entry_and_flags: u64,
     pub blocks: u32,
+    /// One more than the binary logarithm of the blocks of the write that brought the data; 0: nobody remembers.
+    area_log2: u8,
 }
 
 const UNWRITTEN: u64 = 1;
 const HAS_CRC_BLOCKS: u64 = 2;
+const COUNTER_SHIFT: u32 = 2;
+const COUNTER_MAX: u8 = 15;
 const FLAGS: u64 = 63;
 
 impl Extent {
     pub fn new(addr: BlockAddr, blocks: u32, entry: u64, unwritten: bool, has_crc_blocks: bool) -> Self {
         let flags = if unwritten { UNWRITTEN } else { 0 } | if has_crc_blocks { HAS_CRC_BLOCKS } else { 0 };
-        Self { addr, entry_and_flags: entry | flags, blocks }
+        Self { addr, entry_and_flags: entry | flags, blocks, area_log2: 0 }
+    }
+
+    /// The same, with what the write-size predictor remembers, in the form in which entries hold it. Tables keep the counter
+    /// alone.
+    pub fn with_history(self, history: u16) -> Self {
+        let counter = u64::from((history as u8).min(COUNTER_MAX)) << COUNTER_SHIFT;
+        Self { entry_and_flags: self.entry_and_flags | counter, area_log2: (history >> 8) as u8, ..self }
+    }
+
+    /// Counter of the write-size predictor.
+    pub fn counter(&self) -> u8 {
+        (self.entry_and_flags >> COUNTER_SHIFT) as u8 & COUNTER_MAX
+    }
+
+    /// Blocks of the write that brought the data, roughly.
+    pub fn area_blocks(&self) -> u64 {
+        match self.area_log2 {
+            0 => u64::from(self.blocks),
+            log2 => 1 << (log2 - 1).min(62),
+        }
     }
 
     /// Position of the write entry in PM.
@@ -72,6 +96,11 @@ impl Extent {
             && !self.has_crc_blocks()
             && !next.has_crc_blocks()
             && self.blocks.checked_add(next.blocks).is_some()
+    }
+
+    /// `blocks` of them, after the first `skip`.
+    pub fn part(&self, skip: u64, blocks: u64) -> Extent {
+        self.tail(skip).head(blocks)
     }
 
     fn head(&self, blocks: u64) -> Extent {
@@ -175,6 +204,19 @@ impl Index {
         let mut stretches = self.tables.from(block / TABLE_BLOCKS);
         let in_table = stretches.find_map(|s| self.tables.get(s)?.next_used(s * TABLE_BLOCKS, block));
         in_tree.into_iter().chain(in_table).min_by_key(|&(start, _)| start)
+    }
+
+    /// The extents that reach into `from..to`, whole, in order of the file.
+    pub fn overlaps(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, Extent)> {
+        let before = self.tree.range(..from).next_back().filter(|&(&start, e)| start + u64::from(e.blocks) > from);
+        let first = before.map(|(&start, &extent)| (start, extent));
+        let mut at = from;
+        let rest = std::iter::from_fn(move || {
+            let (start, extent) = self.next_extent(at).filter(|&(start, _)| start < to)?;
+            at = start + u64::from(extent.blocks);
+            Some((start, extent))
+        });
+        first.into_iter().chain(rest)
     }
 
     /// Maps `extent` at `file_block`, where nothing is mapped. `crc_run`: the entry's checksum blocks.

@@ -40,20 +40,31 @@ impl Table {
         self.used as usize
     }
 
-    /// What lies in slot `i`; a hole reaches to the next used slot or to the table's end.
+    /// What lies in slot `i`; a hole reaches to the next used slot or to the table's end, what one entry has on a disk to the
+    /// end of that: disks are read in runs.
     #[inline]
     pub fn lookup(&self, i: u64) -> Segment {
         match self.get(i) {
-            Some(extent) => Segment::Extent(extent),
+            Some(extent) if extent.addr.is_pm() => Segment::Extent(extent),
+            Some(extent) => Segment::Extent(Extent { blocks: self.run_blocks(i), ..extent }),
             None => Segment::Hole(self.addrs[i as usize..].iter().take_while(|&&a| a == 0).count() as u64),
         }
+    }
+
+    /// Slots from the used slot `i` on that go on with its entry, on the device.
+    fn run_blocks(&self, i: u64) -> u32 {
+        let from = i as usize;
+        let (addrs, entries) = (&self.addrs[from..], &self.entries[from..]);
+        let goes_on = |&(i, (addr, entry)): &(u64, (&u64, &u64))| *addr == addrs[0] + i && *entry == entries[0];
+        (0..).zip(addrs.iter().zip(entries)).take_while(goes_on).count() as u32
     }
 
     /// What slot `i` holds, if it is used.
     #[inline]
     pub fn get(&self, i: u64) -> Option<Extent> {
         let (addr, entry_and_flags) = (self.addrs[i as usize], self.entries[i as usize]);
-        (addr != 0).then_some(Extent { addr: BlockAddr(addr & !UNWRITTEN), entry_and_flags, blocks: 1 })
+        let addr = BlockAddr(addr & !UNWRITTEN);
+        (addr.0 != 0).then_some(Extent { addr, entry_and_flags, blocks: 1, area_log2: 0 })
     }
 
     /// As [`Self::get`], the address alone; `None` for a block that was never written, too.

@@ -126,7 +126,7 @@ fn promises() {
         if space.reserve_disk(blocks) {
             let mut missing = blocks;
             while missing > 0 {
-                let (_, run) = space.alloc_disk(0, missing, &[]).expect("what was promised is there");
+                let (_, run) = space.alloc_disk(0, missing, 1, &[]).expect("what was promised is there");
                 taken.lock().unwrap().push(run);
                 missing -= run.len;
             }

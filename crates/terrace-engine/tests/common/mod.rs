@@ -72,5 +72,6 @@ pub fn op(max: u32) -> impl Strategy<Value = Op> {
         1 => (0..2usize, 0..8u8).prop_map(|(dir, perm)| Op::DefaultAcl(dir, perm)),
         1 => (path(), path(), offset).prop_map(|(a, b, o)| Op::Copy(a, b, o)),
         1 => path().prop_map(Op::Fsync),
+        3 => (path(), 0..2u8).prop_map(|(p, tier)| Op::Move(p, tier)),
     ]
 }

@@ -1,0 +1,93 @@
+//! Data that goes elsewhere, in another tier most often, and stays the same.
+//!
+//! Copies are made without the inode's lock. Whoever changes a block meanwhile *overtakes* it, and its copy is given up: what
+//! is committed is what nobody has touched since it was copied.
+//!
+//! Invariant: between [`FileData::begin_move`] and [`FileData::end_move`] every change of a committed byte, in a block of its own or
+//! in place, and every change of what blocks there are, is told to [`FileData::overtake`] under the lock that it is made under.
+
+use std::ops::Range;
+
+use super::{DataRun, FileData, Log, PmIo};
+use crate::error::FsResult;
+use crate::planted::{Bug, planted};
+
+/// A stretch of the file that is being copied, and what of it has been overtaken.
+#[derive(Debug)]
+pub(crate) struct Moving {
+    from: u64,
+    overtaken: Vec<bool>,
+}
+
+impl Moving {
+    fn range(&self, from: u64, to: u64) -> Range<usize> {
+        let index = |block: u64| block.saturating_sub(self.from).min(self.overtaken.len() as u64) as usize;
+        index(from)..index(to)
+    }
+}
+
+impl FileData {
+    /// The blocks `from..from + blocks` are going to be copied: from now on it is noted who changes them. One move of a file
+    /// at a time.
+    pub fn begin_move(&mut self, from: u64, blocks: u64) {
+        assert!(self.moving.is_none(), "one move of a file at a time");
+        self.moving = Some(Box::new(Moving { from, overtaken: vec![false; blocks as usize] }));
+    }
+
+    /// Ends what [`Self::begin_move`] began.
+    pub fn end_move(&mut self) {
+        self.moving = None;
+    }
+
+    /// Whether the copy of `block` is what the file still holds.
+    pub fn is_current(&self, block: u64) -> bool {
+        !self.is_overtaken(block, 1)
+    }
+
+    /// Whether somebody has changed one of these blocks since the move began.
+    pub fn is_overtaken(&self, from: u64, blocks: u64) -> bool {
+        let moving = self.moving.as_ref().expect("asked during a move");
+        !planted(Bug::MoveNotValidated) && moving.overtaken[moving.range(from, from + blocks)].contains(&true)
+    }
+
+    /// The blocks `from..to` are about to change.
+    #[inline]
+    pub(super) fn overtake(&mut self, from: u64, to: u64) {
+        if let Some(moving) = &mut self.moving {
+            let range = moving.range(from, to);
+            moving.overtaken[range].fill(true);
+        }
+    }
+
+    /// Commits that data is elsewhere now: all runs at once; size and times stay as they are. What the data leaves is freed.
+    ///
+    /// # Errors
+    /// `ENOSPC` for the log, and then nothing has changed and the runs still belong to the caller; PM errors.
+    pub fn commit_moved(&mut self, log: &mut Log, io: PmIo<'_>, runs: &[DataRun]) -> FsResult<()> {
+        log.begin();
+        self.staged.clear();
+        for run in runs {
+            self.push_run(log, run, true, self.committed, run.mtime);
+        }
+        if planted(Bug::MoveFreesFirst) {
+            runs.iter().for_each(|run| self.free_under(io, run));
+        }
+        self.stage_or_clear(log, io)?;
+        log.commit(io.pm)?;
+        self.map_staged(log);
+        if planted(Bug::MoveFreesFirst) {
+            self.freed.clear();
+        }
+        self.free_stale(io);
+        Ok(())
+    }
+
+    /// Gives back what lies where a run is going to be mapped.
+    fn free_under(&self, io: PmIo<'_>, run: &DataRun) {
+        let end = run.file_block + run.blocks;
+        for (start, extent) in self.index.overlaps(run.file_block, end) {
+            let (from, to) = (start.max(run.file_block), (start + u64::from(extent.blocks)).min(end));
+            io.source.free(extent.addr.offset(from - start), to - from);
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Data that moves to another tier while programs use the file.
+
+mod rig;
+
+use std::io::{IoSlice, IoSliceMut};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use rig::{FILE, Rig, pattern, put};
+use terrace_engine::{Fallocate, FileMoved, FormatOptions, Ino, OpenOptions, SetAttr, Volume, WriteOptions, format};
+use terrace_media::{Disk, DiskStats, MediaError, Pm, memory_disk};
+
+const BLOCK: usize = 4096;
+
+/// Something that happens in the middle of a disk's next operation.
+type Event = Box<dyn FnOnce() + Send>;
+
+/// A disk in memory in whose operations something else happens.
+#[derive(Clone)]
+struct Interrupted {
+    disk: Arc<dyn Disk>,
+    at_read: Arc<Mutex<Option<Event>>>,
+    at_write: Arc<Mutex<Option<Event>>>,
+}
+
+impl Interrupted {
+    fn new(bytes: u64) -> Self {
+        Self { disk: memory_disk(bytes), at_read: Arc::default(), at_write: Arc::default() }
+    }
+}
+
+fn happen(event: &Mutex<Option<Event>>) {
+    let event = event.lock().unwrap().take();
+    if let Some(event) = event {
+        event();
+    }
+}
+
+impl std::fmt::Debug for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.disk.fmt(f)
+    }
+}
+
+impl Disk for Interrupted {
+    fn path(&self) -> &Path {
+        self.disk.path()
+    }
+    fn len(&self) -> u64 {
+        self.disk.len()
+    }
+    fn read_at(&self, off: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        happen(&self.at_read);
+        self.disk.read_at(off, buf)
+    }
+    fn read_vectored_at(&self, off: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<(), MediaError> {
+        happen(&self.at_read);
+        self.disk.read_vectored_at(off, bufs)
+    }
+    fn write_at(&self, off: u64, buf: &[u8]) -> Result<(), MediaError> {
+        happen(&self.at_write);
+        self.disk.write_at(off, buf)
+    }
+    fn write_vectored_at(&self, off: u64, bufs: &[IoSlice<'_>]) -> Result<(), MediaError> {
+        happen(&self.at_write);
+        self.disk.write_vectored_at(off, bufs)
+    }
+    fn flush(&self) -> Result<(), MediaError> {
+        self.disk.flush()
+    }
+    fn discard(&self, off: u64, len: u64) -> Result<(), MediaError> {
+        self.disk.discard(off, len)
+    }
+    fn stats(&self) -> DiskStats {
+        self.disk.stats()
+    }
+}
+
+/// Tier names of a file's extents in order of the file, each once in a row.
+fn tiers(volume: &Volume, ino: Ino) -> Vec<String> {
+    let mut names: Vec<String> = volume.file_map(ino).unwrap().extents.into_iter().map(|e| e.tier).collect();
+    names.dedup();
+    names
+}
+
+fn contents(volume: &Volume, ino: Ino) -> Vec<u8> {
+    let mut data = vec![0; volume.getattr(ino).unwrap().size as usize];
+    assert_eq!(volume.read(ino, 0, &mut data).unwrap(), data.len());
+    data
+}
+
+fn create(volume: &Volume, name: &str) -> Ino {
+    volume.create(Ino::ROOT, name.as_bytes(), &FILE).unwrap().ino
+}
+
+fn must_be_sound(rig: &Rig) {
+    let report = rig.check(false);
+    assert!(report.problems.is_empty(), "{:#?}", report.problems);
+}
+
+fn all_of(bytes: u64) -> FileMoved {
+    FileMoved { moved_bytes: bytes, left_bytes: 0 }
+}
+
+/// A PM and two disks, each a tier.
+fn three_tiers(pm_data_checksums: bool) -> Rig {
+    let pm = Pm::anonymous(8 << 20);
+    let disks = vec![memory_disk(16 << 20), memory_disk(16 << 20)];
+    let tiers = vec![1, 2];
+    let options = FormatOptions { shards: Some(2), tiers, pm_data_checksums, ..Default::default() };
+    format(&pm, &disks, &options).unwrap();
+    Rig { pm, disks }
+}
+
+/// Every combination of tiers, with and without checksums of PM data: contents, size and times stay, blocks are neither lost
+/// nor owned twice, and all of that is still so after a remount.
+#[test]
+fn a_file_goes_from_any_tier_to_any_other() {
+    for checksums in [false, true] {
+        let rig = three_tiers(checksums);
+        let volume = rig.open(90);
+        let ino = create(&volume, "file");
+        // More than a stretch, of pieces, with holes, reserved blocks and a partial last block.
+        let mut expected = pattern(300 * BLOCK + 77, 3);
+        put(&volume, ino, 0, &expected);
+        for i in (0..290).step_by(3) {
+            let piece = pattern(5000, i as u8);
+            put(&volume, ino, (i * BLOCK + 100) as u64, &piece);
+            expected[i * BLOCK + 100..][..5000].copy_from_slice(&piece);
+        }
+        volume.fallocate(ino, Fallocate::PunchHole, 20 * BLOCK as u64, 3 * BLOCK as u64).unwrap();
+        expected[20 * BLOCK..23 * BLOCK].fill(0);
+        volume.fallocate(ino, Fallocate::AllocateKeepSize, 400 * BLOCK as u64, 5 * BLOCK as u64).unwrap();
+        let before = volume.getattr(ino).unwrap();
+        let bytes = (298 + 5) * BLOCK as u64;
+        for (tier, name) in [(1, "disk1"), (2, "disk2"), (0, "pm"), (2, "disk2"), (1, "disk1"), (0, "pm"), (1, "disk1")]
+        {
+            assert_eq!(volume.move_file(ino, tier).unwrap(), all_of(bytes), "to {name}");
+            assert_eq!(tiers(&volume, ino), [name]);
+            assert_eq!(contents(&volume, ino), expected);
+            assert_eq!(volume.move_file(ino, tier).unwrap(), all_of(0), "there is nothing left to move");
+        }
+        let after = volume.getattr(ino).unwrap();
+        assert_eq!((before.size, before.mtime, before.ctime), (after.size, after.mtime, after.ctime));
+        volume.close().unwrap();
+        drop(volume);
+        must_be_sound(&rig);
+        let volume = rig.open(90);
+        let ino = volume.lookup(Ino::ROOT, b"file").unwrap().ino;
+        let found = volume.getattr(ino).unwrap();
+        assert_eq!((before.size, before.mtime), (found.size, found.mtime));
+        assert_eq!((contents(&volume, ino) == expected, tiers(&volume, ino)), (true, vec!["disk1".to_string()]));
+        volume.close().unwrap();
+    }
+}
+
+#[test]
+fn moved_data_survives_the_daemons_death_and_frees_what_it_left() {
+    let rig = three_tiers(false);
+    let volume = rig.open(90);
+    let ino = create(&volume, "file");
+    let used = |volume: &Volume| volume.status().devices[0].used_bytes;
+    let empty = used(&volume);
+    let data = pattern(1 << 20, 9);
+    put(&volume, ino, 0, &data);
+    assert!(used(&volume) >= empty + (1 << 20));
+    volume.move_file(ino, 1).unwrap();
+    assert!(used(&volume) < empty + (64 << 10), "PM is free again");
+    volume.abandon();
+    drop(volume);
+    must_be_sound(&rig);
+    let volume = rig.open(90);
+    let ino = volume.lookup(Ino::ROOT, b"file").unwrap().ino;
+    assert_eq!((contents(&volume, ino) == data, tiers(&volume, ino)), (true, vec!["disk1".to_string()]));
+}
+
+#[test]
+fn dirty_data_goes_along() {
+    let rig = three_tiers(false);
+    let volume = rig.open(0);
+    let ino = create(&volume, "file");
+    let data = pattern(100_000, 4);
+    put(&volume, ino, 0, &data);
+    assert!(volume.file_map(ino).unwrap().dirty_bytes > 0);
+    assert_eq!(volume.move_file(ino, 2).unwrap(), all_of(25 * BLOCK as u64));
+    assert_eq!((contents(&volume, ino) == data, tiers(&volume, ino)), (true, vec!["disk2".to_string()]));
+    assert_eq!(volume.file_map(ino).unwrap().dirty_bytes, 0);
+}
+
+#[test]
+fn what_has_no_room_stays_and_is_counted() {
+    let rig = three_tiers(false);
+    let volume = rig.open(90);
+    let ino = create(&volume, "file");
+    // Longer than PM takes.
+    let data = pattern(9 << 20, 1);
+    put(&volume, ino, 0, &data);
+    volume.fsync(ino, false).unwrap();
+    volume.move_file(ino, 2).unwrap();
+    assert_eq!(tiers(&volume, ino), ["disk2"]);
+    let moved = volume.move_file(ino, 0).unwrap();
+    assert!(moved.moved_bytes > 4 << 20 && moved.left_bytes > 1 << 20, "{moved:?}");
+    assert_eq!(moved.moved_bytes + moved.left_bytes, 9 << 20);
+    assert_eq!(contents(&volume, ino), data);
+    volume.close().unwrap();
+    must_be_sound(&rig);
+}
+
+#[test]
+fn what_cannot_move_is_told_so() {
+    let rig = three_tiers(false);
+    let volume = rig.open(90);
+    let ino = create(&volume, "file");
+    let error = volume.move_file(ino, 3).unwrap_err();
+    assert_eq!(error.errno(), libc::EINVAL);
+    assert_eq!(error.to_string(), "tier 3: the volume's tiers are 0 (PM) to 2");
+    assert_eq!(volume.move_file(Ino::ROOT, 1).unwrap_err().errno(), libc::EISDIR);
+    assert_eq!(volume.move_file(Ino(77), 1).unwrap_err().errno(), libc::ESTALE);
+    assert_eq!(volume.move_file(ino, 1).unwrap(), all_of(0));
+}
+
+/// Everything that can happen to a file between the copy and its commit: what happened last counts.
+#[test]
+fn who_changes_a_block_meanwhile_wins_that_block_only() {
+    type Change = fn(&Volume, Ino, &mut Vec<u8>);
+    let changes: [(&str, Change, u64); 9] = [
+        ("overwrite", |v, ino, data| write(v, ino, data, 2 * BLOCK, &pattern(BLOCK, 50)), 1),
+        ("patch", |v, ino, data| write(v, ino, data, 3 * BLOCK + 5, b"patched"), 1),
+        ("append", |v, ino, data| write(v, ino, data, 10 * BLOCK + 100, &pattern(200, 51)), 1),
+        ("append beyond", |v, ino, data| write(v, ino, data, 10 * BLOCK + 100, &pattern(9000, 52)), 1),
+        ("write after a gap", |v, ino, data| write(v, ino, data, 20 * BLOCK, &pattern(10, 53)), 0),
+        ("truncate", |v, ino, data| resize(v, ino, data, 4 * BLOCK + 10), 7),
+        ("extend", |v, ino, data| resize(v, ino, data, 11 * BLOCK), 1),
+        (
+            "punch",
+            |v, ino, data| {
+                v.fallocate(ino, Fallocate::PunchHole, BLOCK as u64, 2 * BLOCK as u64).unwrap();
+                data[BLOCK..3 * BLOCK].fill(0);
+            },
+            2,
+        ),
+        (
+            "there and back",
+            |v, ino, data| {
+                // The block returns to where it was, with other contents.
+                for seed in 60..64 {
+                    write(v, ino, data, 5 * BLOCK, &pattern(BLOCK, seed));
+                }
+            },
+            1,
+        ),
+    ];
+    for checksums in [false, true] {
+        for (name, change, overtaken) in changes {
+            let disk = Interrupted::new(16 << 20);
+            let disks: Vec<Arc<dyn Disk>> = vec![Arc::new(disk.clone())];
+            let rig = Rig { pm: Pm::anonymous(8 << 20), disks };
+            let options = FormatOptions { pm_data_checksums: checksums, ..Default::default() };
+            format(&rig.pm, &rig.disks, &options).unwrap();
+            let open = OpenOptions { workers: false, cache_bytes: 8 << 20, ..Default::default() };
+            let volume = Volume::open(rig.pm.clone(), rig.disks.clone(), open, &|_, _, _| {}).unwrap();
+            let ino = create(&volume, "file");
+            let mut before = pattern(10 * BLOCK + 100, 1);
+            put(&volume, ino, 0, &before);
+            let changed = Arc::new(Mutex::new(Vec::new()));
+            let (v, told) = (volume.clone(), changed.clone());
+            let mut data = std::mem::take(&mut before);
+            *disk.at_write.lock().unwrap() = Some(Box::new(move || {
+                change(&v, ino, &mut data);
+                *told.lock().unwrap() = data;
+            }));
+            let moved = volume.move_file(ino, 1).unwrap();
+            let expected = changed.lock().unwrap().clone();
+            assert!(contents(&volume, ino) == expected, "{name}");
+            assert_eq!(moved, FileMoved { moved_bytes: (11 - overtaken) * BLOCK as u64, ..moved }, "{name}");
+            volume.abandon();
+            drop(volume);
+            must_be_sound(&rig);
+            let volume = rig.open(90);
+            let ino = volume.lookup(Ino::ROOT, b"file").unwrap().ino;
+            assert!(contents(&volume, ino) == expected, "{name}, after a crash");
+            // The way back, read-ahead and all.
+            volume.move_file(ino, 0).unwrap();
+            assert!(contents(&volume, ino) == expected, "{name}, back in PM");
+            volume.close().unwrap();
+            must_be_sound(&rig);
+        }
+    }
+}
+
+fn write(volume: &Volume, ino: Ino, data: &mut Vec<u8>, at: usize, bytes: &[u8]) {
+    assert_eq!(volume.write(ino, at as u64, bytes, WriteOptions::default()).unwrap(), bytes.len());
+    data.resize(data.len().max(at + bytes.len()), 0);
+    data[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+fn resize(volume: &Volume, ino: Ino, data: &mut Vec<u8>, size: usize) {
+    volume.setattr(ino, &SetAttr { size: Some(size as u64), ..Default::default() }).unwrap();
+    data.resize(size, 0);
+}
+
+#[test]
+fn a_file_that_goes_meanwhile_is_gone() {
+    let disk = Interrupted::new(16 << 20);
+    let disks: Vec<Arc<dyn Disk>> = vec![Arc::new(disk.clone())];
+    let rig = Rig { pm: Pm::anonymous(8 << 20), disks };
+    format(&rig.pm, &rig.disks, &FormatOptions::default()).unwrap();
+    let volume = rig.open(90);
+    let ino = create(&volume, "file");
+    put(&volume, ino, 0, &pattern(100_000, 1));
+    let v = volume.clone();
+    *disk.at_write.lock().unwrap() = Some(Box::new(move || {
+        v.unlink(Ino::ROOT, b"file").unwrap();
+        v.forget(ino, 1);
+    }));
+    let moved = volume.move_file(ino, 1);
+    assert!(moved.is_err() || moved.unwrap().moved_bytes == 0);
+    assert_eq!(volume.getattr(ino).unwrap_err().errno(), libc::ESTALE);
+    volume.close().unwrap();
+    must_be_sound(&rig);
+}
