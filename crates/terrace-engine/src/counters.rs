@@ -141,7 +141,7 @@ impl Counters {
 }
 
 /// The counters at one moment, or what was added between two. As JSON: an object of names and numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CounterSnapshot([u64; COUNTERS]);
 
 impl CounterSnapshot {

@@ -1,4 +1,5 @@
-//! How full a volume is and what it has done: [`Stats`], over the life of a mount or between two moments of it.
+//! How full a volume is and what it has done: [`Stats`], over the life of a mount or between two moments of it. As JSON,
+//! it may be of a daemon of another version: what that does not know is zero here.
 
 use serde::{Deserialize, Serialize};
 use terrace_layout::BLOCK_BYTES;
@@ -10,6 +11,7 @@ use crate::volume::Volume;
 
 /// One tier: how full it is, and what its devices did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TierStats {
     /// Its number; 0 is PM.
     pub tier: u8,
@@ -36,6 +38,7 @@ pub struct TierStats {
 
 /// The page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct CacheStats {
     /// Bytes that it may take.
     pub budget_bytes: u64,
@@ -46,7 +49,8 @@ pub struct CacheStats {
 }
 
 /// How full a volume is now, and what it did in a period that ends now.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Stats {
     /// Volume UUID.
     pub uuid: String,

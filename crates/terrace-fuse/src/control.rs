@@ -33,6 +33,8 @@ const TRIES_MAX: usize = 8;
 pub(crate) enum Command {
     /// The state of the volume: [`terrace_engine::Status`].
     Status,
+    /// How full the volume is, and what it has done: [`terrace_engine::Stats`].
+    Stats,
     /// Everything dirty to its device; answers `null`.
     Sync,
     /// Where the data of the open file lies: [`terrace_engine::FileMap`].
@@ -46,8 +48,9 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    const ALL: [Command; 6] = [
+    const ALL: [Command; 7] = [
         Command::Status,
+        Command::Stats,
         Command::Sync,
         Command::FileMap,
         Command::StartScrub,
@@ -63,6 +66,7 @@ impl Command {
             Command::StartScrub => 4,
             Command::ScrubReport => 5,
             Command::CancelScrub => 6,
+            Command::Stats => 7,
         }
     }
 
@@ -122,6 +126,15 @@ impl Header {
 /// If `mountpoint` cannot be opened or is not on a live Terrace mount.
 pub fn status(mountpoint: &Path) -> Result<String> {
     ask(&open(mountpoint)?, mountpoint, Command::Status, "")
+}
+
+/// How full the volume mounted at or above `mountpoint` is and what it has done, as the JSON of
+/// [`terrace_engine::Stats`].
+///
+/// # Errors
+/// As [`status`].
+pub fn stats(mountpoint: &Path) -> Result<String> {
+    ask(&open(mountpoint)?, mountpoint, Command::Stats, "")
 }
 
 /// Makes everything written so far durable: what the kernel holds of mappings, then what the daemon holds.

@@ -65,6 +65,9 @@ Examples:
   terrace status /dev/shm/pm        a volume by its PM device, mounted or not
   terrace status --json /mnt | jq '.devices[] | {path, used_bytes}'")]
     Status(StatusArgs),
+    /// Show what a mounted volume does, every second
+    #[command(after_help = STATS_HELP)]
+    Stats(StatsArgs),
     /// Show on which devices files are
     #[command(after_help = "\
 Examples:
@@ -258,6 +261,34 @@ pub struct StatusArgs {
     #[arg(long)]
     pub json: bool,
 }
+
+/// `stats`
+#[derive(Args, Debug)]
+pub struct StatsArgs {
+    /// Where the volume is mounted, or its PM device
+    #[arg(value_name = "MOUNTPOINT|PM")]
+    pub target: PathBuf,
+    /// Print what was done since the volume was mounted, and every counter, and end
+    #[arg(long, conflicts_with = "interval")]
+    pub once: bool,
+    /// Print JSON: one object per line
+    #[arg(long)]
+    pub json: bool,
+    /// Time between two lines
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub interval: u64,
+}
+
+const STATS_HELP: &str = "\
+Examples:
+  terrace stats /mnt                          rates, every second
+  terrace stats /mnt --interval 10
+  terrace stats /mnt --once                   totals since the volume was mounted
+  terrace stats /mnt --json | jq '.counters.written_back_bytes / .elapsed_ms'
+
+The first lines come after the first interval. It ends when the volume is
+unmounted. Reads and writes of PM are those of file data; those of disks are all
+that the devices did: read-ahead, checksums and scrubs, too.";
 
 /// `where`
 #[derive(Args, Debug)]

@@ -10,8 +10,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::exit;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, mpsc};
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{geteuid, setsid};
@@ -249,6 +249,19 @@ extern "C" fn on_signal(signal: libc::c_int) {
         libc::write(SIGNAL_PIPE.load(Ordering::Relaxed), (&raw const byte).cast(), 1);
         *errno = before;
     }
+}
+
+/// What receives each SIGTERM, SIGINT and SIGHUP from now on, for a command that shows something until one comes.
+///
+/// # Errors
+/// As [`on_termination`].
+pub fn terminations() -> Result<mpsc::Receiver<i32>> {
+    let (sender, receiver) = mpsc::channel();
+    on_termination(move |signal| {
+        // Whoever does not listen any more is about to end.
+        let _ = sender.send(signal);
+    })?;
+    Ok(receiver)
 }
 
 /// Calls `act` from a thread of its own at each SIGTERM, SIGINT and SIGHUP from now on.

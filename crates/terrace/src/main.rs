@@ -10,6 +10,7 @@ mod options;
 mod output;
 mod progress;
 mod report;
+mod sampler;
 mod size;
 
 use std::fmt;

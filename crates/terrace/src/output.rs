@@ -10,10 +10,18 @@ use serde::Serialize;
 /// # Errors
 /// Standard output fails, other than because its reader is gone.
 pub fn print(text: &str) -> Result<()> {
+    offer(text).map(drop)
+}
+
+/// Writes text to standard output; false if its reader is gone.
+///
+/// # Errors
+/// As [`print()`].
+pub fn offer(text: &str) -> Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("cannot write to standard output"),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        result => result.context("cannot write to standard output").map(|()| true),
     }
 }
 

@@ -4,6 +4,7 @@
 //! and what is absent counts as zero, empty or false.
 
 mod scrub;
+mod stats;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,6 +16,7 @@ use terrace_engine::CheckReport;
 use crate::size::{format_size, percent};
 
 pub use scrub::{ScrubReport, ScrubStatus, scrub};
+pub use stats::{stats_live, stats_total};
 
 /// What is shown of a [`terrace_engine::Status`].
 #[derive(Debug, Default, Deserialize)]

@@ -8,11 +8,12 @@ use std::process::Command;
 
 use common::{Place, Ran, TERRACE, has, terrace};
 
-const SUBCOMMANDS: [&str; 13] = [
+const SUBCOMMANDS: [&str; 14] = [
     "format",
     "mount",
     "umount",
     "status",
+    "stats",
     "where",
     "scrub",
     "sync",
@@ -65,6 +66,9 @@ fn a_wrong_command_line_exits_with_2() {
         &["format", "--pm", "/dev/shm/x", "--disk", "/dev/shm/y", "--shards", "0"],
         &["mount", "/dev/shm/x"],
         &["where"],
+        &["stats"],
+        &["stats", "--interval", "0", "/mnt"],
+        &["stats", "--once", "--interval", "2", "/mnt"],
         &["dump", "inode", "one", "/dev/shm/x"],
         &["completions", "tcsh"],
     ] {
@@ -119,6 +123,7 @@ fn commands_for_mounted_volumes_say_when_there_is_none() {
     terrace(["umount", &mnt]).fails(1, &["no file system is mounted here"]);
     terrace(["umount", "/"]).fails(1, &["not Terrace"]);
     terrace(["sync", &mnt]).fails(1, &["no file system is mounted here"]);
+    terrace(["stats", &mnt]).fails(1, &["no file system is mounted here"]);
     terrace(["status", &mnt]).fails(1, &["no Terrace volume is mounted here"]);
     fs::write(place.path("file"), "text").unwrap();
     terrace(["where", &place.path("file")]).fails(1, &["not on a Terrace mount"]);

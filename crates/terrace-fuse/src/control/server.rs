@@ -81,6 +81,7 @@ fn compute(volume: &Volume, ino: Ino, uid: u32, command: Command, arguments: &[u
     }
     match command {
         Command::Status => json(&volume.status()),
+        Command::Stats => json(&volume.stats()),
         Command::Sync => json(&volume.sync()?),
         Command::FileMap => json(&volume.file_map(ino)?),
         Command::StartScrub => {

@@ -7,6 +7,7 @@ mod format;
 mod mount;
 mod save;
 mod scrub;
+mod stats;
 mod status;
 mod sync;
 mod umount;
@@ -34,6 +35,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode> {
         Command::Mount(args) => mount::run(args, quiet)?,
         Command::Umount(args) => umount(&args.mountpoint, quiet)?,
         Command::Status(args) => status::run(args)?,
+        Command::Stats(args) => stats::run(args, quiet)?,
         Command::Where(args) => r#where::run(args)?,
         Command::Sync(args) => sync::run(args)?,
         Command::Save(args) => save::save(args, quiet)?,

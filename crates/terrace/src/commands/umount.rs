@@ -1,6 +1,7 @@
 //! `terrace umount`
 
 use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -15,6 +16,8 @@ use crate::{mounts, output};
 
 /// How often to look whether the daemon is done.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How often to try to unmount what is in use.
+const BUSY_TRIES: usize = 5;
 /// When to say that it takes long.
 const LONG: Duration = Duration::from_secs(10);
 
@@ -30,7 +33,7 @@ pub fn umount(mountpoint: &Path, quiet: bool) -> Result<()> {
         output::remark(quiet, &format!("{place}: its daemon had died; the next mount recovers the volume"));
         return Ok(());
     }
-    match mounts::unmount(&mount.mountpoint, false) {
+    match unmount(&mount.mountpoint) {
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
             bail!("{place}: is in use; `fuser -vm {place}` shows by whom")
         }
@@ -41,6 +44,17 @@ pub fn umount(mountpoint: &Path, quiet: bool) -> Result<()> {
         true => Ok(()),
         false => expect_clean(&mount.source),
     }
+}
+
+/// Unmounts what is not in use, or only by a command that asks the daemon something: that takes a moment.
+fn unmount(mountpoint: &Path) -> io::Result<()> {
+    for _ in 1..BUSY_TRIES {
+        match mounts::unmount(mountpoint, false) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => sleep(LOOK_EVERY),
+            result => return result,
+        }
+    }
+    mounts::unmount(mountpoint, false)
 }
 
 /// Waits until the PM device is free, or mounted again: the file system was mounted at several places, or somebody
