@@ -9,6 +9,7 @@ use std::str::FromStr;
 use terrace_engine::AtimePolicy;
 use terrace_media::{DeviceModel, IoEngine};
 
+use crate::metrics;
 use crate::size::parse_size;
 
 /// Every option (name, with `=VALUE` where it takes one) and what it does.
@@ -43,6 +44,10 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ("disk=PATH", "where a disk of the volume is now, if not where it was; may be repeated"),
     ("model=DEVICE=MODEL", "make a device (pm, disk, disk1, …) as slow as MODEL; may be repeated"),
     ("log=FILE", "the daemon's log"),
+    (
+        "metrics=ADDRESS",
+        "serve metrics for Prometheus on a UNIX socket (a path) or a TCP port (PORT: of 127.0.0.1; IP:PORT)",
+    ),
 ];
 
 /// Options that mount(8) and fstab pass along and that mean nothing to a file system. Those ending in `=` or `-`
@@ -177,6 +182,8 @@ pub struct MountOptions {
     pub models: Vec<ModelChoice>,
     /// `log=FILE`.
     pub log: Option<PathBuf>,
+    /// `metrics=ADDRESS`.
+    pub metrics: Option<metrics::Address>,
 }
 
 impl MountOptions {
@@ -202,6 +209,7 @@ impl MountOptions {
             disks: Vec::new(),
             models: Vec::new(),
             log: None,
+            metrics: None,
         }
     }
 
@@ -272,6 +280,7 @@ impl MountOptions {
             "disk" => self.disks.push(value.into()),
             "model" => self.models.push(value.parse().map_err(bad)?),
             "log" => self.log = Some(value.into()),
+            "metrics" => self.metrics = Some(value.parse().map_err(bad)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -358,7 +367,7 @@ mod tests {
     #[test]
     fn each_option_sets_its_value() {
         let all = "ro,noatime,durable,allow_other,default_permissions,cache=1.5G,cache_dir=/run/x,\
-                   writeback=30,pm_full=80,threads=3,clone_fd,nodev,nosuid,noexec,engine=sync,nodirect,disk=/a,disk=/b,model=pm=pm,model=disk2=hdd,log=/l";
+                   writeback=30,pm_full=80,threads=3,clone_fd,nodev,nosuid,noexec,engine=sync,nodirect,disk=/a,disk=/b,model=pm=pm,model=disk2=hdd,log=/l,metrics=/m";
         let expected = MountOptions {
             read_only: true,
             atime: AtimePolicy::Noatime,
@@ -379,6 +388,7 @@ mod tests {
             disks: vec!["/a".into(), "/b".into()],
             models: vec!["pm=pm".parse().unwrap(), "disk2=hdd".parse().unwrap()],
             log: Some("/l".into()),
+            metrics: Some("/m".parse().unwrap()),
         };
         assert_eq!(parse(all), Ok(expected));
     }
@@ -398,7 +408,7 @@ mod tests {
                 Some((name, "SIZE")) => format!("{name}=1M"),
                 Some((name, "SECONDS" | "PERCENT" | "N")) => format!("{name}=7"),
                 Some((name, "DEVICE=MODEL")) => format!("{name}=disk=hdd"),
-                Some((name, "PATH" | "DIR" | "FILE")) => format!("{name}=/x"),
+                Some((name, "PATH" | "DIR" | "FILE" | "ADDRESS")) => format!("{name}=/x"),
                 Some((name, choices)) => format!("{name}={}", choices.split('|').next().unwrap()),
             };
             assert!(parse(&text).is_ok(), "{text}");
@@ -436,6 +446,7 @@ mod tests {
             ("model=hdd", ["model=DEVICE=MODEL", "disk1=MODEL"]),
             ("model=disk0=hdd", ["model=DEVICE=MODEL", "disk1=MODEL"]),
             ("model=disk=floppy", ["model=DEVICE=MODEL", "floppy"]),
+            ("metrics=example.org:80", ["metrics=ADDRESS", "localhost:PORT"]),
             ("ro=1", ["\"ro\"", "takes no value"]),
         ] {
             let message = parse(list).unwrap_err();

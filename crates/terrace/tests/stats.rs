@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 
-use common::{Place, TERRACE, can_mount, shell, terrace};
+use common::{Place, TERRACE, can_mount, kill, shell, terrace};
 use serde_json::Value;
 
 /// Starts `terrace stats` on `mnt`.
@@ -81,8 +81,7 @@ fn live_lines_come_until_a_signal_the_end_of_the_reader_or_of_the_mount() {
     };
     assert_eq!(lines.by_ref().map(written).find(|&bytes| bytes > 0), Some(10_000));
     assert_eq!(lines.next().map(written), Some(0));
-    // SAFETY: kill(2) has no preconditions; the process is a child of this test that was not waited for.
-    assert_eq!(unsafe { libc::kill(interrupted.id() as i32, libc::SIGINT) }, 0);
+    kill(interrupted.id() as i32, libc::SIGINT);
     assert_eq!(end(interrupted), "");
 
     let mut text = BufReader::new(unmounted.stdout.take().unwrap()).lines();

@@ -7,41 +7,13 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
 
-use common::{Place, Ran, TERRACE, can_mount, has, shell, terrace};
+use common::{Place, Ran, TERRACE, can_mount, has, kill, shell, terrace, wait_until, wait_until_ended};
 use serde_json::Value;
-use terrace_layout::{FORMAT_MAJOR, MediaStruct, Superblock};
+use terrace_layout::{FORMAT_MAJOR, FORMAT_MINOR, MediaStruct, Superblock};
 use zerocopy::IntoBytes;
 
 const NOBODY: u32 = 65534;
-
-/// Waits for something that another process is about to do.
-#[track_caller]
-fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    for _ in 0..6000 {
-        if condition() {
-            return;
-        }
-        sleep(Duration::from_millis(10));
-    }
-    panic!("waited in vain: {what}");
-}
-
-/// Waits until a process is gone, or dead and only waiting for its parent to notice.
-#[track_caller]
-fn wait_until_ended(pid: i32) {
-    wait_until("the daemon ends", || match fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Ok(stat) => stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")),
-        Err(_) => true,
-    });
-}
-
-fn kill(pid: i32, signal: i32) {
-    // SAFETY: kill(2) has no preconditions; the process is a daemon of this test.
-    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
-}
 
 fn uuid(place: &Place, pm: &str) -> String {
     place.status(pm)["uuid"].as_str().expect("a UUID").to_owned()
@@ -435,7 +407,7 @@ fn a_newer_format_is_refused_by_name() {
         superblock.seal();
         file.write_all_at(superblock.as_bytes(), offset).unwrap();
     }
-    let version = format!("{}.0", FORMAT_MAJOR + 1);
+    let version = format!("{}.{FORMAT_MINOR}", FORMAT_MAJOR + 1);
     place.mount("pm", &[]).fails(1, &["pm", &version]);
     terrace(["status", &place.path("pm")]).fails(1, &[&version]);
     terrace(["check", "--repair", &place.path("pm")]).fails(1, &[&version]);

@@ -13,6 +13,7 @@ use terrace_media::PmKind;
 use crate::cli::MountArgs;
 use crate::daemon::{self, Log, Ready};
 use crate::devices::{Access, DeviceOptions, Devices, about};
+use crate::metrics;
 use crate::options::MountOptions;
 use crate::progress::Progress;
 use crate::{Usage, output};
@@ -79,7 +80,11 @@ fn prepare_mountpoint(request: &mut MountRequest) -> Result<()> {
 /// The daemon leaves the working directory: every path must stand by itself.
 fn make_absolute(request: &mut MountRequest) -> Result<()> {
     let options = &mut request.options;
-    let optional = options.log.iter_mut().chain(&mut options.cache_dir);
+    let socket = match &mut options.metrics {
+        Some(metrics::Address::Socket(path)) => Some(path),
+        _ => None,
+    };
+    let optional = options.log.iter_mut().chain(&mut options.cache_dir).chain(socket);
     for path in optional.chain(&mut options.disks).chain([&mut request.pm]) {
         *path = std::path::absolute(&*path)?;
     }
@@ -90,8 +95,11 @@ fn make_absolute(request: &mut MountRequest) -> Result<()> {
 fn serve(request: &MountRequest, log: &Log, ready: &mut Ready) -> Result<()> {
     daemon::start_log(log)?;
     let (volume, kind) = open(request)?;
-    let mounted = match terrace_fuse::mount(Arc::clone(&volume), &request.mountpoint, &config(request)) {
-        Ok(mounted) => mounted,
+    let mount = || terrace_fuse::mount(Arc::clone(&volume), &request.mountpoint, &config(request));
+    let started = serve_metrics(request, &volume).and_then(|metrics| Ok((mount()?, metrics)));
+    // Metrics are served until the volume is closed.
+    let (mounted, _metrics) = match started {
+        Ok(started) => started,
         Err(error) => {
             // The error worth telling is the first one; a volume that is not closed is recovered.
             let _ = volume.close();
@@ -107,6 +115,12 @@ fn serve(request: &MountRequest, log: &Log, ready: &mut Ready) -> Result<()> {
     let closed = volume.close().with_context(|| format!("{}: cannot unmount cleanly", request.pm.display()));
     tracing::info!(mountpoint = %request.mountpoint.display(), clean = closed.is_ok(), "unmounted");
     served.and(closed)
+}
+
+fn serve_metrics(request: &MountRequest, volume: &Arc<Volume>) -> Result<Option<metrics::Server>> {
+    let volume = Arc::clone(volume);
+    let text = move || metrics::text(&volume.stats());
+    request.options.metrics.as_ref().map(|address| metrics::Server::start(address, text)).transpose()
 }
 
 fn config(request: &MountRequest) -> MountConfig {

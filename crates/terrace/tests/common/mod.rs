@@ -6,6 +6,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -72,6 +74,34 @@ pub fn has(program: &str) -> bool {
         eprintln!("skipped: {program} is not installed");
     }
     found
+}
+
+/// Waits for something that another process is about to do.
+#[track_caller]
+pub fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    for _ in 0..6000 {
+        if condition() {
+            return;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    panic!("waited in vain: {what}");
+}
+
+/// Waits until a process is gone, or dead and only waiting for its parent to notice.
+#[track_caller]
+pub fn wait_until_ended(pid: i32) {
+    wait_until("the daemon ends", || match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")),
+        Err(_) => true,
+    });
+}
+
+/// Sends a signal to a process of this test.
+#[track_caller]
+pub fn kill(pid: i32, signal: i32) {
+    // SAFETY: kill(2) has no preconditions; the process is one of this test.
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
 /// A directory in memory for one test, open to every user. When it goes, what is mounted below it is unmounted and
