@@ -74,37 +74,37 @@ counters! {
     CacheMisses "cache_misses" Count
         "Blocks that reads had to get from a disk",
     PlacedSynchronous "placed_synchronous_bytes" Bytes
-        "Bytes written to PM because the file was expected to be synchronized soon",
+        "Bytes written to PM because the file is a synchronous one",
     PlacedSmall "placed_small_bytes" Bytes
         "Bytes written to PM because the write was small",
     PlacedLargeAsync "placed_large_async_bytes" Bytes
-        "Bytes written to the page cache because the write was large and nobody was expected to wait for it",
+        "Bytes written to the page cache because the write was large and the file is an asynchronous one",
     PlacedPmFull "placed_pm_full_bytes" Bytes
         "Bytes written to the page cache because PM was full",
     PlacedJoinsDirty "placed_joins_dirty_bytes" Bytes
         "Bytes written to the page cache because older versions of their blocks were dirty there",
     PredictedRight "predicted_right" Count
-        "Predictions, one per write, of whether the file would be synchronized, that came true",
+        "Predictions that came true, one per write",
     PredictedWrong "predicted_wrong" Count
-        "Predictions that did not come true",
+        "Predictions that did not come true, one per write",
     Fsyncs "fsyncs" Count
         "Calls of fsync and fdatasync that reached the daemon",
     Stalls "writer_stalls" Count
         "Writes that had to wait for writeback to get pages of the page cache",
     WrittenBack "written_back_bytes" Bytes
         "Bytes that writeback took from the page cache to a disk",
-    MigratedDemoted "migrated_down_bytes" Bytes
-        "Bytes that migration took from PM to a disk because PM was filling up",
     MigratedWrite "migrated_write_bytes" Bytes
-        "Bytes that migration gathered into long writes to a disk",
+        "Bytes that migration took from PM to a disk because they had not been written for long",
     MigratedRead "migrated_read_bytes" Bytes
-        "Bytes that migration took to PM because they were read often",
+        "Bytes that migration took from PM to a disk, and kept in the page cache, because they were read often",
     MigratedReverse "migrated_reverse_bytes" Bytes
-        "Bytes that migration took back to PM because they were synchronized often",
+        "Bytes that migration took from a disk to PM",
+    MigratedDemoted "migrated_demoted_bytes" Bytes
+        "Bytes that migration took from a disk tier to the next because that tier was nearly full",
     MigrationsOvertaken "migrated_in_vain_bytes" Bytes
         "Bytes that migration copied in vain, because a program changed them meanwhile",
     GroupsWritten "migration_groups" Count
-        "Groups of files that migration wrote to a disk with one sequential write",
+        "Groups of blocks that migration wrote to a disk, each with one sequential write",
 }
 
 /// How many counters there are.

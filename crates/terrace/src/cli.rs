@@ -68,6 +68,14 @@ Examples:
     /// Show what a mounted volume does, every second
     #[command(after_help = STATS_HELP)]
     Stats(StatsArgs),
+    /// Show what a mounted volume does on a screen
+    #[command(after_help = "\
+Example:
+  terrace top /mnt
+
+It shows how full the tiers are, what they do, and what flows between them. q
+quits. Without a terminal, use terrace stats.")]
+    Top(TopArgs),
     /// Show on which devices files are
     #[command(after_help = "\
 Examples:
@@ -289,6 +297,17 @@ Examples:
 The first lines come after the first interval. It ends when the volume is
 unmounted. Reads and writes of PM are those of file data; those of disks are all
 that the devices did: read-ahead, checksums and scrubs, too.";
+
+/// `top`
+#[derive(Args, Debug)]
+pub struct TopArgs {
+    /// Where the volume is mounted, or its PM device
+    #[arg(value_name = "MOUNTPOINT|PM")]
+    pub target: PathBuf,
+    /// How often to draw anew
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub interval: u64,
+}
 
 /// `where`
 #[derive(Args, Debug)]

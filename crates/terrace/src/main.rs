@@ -12,6 +12,7 @@ mod output;
 mod progress;
 mod report;
 mod sampler;
+mod screen;
 mod size;
 
 use std::fmt;

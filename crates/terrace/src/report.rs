@@ -16,7 +16,7 @@ use terrace_engine::CheckReport;
 use crate::size::{format_size, percent};
 
 pub use scrub::{ScrubReport, ScrubStatus, scrub};
-pub use stats::{stats_live, stats_total};
+pub use stats::{FLOWS, cache_line, per_second, pm_stores, share, stats_live, stats_total};
 
 /// What is shown of a [`terrace_engine::Status`].
 #[derive(Debug, Default, Deserialize)]

@@ -8,12 +8,13 @@ use std::process::Command;
 
 use common::{Place, Ran, TERRACE, has, terrace};
 
-const SUBCOMMANDS: [&str; 14] = [
+const SUBCOMMANDS: [&str; 15] = [
     "format",
     "mount",
     "umount",
     "status",
     "stats",
+    "top",
     "where",
     "scrub",
     "sync",
@@ -124,6 +125,7 @@ fn commands_for_mounted_volumes_say_when_there_is_none() {
     terrace(["umount", "/"]).fails(1, &["not Terrace"]);
     terrace(["sync", &mnt]).fails(1, &["no file system is mounted here"]);
     terrace(["stats", &mnt]).fails(1, &["no file system is mounted here"]);
+    terrace(["top", &mnt]).fails(1, &["needs a terminal", "terrace stats"]);
     terrace(["status", &mnt]).fails(1, &["no Terrace volume is mounted here"]);
     fs::write(place.path("file"), "text").unwrap();
     terrace(["where", &place.path("file")]).fails(1, &["not on a Terrace mount"]);

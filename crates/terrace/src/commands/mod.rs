@@ -10,6 +10,7 @@ mod scrub;
 mod stats;
 mod status;
 mod sync;
+mod top;
 mod umount;
 mod r#where;
 
@@ -36,6 +37,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode> {
         Command::Umount(args) => umount(&args.mountpoint, quiet)?,
         Command::Status(args) => status::run(args)?,
         Command::Stats(args) => stats::run(args, quiet)?,
+        Command::Top(args) => top::run(args, quiet)?,
         Command::Where(args) => r#where::run(args)?,
         Command::Sync(args) => sync::run(args)?,
         Command::Save(args) => save::save(args, quiet)?,

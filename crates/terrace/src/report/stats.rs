@@ -7,15 +7,30 @@ use terrace_engine::{Counter, Stats, Unit};
 use super::Table;
 use crate::size::{format_size, percent};
 
-/// Where data comes and goes: a counter and what it is called here.
-pub const FLOWS: &[(Counter, &str)] = &[
-    (Counter::WrittenPm, "to PM"),
-    (Counter::WrittenCache, "to page cache"),
-    (Counter::WrittenBack, "written back"),
-    (Counter::MigratedDemoted, "moved down"),
-    (Counter::MigratedWrite, "gathered"),
-    (Counter::MigratedRead, "moved up"),
-    (Counter::MigratedReverse, "moved back"),
+/// Data on its way from one place to another.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    /// Its bytes.
+    pub counter: Counter,
+    /// What it is called.
+    pub name: &'static str,
+    /// Whence and where.
+    pub way: &'static str,
+}
+
+const fn flow(counter: Counter, name: &'static str, way: &'static str) -> Flow {
+    Flow { counter, name, way }
+}
+
+/// All that flows, from programs downwards.
+pub const FLOWS: &[Flow] = &[
+    flow(Counter::WrittenPm, "to PM", "programs → PM"),
+    flow(Counter::WrittenCache, "to page cache", "programs → page cache"),
+    flow(Counter::WrittenBack, "written back", "page cache → disks"),
+    flow(Counter::MigratedWrite, "write migration", "PM → disks"),
+    flow(Counter::MigratedRead, "read migration", "PM → disks, page cache"),
+    flow(Counter::MigratedReverse, "reverse migration", "disks → PM"),
+    flow(Counter::MigratedDemoted, "demotion", "disks → slower disks"),
 ];
 
 /// An amount as one per second.
@@ -45,10 +60,10 @@ pub fn stats_live(stats: &Stats, headings: bool) -> String {
         (false, Some((_, rows))) => rows.to_owned(),
         _ => lines,
     };
-    let _ = writeln!(text, "cache  {}", cache(stats));
+    let _ = writeln!(text, "cache  {}", cache_line(stats));
     let flows: Vec<String> = FLOWS
         .iter()
-        .map(|&(counter, name)| (stats.counters.get(counter), name))
+        .map(|flow| (stats.counters.get(flow.counter), flow.name))
         .filter(|&(bytes, _)| bytes > 0)
         .map(|(bytes, name)| format!("{name} {}/s", format_size(rate(bytes))))
         .collect();
@@ -76,7 +91,7 @@ pub fn stats_total(stats: &Stats) -> String {
     }
     let mut text = format!("volume {}, mounted for {} s\n\n", stats.uuid, stats.elapsed_ms / 1000);
     text += &table.to_text();
-    let _ = writeln!(text, "\npage cache: {}", cache(stats));
+    let _ = writeln!(text, "\npage cache: {}", cache_line(stats));
     let _ = writeln!(text, "stored to PM: {}", pm_stores(stats));
     let _ = writeln!(text, "predictions that came true: {}\n", share(stats.predictor_accuracy));
     let mut table = Table::new(&["COUNTER", ">VALUE", "WHAT IT COUNTS"]);
@@ -89,7 +104,7 @@ pub fn stats_total(stats: &Stats) -> String {
 }
 
 /// The page cache in a line.
-pub fn cache(stats: &Stats) -> String {
+pub fn cache_line(stats: &Stats) -> String {
     let (hits, misses) = (stats.counters.get(Counter::CacheHits), stats.counters.get(Counter::CacheMisses));
     let mut text = format!(
         "{} dirty, {} clean, of {}",

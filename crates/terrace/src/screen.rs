@@ -1,0 +1,261 @@
+//! What `terrace top` draws: how full the tiers are, what they do, and what flows between them. Pure: values in, cells
+//! out.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Paragraph, Row, Table};
+use terrace_engine::Stats;
+
+use crate::report::{FLOWS, cache_line, per_second, pm_stores, share};
+use crate::size::{format_size, percent};
+
+/// Cells of a bar.
+const BAR_CELLS: u64 = 16;
+/// Lines that a frame and a heading take.
+const FRAME_LINES: usize = 3;
+
+/// What is drawn.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// Where the volume is mounted.
+    pub place: &'a str,
+    /// What was done since then.
+    pub total: &'a Stats,
+    /// What was done lately.
+    pub interval: &'a Stats,
+}
+
+impl View<'_> {
+    /// An amount of the last period, per second.
+    fn rate(&self, amount: u64) -> u64 {
+        per_second(amount, self.interval.elapsed_ms)
+    }
+}
+
+/// Draws everything.
+pub fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
+    let lines = |rows: usize| Constraint::Length(u16::try_from(rows + FRAME_LINES).unwrap_or(u16::MAX));
+    let [title, tiers, flows, rest] = Layout::vertical([
+        Constraint::Length(1),
+        lines(view.interval.tiers.len()),
+        lines(FLOWS.len()),
+        Constraint::Min(0),
+    ])
+    .areas(frame.area());
+    draw_title(frame, title, view);
+    draw_tiers(frame, tiers, view);
+    draw_flows(frame, flows, view);
+    draw_rest(frame, rest, view);
+}
+
+fn draw_title(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
+    let seconds = view.total.elapsed_ms / 1000;
+    let mounted = format!("mounted for {}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    frame.render_widget(Line::from(format!(" {}, {mounted}", view.place)).bold(), area);
+    frame.render_widget(Line::from("q quits ").right_aligned(), area);
+}
+
+fn draw_tiers(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
+    let rows = view.interval.tiers.iter().map(|tier| {
+        Row::new([
+            Line::from(tier.name.clone()),
+            Line::from(bar(&[(tier.used_bytes, fullness(tier.used_bytes, tier.capacity_bytes))], tier.capacity_bytes)),
+            right(format!("{} %", percent(tier.used_bytes, tier.capacity_bytes))),
+            right(format_size(tier.free_bytes)),
+            right(view.rate(tier.reads).to_string()),
+            right(view.rate(tier.writes).to_string()),
+            right(format_size(view.rate(tier.read_bytes))),
+            right(format_size(view.rate(tier.written_bytes))),
+        ])
+    });
+    let heading = ["TIER", "", ">USE%", ">FREE", ">READS/S", ">WRITES/S", ">READ/S", ">WRITE/S"];
+    let widths = [6, BAR_CELLS as u16, 5, 9, 7, 8, 9, 9];
+    frame.render_widget(table(rows, heading, widths, "tiers"), area);
+}
+
+fn draw_flows(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
+    let rows = FLOWS.iter().map(|flow| {
+        let lately = view.interval.counters.get(flow.counter);
+        let row = Row::new([
+            Line::from(flow.way),
+            Line::from(flow.name),
+            right(format_size(view.rate(lately))),
+            right(format_size(view.total.counters.get(flow.counter))),
+        ]);
+        if lately > 0 { row.bold() } else { row.dim() }
+    });
+    frame.render_widget(table(rows, ["WAY", "", ">PER SECOND", ">IN ALL"], [23, 18, 10, 10], "flows"), area);
+}
+
+/// The page cache, and what the predictors are worth.
+fn draw_rest(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
+    let (lately, cache) = (view.interval, &view.interval.cache);
+    let mut cached = bar(&[(cache.dirty_bytes, Color::Yellow), (cache.clean_bytes, Color::Green)], cache.budget_bytes);
+    cached.push(Span::raw(format!(" {}", cache_line(lately))));
+    let predictions =
+        format!("{} lately, {} in all", share(lately.predictor_accuracy), share(view.total.predictor_accuracy));
+    let text = vec![
+        Line::from(cached),
+        Line::from(format!("predictions that came true: {predictions}")),
+        Line::from(format!("stored to PM: {}", pm_stores(view.total))),
+    ];
+    frame.render_widget(Paragraph::new(text).block(Block::bordered().title("page cache, predictors")), area);
+}
+
+/// A framed table; headings that begin with `>` are aligned to the right, as their cells are.
+fn table<'a, const N: usize>(
+    rows: impl Iterator<Item = Row<'a>>,
+    heading: [&'a str; N],
+    widths: [u16; N],
+    title: &'a str,
+) -> Table<'a> {
+    let heading = heading.map(|name| match name.strip_prefix('>') {
+        Some(name) => right(name.to_owned()),
+        None => Line::from(name),
+    });
+    Table::new(rows, widths).header(Row::new(heading).style(Style::new().dim())).block(Block::bordered().title(title))
+}
+
+fn right<'a>(text: String) -> Line<'a> {
+    Line::from(text).right_aligned()
+}
+
+/// A bar of parts of `whole`, each in its colour. A part that is not nothing is seen.
+fn bar<'a>(parts: &[(u64, Color)], whole: u64) -> Vec<Span<'a>> {
+    let mut left = BAR_CELLS;
+    let mut spans = Vec::new();
+    for &(part, color) in parts {
+        let cells = u128::from(part) * u128::from(BAR_CELLS) / u128::from(whole.max(1));
+        let cells = u64::try_from(cells).unwrap_or(BAR_CELLS).max(u64::from(part > 0)).min(left);
+        left -= cells;
+        spans.push(Span::styled("█".repeat(cells as usize), color));
+    }
+    spans.push(Span::raw("·".repeat(left as usize)));
+    spans
+}
+
+/// The colour of something that is so full.
+fn fullness(used: u64, whole: u64) -> Color {
+    match percent(used, whole) {
+        0..70 => Color::Green,
+        70..90 => Color::Yellow,
+        _ => Color::Red,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use terrace_engine::{CacheStats, TierStats};
+
+    const MIB: u64 = 1 << 20;
+
+    fn stats(elapsed_ms: u64, factor: u64) -> Stats {
+        let tier = |tier, used_bytes| TierStats {
+            tier,
+            name: if tier == 0 { "pm".to_owned() } else { format!("disk{tier}") },
+            capacity_bytes: 1000 * MIB,
+            used_bytes,
+            free_bytes: 1000 * MIB - used_bytes,
+            reads: 100 * factor,
+            read_bytes: factor * MIB,
+            writes: 50 * factor,
+            written_bytes: 2 * factor * MIB,
+            file_read_bytes: factor * MIB,
+        };
+        let counters = format!(
+            r#"{{"pm_written_bytes": {}, "written_back_bytes": {}, "cache_hits": 3, "cache_misses": 1}}"#,
+            10 * factor * MIB,
+            4 * factor * MIB
+        );
+        Stats {
+            uuid: "0123".to_owned(),
+            elapsed_ms,
+            tiers: vec![tier(0, 750 * MIB), tier(1, 950 * MIB), tier(2, 1)],
+            cache: CacheStats { budget_bytes: 64 * MIB, clean_bytes: 32 * MIB, dirty_bytes: MIB },
+            counters: serde_json::from_str(&counters).unwrap(),
+            pm_stored_bytes: 11 * factor * MIB,
+            pm_fences: 20,
+            pm_write_amplification: Some(1.1),
+            predictor_accuracy: Some(0.9),
+        }
+    }
+
+    fn drawn(width: u16, height: u16, interval: &Stats) -> Terminal<TestBackend> {
+        let total = stats(3_725_000, 10);
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, &View { place: "/mnt", total: &total, interval })).unwrap();
+        terminal
+    }
+
+    fn text(terminal: &Terminal<TestBackend>) -> Vec<String> {
+        let buffer = terminal.backend().buffer();
+        let width = usize::from(buffer.area.width);
+        let lines = buffer.content.chunks(width);
+        lines.map(|cells| cells.iter().map(|cell| cell.symbol()).collect::<String>().trim_end().to_owned()).collect()
+    }
+
+    #[test]
+    fn everything_is_on_the_screen() {
+        let lines = text(&drawn(80, 22, &stats(2000, 1)));
+        let expected = "\
+\x20/mnt, mounted for 1:02:05                                              q quits
+┌tiers─────────────────────────────────────────────────────────────────────────┐
+│TIER                     USE%      FREE READS/S WRITES/S    READ/S   WRITE/S  │
+│pm     ████████████····  75 %   250 MiB      50       25   512 KiB     1 MiB  │
+│disk1  ███████████████·  95 %    50 MiB      50       25   512 KiB     1 MiB  │
+│disk2  █···············   0 %  1000 MiB      50       25   512 KiB     1 MiB  │
+└──────────────────────────────────────────────────────────────────────────────┘
+┌flows─────────────────────────────────────────────────────────────────────────┐
+│WAY                                        PER SECOND     IN ALL              │
+│programs → PM           to PM                   5 MiB    100 MiB              │
+│programs → page cache   to page cache             0 B        0 B              │
+│page cache → disks      written back            2 MiB     40 MiB              │
+│PM → disks              write migration           0 B        0 B              │
+│PM → disks, page cache  read migration            0 B        0 B              │
+│disks → PM              reverse migration         0 B        0 B              │
+│disks → slower disks    demotion                  0 B        0 B              │
+└──────────────────────────────────────────────────────────────────────────────┘
+┌page cache, predictors────────────────────────────────────────────────────────┐
+│█████████······· 1 MiB dirty, 32 MiB clean, of 64 MiB; 75 % hits              │
+│predictions that came true: 90.0 % lately, 90.0 % in all                      │
+│stored to PM: 110 MiB, 1.10 times what writes there asked for                 │
+└──────────────────────────────────────────────────────────────────────────────┘";
+        assert_eq!(lines.join("\n"), expected);
+    }
+
+    #[test]
+    fn full_tiers_are_red() {
+        let terminal = drawn(80, 22, &stats(2000, 1));
+        let colour = |line| terminal.backend().buffer()[(12, line)].fg;
+        assert_eq!([3, 4, 5].map(colour), [Color::Yellow, Color::Red, Color::Reset]);
+        assert_eq!(
+            [0, 69, 70, 89, 90, 100].map(|used| fullness(used, 100)),
+            [Color::Green, Color::Green, Color::Yellow, Color::Yellow, Color::Red, Color::Red]
+        );
+    }
+
+    #[test]
+    fn bars_show_little_and_never_too_much() {
+        let cells = |parts: &[u64], whole| -> String {
+            let parts: Vec<_> = parts.iter().map(|&part| (part, Color::Green)).collect();
+            bar(&parts, whole).iter().map(|span| span.content.to_string()).collect()
+        };
+        assert_eq!(cells(&[1], 1000), "█···············");
+        assert_eq!(cells(&[500, 250], 1000), "████████████····");
+        assert_eq!(cells(&[0], 0), "················");
+        assert_eq!(cells(&[u64::MAX, 5], u64::MAX), "████████████████");
+    }
+
+    #[test]
+    fn small_terminals_and_idle_volumes_are_drawn() {
+        for (width, height) in [(1, 1), (20, 5), (80, 10), (300, 100)] {
+            let lines = text(&drawn(width, height, &Stats::default()));
+            assert!(width < 20 || lines[0].starts_with(" /mnt"), "{lines:?}");
+        }
+    }
+}
