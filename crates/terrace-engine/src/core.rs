@@ -5,7 +5,7 @@
 //! 1. `Core::rename` (renames of directories)
 //! 2. `Inode::moving`, then `Inode::flush`
 //! 3. `Inode::inner`: parents before children; several directories or several files in order of inode number
-//! 4. `Shard::table`, then one of `Shard::inodes`, `Shard::dirty`, `Shard::doomed`
+//! 4. `Shard::table`, then one of `Shard::inodes`, `Shard::dirty`, `Shard::doomed`, then `Mover::lists`
 //! 5. a file's page map and the cache's pool
 //! 6. `Journal`, then allocator groups
 
@@ -28,11 +28,13 @@ use crate::inode::{Inner, Inode, Replay, kind_of};
 use crate::itable::{InodeTable, RecordState, record_state, shard_of};
 use crate::journal::Journal;
 use crate::log::Log;
+use crate::mover::{Migration, Mover};
 use crate::planted::{Bug, planted};
 use crate::scrub::Scrubs;
 use crate::space::{Purpose, ShardSource, Space};
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use crate::sync::{Arc, Condvar, HashMap, Mutex, RwLock, limit};
+use crate::tuning::Tuning;
 use crate::types::{Ino, Time};
 use crate::volume::OpenOptions;
 
@@ -72,6 +74,7 @@ pub(crate) struct Shard {
     departures: Box<[AtomicU64]>,
     pub dirty: Mutex<HashMap<u64, DirtyFile>>,
     pub doomed: Mutex<Vec<Doomed>>,
+    pub mover: Mover,
     /// Wakes the shard's worker; guarded flag: there is something to do.
     pub work: Mutex<bool>,
     pub wake: Condvar,
@@ -86,6 +89,7 @@ impl Shard {
             departures: (0..DEPARTURES).map(|_| AtomicU64::new(0)).collect(),
             dirty: Mutex::default(),
             doomed: Mutex::default(),
+            mover: Mover::default(),
             work: Mutex::new(false),
             wake: Condvar::new(),
         }
@@ -135,6 +139,8 @@ pub(crate) struct Core {
     pub cache: Arc<PageCache>,
     pub crcs: crate::fetch::CrcCache,
     pub options: OpenOptions,
+    pub tuning: Tuning,
+    pub migration: Migration,
     pub data_crc: bool,
     /// One rename of a directory at a time, so that no two of them make a circle.
     pub rename: Mutex<()>,
@@ -179,6 +185,8 @@ impl Core {
             shards,
             cache,
             crcs: crate::fetch::CrcCache::default(),
+            tuning: Tuning::new(&options.params),
+            migration: Migration::default(),
             options,
             data_crc,
             rename: Mutex::new(()),
@@ -376,6 +384,9 @@ impl Core {
             moving: Mutex::new(()),
             flush: Mutex::new(()),
             read_end: AtomicU64::new(0),
+            reads_in_row: AtomicU64::new(0),
+            read_time: AtomicI64::new(0),
+            listed: AtomicU64::new(0),
             inner: RwLock::new(inner),
         })
     }
@@ -567,7 +578,7 @@ impl Core {
     }
 
     /// Drops an inode from DRAM if nobody else uses it and it has nothing to lose.
-    fn evict(&self, inode: Arc<Inode>) {
+    pub fn evict(&self, inode: Arc<Inode>) {
         if !self.is_read_only() {
             let mut inner = inode.inner.write();
             let settled = self.mutate(|| {

@@ -5,21 +5,22 @@
 
 use std::time::Instant;
 
-use terrace_layout::{BLOCK_BYTES, BlockAddr, FILE_BYTES_MAX};
+use terrace_layout::{BLOCK_BYTES, FILE_BYTES_MAX};
 use terrace_policy::Target;
 
 use crate::cache::BlankPage;
 use crate::core::{Core, DirtyFile};
 use crate::counters::Counter;
 use crate::error::{FsError, FsResult, fail};
-use crate::file::{BLOCK, FileData, Way};
+use crate::file::{BLOCK, Mark, Way};
 use crate::index::Segment;
 use crate::inode::{Inner, Inode, Meta};
+use crate::placement::{Choice, Write, history_of};
 use crate::planted::{Bug, planted};
-use crate::space::{BlockSource, Purpose};
+use crate::space::Purpose;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, RwLockWriteGuard, thread};
-use crate::types::{AtimePolicy, Fallocate, FileKind, Ino, Time, WriteOptions};
+use crate::types::{AtimePolicy, FileKind, Ino, Time, WriteOptions};
 
 /// A longer write is committed in pieces of this size, each atomic.
 pub const ATOMIC_WRITE_BYTES_MAX: usize = 4 << 20;
@@ -57,8 +58,10 @@ impl Core {
             if len > 0 {
                 self.read_range(&inode, &inner, offset, &mut buf[..len], sequential)?;
             }
+            inode.note_read_time(len, size);
             (len, self.wants_atime(&inner))
         };
+        self.note_traffic();
         if stale_atime {
             let mut inner = inode.exclusive()?;
             inner.meta.atime = Time::now();
@@ -108,8 +111,9 @@ impl Core {
         })
     }
 
-    fn write_piece(&self, inode: &Arc<Inode>, offset: u64, data: &[u8], options: WriteOptions) -> FsResult<()> {
+    pub fn write_piece(&self, inode: &Arc<Inode>, offset: u64, data: &[u8], options: WriteOptions) -> FsResult<()> {
         let mut blanks = Vec::new();
+        let durable = options.durable || self.options.durable;
         loop {
             let old_size =
                 planted(Bug::AppendAtOldSize).then(|| inode.shared()?.file().map(|file| file.size)).transpose()?;
@@ -123,7 +127,7 @@ impl Core {
                 if options.kill_priv {
                     self.kill_priv(inode, &mut inner)?;
                 }
-                let attempt = self.write_locked(inode, &mut inner, offset, data, &mut blanks)?;
+                let attempt = self.write_locked(inode, &mut inner, (offset, durable), data, &mut blanks)?;
                 if matches!(attempt, Attempt::Done) {
                     self.tidy(inode.shard, &mut inner)?;
                 }
@@ -141,20 +145,21 @@ impl Core {
         &self,
         inode: &Arc<Inode>,
         inner: &mut Inner,
-        offset: u64,
+        (offset, durable): (u64, bool),
         data: &[u8],
         blanks: &mut Vec<BlankPage>,
     ) -> FsResult<Attempt> {
         let end = offset + data.len() as u64;
         let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
-        let blocks = to - from;
         inner.file()?.index.prefetch(from);
         let now = Time::now();
         let uncover = self.tail_to_uncover(inode, inner, end, Some(from))?;
-        // A commit to PM must not commit a size that only dirty pages have reached.
         let file = inner.file()?;
+        // A commit to PM must not commit a size that only dirty pages have reached.
         let joins_dirty = file.size > file.committed || self.cache.is_dirty(&inode.pages, from, to);
-        if self.place(file, offset, end, joins_dirty)? == Target::Pm {
+        let write = Write { offset, end, durable, joins_dirty };
+        let mut choice = self.choose(file, write)?;
+        if choice.target == Target::Pm {
             if let Some(tail) = uncover {
                 if blanks.is_empty() {
                     return Ok(Attempt::NeedsPages(1));
@@ -162,18 +167,22 @@ impl Core {
                 self.uncover_tail(inode, inner, tail, blanks)?;
                 return Ok(Attempt::NeedsFlush);
             }
-            if self.write_pm(inode, inner, offset, data, now)? {
-                inner.meta.ctime = now;
+            let mark = Mark { now, history: history_of(choice, write) };
+            if self.write_pm(inode, inner, offset, data, mark)? {
                 self.drop_pages(inode, from, to);
                 self.counters.add(Counter::PmWrites, 1);
                 self.counters.add(Counter::WrittenPm, data.len() as u64);
+                self.written(inode, inner, write, choice, now)?;
+                self.note_data_in(inode, 0, inner.file()?.heat.mean());
+                self.note_pm_use(inode.shard);
                 return Ok(Attempt::Done);
             }
+            choice.reason = Counter::PlacedPmFull;
         }
         if self.disks.is_empty() {
             return fail(libc::ENOSPC);
         }
-        let need = blocks as usize + usize::from(uncover.is_some());
+        let need = (to - from) as usize + usize::from(uncover.is_some());
         if blanks.len() < need {
             return Ok(Attempt::NeedsPages(need));
         }
@@ -181,22 +190,23 @@ impl Core {
             self.uncover_tail(inode, inner, tail, blanks)?;
         }
         self.write_cache(inode, inner, offset, data, now, blanks)?;
-        let reason = if joins_dirty { Counter::PlacedJoinsDirty } else { Counter::PlacedPmFull };
-        self.counters.add(reason, data.len() as u64);
+        inner.file_mut()?.1.cached.note(from, to - from, choice.counter);
         self.counters.add(Counter::WrittenCache, data.len() as u64);
+        self.written(inode, inner, write, choice, now)?;
         Ok(Attempt::Done)
     }
 
-    /// Where a write goes. Most often PM has room for more than it can take; else what it takes is looked at closely.
-    fn place(&self, file: &FileData, offset: u64, end: u64, joins_dirty: bool) -> FsResult<Target> {
-        let place = |blocks: u64| Ok(self.space.placement.place_write(self.pm_space(blocks)?, blocks, joins_dirty));
-        match place(end.div_ceil(BLOCK_BYTES) - offset / BLOCK_BYTES + 1)? {
-            Target::PageCache if !joins_dirty => place(file.new_pm_blocks(offset, end, self.data_crc)),
-            target => Ok(target),
-        }
+    /// A write is where it was to go.
+    fn written(&self, inode: &Inode, inner: &mut Inner, write: Write, choice: Choice, now: Time) -> FsResult<()> {
+        inner.meta.ctime = now;
+        inode.reads_in_row.store(0, Ordering::Relaxed);
+        self.counters.add(choice.reason, write.end - write.offset);
+        self.note_written(inner.file_mut()?.1, write);
+        self.note_traffic();
+        Ok(())
     }
 
-    fn write_pm(&self, inode: &Inode, inner: &mut Inner, offset: u64, data: &[u8], now: Time) -> FsResult<bool> {
+    fn write_pm(&self, inode: &Inode, inner: &mut Inner, offset: u64, data: &[u8], mark: Mark) -> FsResult<bool> {
         let source = self.space.source(inode.shard, Purpose::Ordinary);
         let way = inner.file()?.way(offset, offset + data.len() as u64, self.data_crc);
         let edges = match way {
@@ -204,7 +214,7 @@ impl Core {
             Way::Patch(_) | Way::Append(_) => [None, None],
         };
         let (log, file) = inner.file_mut()?;
-        file.write(log, self.io(&source), way, offset, data, now, &|block, out| {
+        file.write(log, self.io(&source), way, offset, data, mark, &|block, out| {
             let (_, page) = edges.iter().flatten().find(|(b, _)| *b == block).expect("only edges are merged");
             out.copy_from_slice(&page[..]);
             Ok(())
@@ -260,7 +270,6 @@ impl Core {
         self.publish_dirty(inode, pages, size, now)?;
         file.size = size;
         file.mtime = now;
-        inner.meta.ctime = now;
         Ok(())
     }
 
@@ -375,7 +384,7 @@ impl Core {
 
     /// The inode, exclusively, when no dirty page of `from..to` and no size is ahead of the log, and such that a commit
     /// may extend the file to `grown`.
-    fn exclusive_settled<'a>(
+    pub fn exclusive_settled<'a>(
         &self,
         inode: &'a Arc<Inode>,
         from: u64,
@@ -443,185 +452,6 @@ impl Core {
         inner.meta.ctime = now;
         inode.truncated.store(size == 0 && old_size > 0, Ordering::Relaxed);
         Ok(())
-    }
-
-    /// `fallocate`.
-    ///
-    /// # Errors
-    /// `EINVAL` for an empty range, `ENODEV` for what is no file, else as [`Self::write`].
-    pub fn fallocate(&self, ino: Ino, mode: Fallocate, offset: u64, len: u64) -> FsResult<()> {
-        let inode = self.get(ino)?;
-        if inode.kind != FileKind::Regular {
-            return fail(if inode.kind == FileKind::Directory { libc::EISDIR } else { libc::ENODEV });
-        }
-        let Some(end) = offset.checked_add(len).filter(|_| len > 0) else {
-            return fail(if len == 0 { libc::EINVAL } else { libc::EFBIG });
-        };
-        if end > FILE_BYTES_MAX {
-            return fail(libc::EFBIG);
-        }
-        self.mutate(|| {
-            match mode {
-                Fallocate::Allocate | Fallocate::AllocateKeepSize => {
-                    self.allocate(&inode, offset, end, mode == Fallocate::Allocate)?;
-                }
-                Fallocate::PunchHole => self.zero(&inode, offset, end, false, false)?,
-                Fallocate::ZeroRange => self.zero(&inode, offset, end, true, true)?,
-                Fallocate::ZeroRangeKeepSize => self.zero(&inode, offset, end, false, true)?,
-            }
-            // The zeros at the edges of a range may have gone to the page cache.
-            if self.options.durable && inode.pages.has_dirty() {
-                self.flush_file(&inode)?;
-            }
-            Ok(())
-        })
-    }
-
-    fn allocate(&self, inode: &Arc<Inode>, offset: u64, end: u64, grow: bool) -> FsResult<()> {
-        let grown = if grow { end } else { 0 };
-        let mut inner = self.exclusive_settled(inode, 0, 0, grown)?;
-        let mut at = offset / BLOCK_BYTES;
-        let to = end.div_ceil(BLOCK_BYTES);
-        let mut holes = Vec::new();
-        while at < to {
-            match inner.file()?.index.lookup(at) {
-                Segment::Hole(n) => {
-                    let n = n.min(to - at);
-                    holes.push((at, n));
-                    at += n;
-                }
-                Segment::Extent(e) => at += u64::from(e.blocks),
-            }
-        }
-        let runs = self.take_runs(inode.shard, &holes)?;
-        let now = Time::now();
-        let source = self.space.source(inode.shard, Purpose::Ordinary);
-        let (log, file) = inner.file_mut()?;
-        let size = file.size.max(grown);
-        if let Err(error) = file.reserve(log, self.io(&source), &runs, size, now) {
-            self.give_back(&runs);
-            return Err(error);
-        }
-        inner.meta.ctime = now;
-        self.tidy(inode.shard, &mut inner)
-    }
-
-    /// Blocks for all `holes` (file block, blocks): PM as long as it has room, then disk.
-    fn take_runs(&self, shard: usize, holes: &[(u64, u64)]) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
-        let need: u64 = holes.iter().map(|h| h.1).sum();
-        let in_pm = self.space.placement.place_write(self.pm_space(need)?, need, false) == Target::Pm;
-        self.take_runs_on(shard, holes, if in_pm { 0 } else { 1 })
-    }
-
-    /// Blocks for all `holes` in PM (tier 0), or on disks of `tier` and those below.
-    ///
-    /// # Errors
-    /// `ENOSPC`.
-    pub fn take_runs_on(&self, shard: usize, holes: &[(u64, u64)], tier: u8) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
-        let need: u64 = holes.iter().map(|h| h.1).sum();
-        // What is promised to dirty pages is not to be had.
-        if tier > 0 && !self.space.reserve_disk(need) {
-            return fail(libc::ENOSPC);
-        }
-        let runs = self.collect_runs(shard, holes, tier);
-        if tier > 0 {
-            self.space.unreserve_disk(need);
-        }
-        runs
-    }
-
-    fn collect_runs(&self, shard: usize, holes: &[(u64, u64)], tier: u8) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
-        let source = self.space.source(shard, Purpose::Ordinary);
-        let mut runs = Vec::new();
-        for &(start, blocks) in holes {
-            let mut done = 0;
-            while done < blocks {
-                let want = (blocks - done).min(u64::from(u32::MAX));
-                let found = match tier {
-                    0 => source.alloc_data(want).map(|run| (0, run)).ok_or(FsError::new(libc::ENOSPC)),
-                    _ => self.space.alloc_disk(shard, want, tier, &[]),
-                };
-                let (device, run) = found.inspect_err(|_| self.give_back(&runs))?;
-                runs.push((start + done, BlockAddr::new(device, run.start), run.len));
-                done += run.len;
-            }
-        }
-        Ok(runs)
-    }
-
-    fn give_back(&self, runs: &[(u64, BlockAddr, u64)]) {
-        for &(_, addr, blocks) in runs {
-            self.space.free(addr, blocks);
-        }
-    }
-
-    /// Zeroes a range: whole blocks become a hole (or reserved, if `reserve`), the edges are written.
-    fn zero(&self, inode: &Arc<Inode>, offset: u64, end: u64, grow: bool, reserve: bool) -> FsResult<()> {
-        // Room comes first: without it nothing changes.
-        let (from, to) = (offset.div_ceil(BLOCK_BYTES), end / BLOCK_BYTES);
-        let runs = match reserve && from < to {
-            true => self.take_runs(inode.shard, &[(from, to - from)])?,
-            false => Vec::new(),
-        };
-        let zeroed = self.zero_edges(inode, offset, end).and_then(|begun| {
-            let grown = if grow { end } else { 0 };
-            self.deallocate(inode, from, to.max(from), &runs, grown, begun)
-        });
-        zeroed.inspect_err(|_| self.give_back(&runs))
-    }
-
-    /// Writes zeros to those parts of `offset..end` that are no whole blocks; whether there were any. Beyond the end of
-    /// the file there are zeros anyway.
-    fn zero_edges(&self, inode: &Arc<Inode>, offset: u64, end: u64) -> FsResult<bool> {
-        let visible_end = end.min(inode.shared()?.file()?.size);
-        let (from, to) = (offset.div_ceil(BLOCK_BYTES), end / BLOCK_BYTES);
-        let zeros = [0u8; BLOCK];
-        let write_zeros = |a: u64, b: u64| -> FsResult<bool> {
-            let n = b.min(visible_end).saturating_sub(a) as usize;
-            if n > 0 {
-                self.write_piece(inode, a, &zeros[..n], WriteOptions::default())?;
-            }
-            Ok(n > 0)
-        };
-        if from > to {
-            return write_zeros(offset, end);
-        }
-        let first = write_zeros(offset, (from * BLOCK_BYTES).min(end))?;
-        let last = to * BLOCK_BYTES >= offset && write_zeros((to * BLOCK_BYTES).max(offset), end)?;
-        Ok(first || last)
-    }
-
-    /// Makes blocks a hole, or, with `runs` for all of them, reserved; the file is at least `grown` bytes long then.
-    /// `begun`: a part of the operation is done, so this must not fail for want of a log page.
-    fn deallocate(
-        &self,
-        inode: &Arc<Inode>,
-        from: u64,
-        to: u64,
-        runs: &[(u64, BlockAddr, u64)],
-        grown: u64,
-        begun: bool,
-    ) -> FsResult<()> {
-        let mut inner = self.exclusive_settled(inode, from, to, grown)?;
-        let now = Time::now();
-        let takes_room = !runs.is_empty() || grown > inner.file()?.size;
-        let purpose = match (takes_room, begun) {
-            (false, _) => Purpose::Freeing,
-            (true, true) => Purpose::Writeback,
-            (true, false) => Purpose::Ordinary,
-        };
-        let source = self.space.source(inode.shard, purpose);
-        let (log, file) = inner.file_mut()?;
-        let size = file.size.max(grown);
-        if from == to {
-            // Only the times, and perhaps the size.
-            file.reserve(log, self.io(&source), &[], size, now)?;
-        } else {
-            file.deallocate(log, self.io(&source), from, to, runs, size, now)?;
-            self.drop_pages(inode, from, to);
-        }
-        inner.meta.ctime = now;
-        self.tidy(inode.shard, &mut inner)
     }
 
     /// The first byte at or after `offset` that is data (`data`) or hole; the end of the file is a hole.
@@ -709,11 +539,11 @@ impl Core {
             if inode.pages.has_dirty() && !planted(Bug::FsyncDoesNothing) {
                 self.flush_file(&inode)?;
             }
-            if !data_only && inode.shared()?.meta.lazy {
-                let mut inner = inode.exclusive()?;
-                self.commit_lazy_if_room(&inode, &mut inner)?;
+            let mut inner = inode.exclusive()?;
+            if let Ok((_, file)) = inner.file_mut() {
+                self.note_synced(file);
             }
-            Ok(())
+            if data_only { Ok(()) } else { self.commit_lazy_if_room(&inode, &mut inner) }
         })
     }
 

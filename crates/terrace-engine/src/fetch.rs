@@ -5,6 +5,7 @@ use std::io::IoSliceMut;
 
 use terrace_layout::{BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRCS_PER_BLOCK, WriteEntry, data_crc, verify_crc_block};
 use terrace_media::AlignedBuf;
+use terrace_policy::Param;
 
 use crate::core::Core;
 use crate::counters::Counter;
@@ -178,7 +179,8 @@ impl Core {
         out: &mut [u8],
         ahead: bool,
     ) -> FsResult<()> {
-        let mut want = terrace_policy::fetch_blocks(blocks, ahead).min(u64::from(extent.blocks));
+        let most = self.tuning.get(Param::Fetch) / BLOCK_BYTES;
+        let mut want = terrace_policy::fetch_blocks(blocks, ahead, most).min(u64::from(extent.blocks));
         if want > blocks
             && let Some(next) = self.cache.first_cached(&inode.pages, block + blocks, block + want)
         {
@@ -313,6 +315,8 @@ impl Core {
         // Not in one step: a hint need not survive a race, and a locked instruction costs more than all the rest.
         let sequential = inode.read_end.load(Ordering::Relaxed) == offset;
         inode.read_end.store(offset + len as u64, Ordering::Relaxed);
+        let blocks = inode.reads_in_row.load(Ordering::Relaxed) + len.div_ceil(BLOCK) as u64;
+        inode.reads_in_row.store(blocks, Ordering::Relaxed);
         sequential
     }
 }

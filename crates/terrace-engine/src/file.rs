@@ -11,18 +11,24 @@
 //! * With data checksums neither case is used: every write goes to new blocks, and an entry's size says how many bytes of
 //!   its blocks count; the others read as zeros. A truncation into a block therefore rewrites it.
 
+mod cached;
 mod entries;
+mod heat;
 mod moves;
+mod reserve;
 
 use terrace_layout::{
-    AppendEntry, BLOCK_BYTES, BlockAddr, CRC_ENTRY_BLOCKS_MAX, CRC_SLOTS_BLOCKS_MAX, EntryType, HoleEntry,
-    PATCH_BYTES_MAX, PatchEntry, Stamp, WriteEntry, crc_append, data_crc,
+    AppendEntry, BLOCK_BYTES, BlockAddr, CRC_ENTRY_BLOCKS_MAX, CRC_SLOTS_BLOCKS_MAX, EntryType, PATCH_BYTES_MAX,
+    PatchEntry, Stamp, WriteEntry, crc_append, data_crc,
 };
 use terrace_media::Pm;
+use terrace_policy::Synchronicity;
 
+pub(crate) use self::cached::CachedWrites;
 pub(crate) use self::entries::{blocks_before, covered_bytes, extent_crcs_in_log, read_write_entry};
 use self::entries::{copy_of, pm_crcs, push_vouched, push_write, set_size_entry};
-pub(crate) use self::moves::Moving;
+pub(crate) use self::heat::Heat;
+use self::moves::Moving;
 use crate::alloc::Run;
 use crate::error::FsResult;
 use crate::index::{Extent, Freed, Index, Segment};
@@ -53,6 +59,15 @@ pub(crate) struct PmIo<'a> {
 /// Reads a file block as it is now, zeros beyond the end of the file: how a write gets the bytes around it.
 pub(crate) type ReadOld<'a> = &'a dyn Fn(u64, &mut [u8; BLOCK]) -> FsResult<()>;
 
+/// What the entries of a write say beyond what it writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    /// When it is.
+    pub now: Time,
+    /// What the write-size predictor is to remember, as entries hold it.
+    pub history: u16,
+}
+
 /// How a write goes to PM, cheapest first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Way {
@@ -77,6 +92,11 @@ pub(crate) struct FileData {
     /// Entry that holds the committed size, and the one that holds the mtime; 0 if none.
     size_ref: u64,
     mtime_ref: u64,
+    /// How the file is written: the synchronicity predictor.
+    pub habits: Synchronicity,
+    pub heat: Heat,
+    /// Writes that no entry knows of yet.
+    pub cached: CachedWrites,
     /// Blocks of which a copy is being made elsewhere.
     moving: Option<Box<Moving>>,
     freed: Freed,
@@ -173,22 +193,23 @@ impl FileData {
         way: Way,
         offset: u64,
         data: &[u8],
-        now: Time,
+        mark: Mark,
         read_old: ReadOld<'_>,
     ) -> FsResult<bool> {
         let end = offset + data.len() as u64;
         log.begin();
         self.staged.clear();
-        self.overtake(offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
+        let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
+        self.changes(from, to);
         if let Way::Patch(block) | Way::Append(block) = way {
             // What is known to be bad takes no more stores: without the bytes around them, they would be lost.
             io.pm.check(block.byte(), BLOCK_BYTES)?;
         }
         if let Way::Patch(block) = way {
-            self.patch(log, io, block, offset, data, now)?;
+            self.patch(log, io, block, offset, data, mark.now)?;
             return Ok(true);
         }
-        let staged = self.stage_write(log, io, way, offset, data, now, read_old).and_then(|staged| {
+        let staged = self.stage_write(log, io, way, offset, data, mark, read_old).and_then(|staged| {
             if let Some(vouched) = staged {
                 log.stage(io.pm, io.source, vouched.then_some(io.stamp))?;
             }
@@ -199,7 +220,11 @@ impl FileData {
             return staged;
         }
         log.commit(io.pm)?;
-        self.apply_staged(log, io, end.max(self.size), now);
+        self.apply_staged(log, io, end.max(self.size), mark.now);
+        self.heat.wrote(to - from, self.index.data_blocks(), mark.now);
+        if let Way::Append(_) = way {
+            self.heat.touch(from);
+        }
         Ok(true)
     }
 
@@ -269,6 +294,8 @@ impl FileData {
         log.commit(io.pm)?;
         self.mtime = now;
         move_ref(log, &mut self.mtime_ref, index);
+        self.heat.wrote(1, self.index.data_blocks(), now);
+        self.heat.touch(offset / BLOCK_BYTES);
         // The commit made the bytes part of the file; now they go where readers look. No fence: the next one will do,
         // and until then the log can repeat it.
         let (at, len) = apply_patch(io.pm, block, offset, data);
@@ -286,7 +313,7 @@ impl FileData {
         way: Way,
         offset: u64,
         data: &[u8],
-        now: Time,
+        mark: Mark,
         read_old: ReadOld<'_>,
     ) -> FsResult<Option<bool>> {
         let end = offset + data.len() as u64;
@@ -306,13 +333,13 @@ impl FileData {
             rest = &data[taken..];
             if rest.is_empty() {
                 let size = if planted(Bug::OldSizeCommitted) { self.size } else { new_size };
-                log.push(&self.append_entry(size, now, tail, offset, data), &[]);
+                log.push(&self.append_entry(size, mark.now, tail, offset, data), &[]);
                 return Ok(Some(true));
             }
             // The tail block changed, and no entry says how.
             vouched = false;
         }
-        let fits = self.stage_runs(log, io, start, rest, new_size, now, read_old)?;
+        let fits = self.stage_runs(log, io, start, rest, new_size, mark, read_old)?;
         Ok(fits.then_some(vouched))
     }
 
@@ -389,7 +416,7 @@ impl FileData {
         offset: u64,
         data: &[u8],
         new_size: u64,
-        now: Time,
+        mark: Mark,
         read_old: ReadOld<'_>,
     ) -> FsResult<bool> {
         let end = offset + data.len() as u64;
@@ -398,12 +425,13 @@ impl FileData {
             let Some((run, in_place)) = self.run_for(io, block, last + 1 - block) else {
                 return Ok(false);
             };
-            let staged = StagedRun { in_place, ..StagedRun::new(block, BlockAddr::pm(run.start), run.len) };
+            let history = mark.history;
+            let staged = StagedRun { in_place, history, ..StagedRun::new(block, BlockAddr::pm(run.start), run.len) };
             self.staged.push(staged);
             let crc = self.fill_run(io.pm, &staged, offset, data, read_old)?;
             let entry = match io.data_crc {
-                true => push_write(log, &staged, new_size, now, &pm_crcs(io.pm, &staged, new_size)),
-                false => push_vouched(log, &staged, new_size, now, crc),
+                true => push_write(log, &staged, new_size, mark.now, &pm_crcs(io.pm, &staged, new_size)),
+                false => push_vouched(log, &staged, new_size, mark.now, crc),
             };
             self.staged.last_mut().expect("just pushed").entry_index = entry;
             block += run.len;
@@ -542,13 +570,18 @@ impl FileData {
         self.staged.clear();
         self.zero_tail(io, self.size);
         for run in runs {
-            self.overtake(run.file_block, run.file_block + run.blocks);
+            self.changes(run.file_block, run.file_block + run.blocks);
             self.push_run(log, run, false, self.size, self.mtime);
         }
         self.stage_or_clear(log, io)?;
         log.commit(io.pm)?;
         self.apply_staged(log, io, self.size, self.mtime);
+        self.heat.wrote(runs.iter().map(|run| run.blocks).sum(), self.index.data_blocks(), self.mtime);
         Ok(())
+    }
+
+    fn stage_or_clear(&mut self, log: &mut Log, io: PmIo<'_>) -> FsResult<()> {
+        log.stage(io.pm, io.source, None).inspect_err(|_| self.staged.clear())
     }
 
     /// Puts an entry for a run that is durable into the batch.
@@ -574,7 +607,7 @@ impl FileData {
     pub fn set_size(&mut self, log: &mut Log, io: PmIo<'_>, size: u64, now: Time, sure: impl FnOnce()) -> FsResult<()> {
         log.begin();
         self.staged.clear();
-        self.overtake(size.min(self.size) / BLOCK_BYTES, u64::MAX);
+        self.changes(size.min(self.size) / BLOCK_BYTES, u64::MAX);
         self.zero_tail(io, size);
         if io.data_crc && size < self.committed {
             self.stage_cut_block(log, io, size, now)?;
@@ -592,6 +625,7 @@ impl FileData {
             self.index.unmap(&mut log.refs, size.div_ceil(BLOCK_BYTES), u64::MAX, &mut self.freed);
         }
         self.apply_staged(log, io, size, now);
+        self.heat.wrote(0, self.index.data_blocks(), now);
         move_ref(log, &mut self.size_ref, index);
         move_ref(log, &mut self.mtime_ref, index);
         Ok(())
@@ -616,92 +650,6 @@ impl FileData {
         let entry_index = push_write(log, &run, size, now, &[data_crc(&bytes[..kept])]);
         self.staged.push(StagedRun { entry_index, ..run });
         Ok(())
-    }
-
-    /// Replaces the file blocks `from..to` by a hole, or by reserved blocks (`reserve` yields runs for all of the
-    /// unreserved parts), and sets the size.
-    ///
-    /// # Errors
-    /// As [`Self::write`]; the caller keeps the runs then.
-    #[allow(clippy::too_many_arguments, reason = "the pieces of one commit")]
-    pub fn deallocate(
-        &mut self,
-        log: &mut Log,
-        io: PmIo<'_>,
-        from: u64,
-        to: u64,
-        reserve: &[(u64, BlockAddr, u64)],
-        size: u64,
-        now: Time,
-    ) -> FsResult<()> {
-        log.begin();
-        self.staged.clear();
-        self.overtake(from, to);
-        self.zero_tail(io, size);
-        let hole = HoleEntry {
-            kind: EntryType::Hole as u8,
-            slots: 0,
-            flags: 0,
-            crc: 0,
-            file_block: from,
-            blocks: to - from,
-            mtime_ns: now.0,
-            size,
-            reserved: [0; 24],
-        };
-        let hole_index = log.push(&hole, &[]);
-        self.push_reserved(log, reserve, size, now);
-        self.stage_or_clear(log, io)?;
-        log.commit(io.pm)?;
-        self.index.unmap(&mut log.refs, from, to, &mut self.freed);
-        self.apply_staged(log, io, size, now);
-        if reserve.is_empty() {
-            move_ref(log, &mut self.size_ref, hole_index);
-            move_ref(log, &mut self.mtime_ref, hole_index);
-        }
-        Ok(())
-    }
-
-    /// Maps reserved runs into holes (`fallocate`), and sets the size and the times; without runs only these.
-    ///
-    /// # Errors
-    /// As [`Self::deallocate`].
-    pub fn reserve(
-        &mut self,
-        log: &mut Log,
-        io: PmIo<'_>,
-        reserve: &[(u64, BlockAddr, u64)],
-        size: u64,
-        now: Time,
-    ) -> FsResult<()> {
-        log.begin();
-        self.staged.clear();
-        self.zero_tail(io, size);
-        self.push_reserved(log, reserve, size, now);
-        if reserve.is_empty() {
-            log.push(&set_size_entry(size, now, false), &[]);
-        }
-        self.stage_or_clear(log, io)?;
-        log.commit(io.pm)?;
-        self.apply_staged(log, io, size, now);
-        Ok(())
-    }
-
-    fn stage_or_clear(&mut self, log: &mut Log, io: PmIo<'_>) -> FsResult<()> {
-        log.stage(io.pm, io.source, None).inspect_err(|_| self.staged.clear())
-    }
-
-    fn push_reserved(&mut self, log: &mut Log, reserve: &[(u64, BlockAddr, u64)], size: u64, now: Time) {
-        for &(file_block, addr, blocks) in reserve {
-            let staged = StagedRun { unwritten: true, ..StagedRun::new(file_block, addr, blocks) };
-            let logged = StagedRun {
-                unwritten: !planted(Bug::ReservedAsWritten),
-                file_block: file_block + u64::from(planted(Bug::FallocateWrongBlocks)),
-                ..staged
-            };
-            let entry_index = push_write(log, &logged, size, now, &[]);
-            self.staged.push(StagedRun { entry_index, ..staged });
-        }
     }
 
     /// An entry read from the log sets size and mtime.

@@ -17,12 +17,12 @@ use terrace_policy::PmSpace;
 use crate::cache::PageMap;
 use crate::dir::DirData;
 use crate::error::{FsError, FsResult, fail};
-use crate::file::{FileData, PmIo, apply_patch};
+use crate::file::{FileData, Heat, PmIo, apply_patch};
 use crate::index::{Extent, Freed, Segment};
 use crate::journal::Journal;
 use crate::log::{Compaction, Log, Refs, place};
 use crate::planted::{Bug, planted};
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::types::{Attr, FileKind, Ino, Time};
 
@@ -52,6 +52,12 @@ pub(crate) struct Inode {
     pub flush: Mutex<()>,
     /// Where the last read ended, to notice sequential ones.
     pub read_end: AtomicU64,
+    /// Blocks read since the last write: the read-frequency predictor.
+    pub reads_in_row: AtomicU64,
+    /// Mean time of reads, by blocks (artime).
+    pub read_time: AtomicI64,
+    /// A bit per tier: the file is listed there, for movers to find it.
+    pub listed: AtomicU64,
     pub inner: RwLock<Inner>,
 }
 
@@ -118,6 +124,31 @@ struct Live {
     runs: Vec<(u64, Extent)>,
 }
 
+/// What has been met in a file's log while it is read.
+#[derive(Default)]
+struct Seen {
+    patches: Vec<Patch>,
+    freed: Freed,
+    /// Blocks that entries mapped, and the sum of their times; the last of these.
+    blocks: u64,
+    time_sum: i128,
+    last_write: i64,
+}
+
+impl Seen {
+    fn wrote(&mut self, blocks: u64, time_ns: i64) {
+        self.blocks += blocks;
+        self.time_sum += i128::from(blocks) * i128::from(time_ns);
+        self.last_write = self.last_write.max(time_ns);
+    }
+
+    /// The temperature of a file of so many blocks. Blocks that were written again count as often as they were written.
+    fn heat(&self, blocks: u64) -> Heat {
+        let mean = self.time_sum / i128::from(self.blocks.max(1));
+        Heat::loaded(blocks, Time(mean as i64), Time(self.last_write))
+    }
+}
+
 /// A small overwrite that may not have reached its block.
 struct Patch {
     offset: u64,
@@ -164,16 +195,18 @@ impl Inner {
     ) -> FsResult<Self> {
         let kind = kind_of(record)?;
         let mut inner = Inner::new(record_at, record, kind);
-        let mut patches = Vec::new();
-        let mut freed = Freed::new();
+        let mut seen = Seen::default();
         let log = Log::load(pm, record_at, record, crashed, &mut |refs, position, entry| {
-            let applied = inner.apply(refs, position, entry, &mut patches, &mut freed);
+            let applied = inner.apply(refs, position, entry, &mut seen);
             applied.map_err(|what| place(pm, position, &format!("log of inode {}: an entry {what}", record.ino)))?;
             // Blocks that the log itself superseded were never counted as used.
-            freed.clear();
+            seen.freed.clear();
             Ok(())
         })?;
         inner.log = log;
+        if let Body::File(file) = &mut inner.body {
+            file.heat = seen.heat(file.index.data_blocks());
+        }
         if replay == Replay::No {
             return Ok(inner);
         }
@@ -181,7 +214,7 @@ impl Inner {
         if !planted(Bug::PatchesNotRepeated)
             && let Body::File(file) = &inner.body
         {
-            for patch in patches {
+            for patch in seen.patches {
                 if let Segment::Extent(e) = file.index.lookup(patch.offset / terrace_layout::BLOCK_BYTES)
                     && e.addr.is_pm()
                     && e.addr.byte() + terrace_layout::BLOCK_BYTES <= pm.len()
@@ -199,8 +232,7 @@ impl Inner {
         refs: &mut Refs,
         position: u64,
         entry: LogEntry<'_>,
-        patches: &mut Vec<Patch>,
-        freed: &mut Freed,
+        seen: &mut Seen,
     ) -> Result<(), &'static str> {
         match (&mut self.body, entry) {
             (_, LogEntry::Pad) => {}
@@ -235,7 +267,7 @@ impl Inner {
                 target.extend_from_slice(piece);
             }
             (Body::File(file), entry) => {
-                let Some(mtime) = apply_to_file(file, refs, position, entry, patches, freed) else {
+                let Some(mtime) = apply_to_file(file, refs, position, entry, seen) else {
                     return Err(OTHER_KIND);
                 };
                 self.meta.ctime = self.meta.ctime.max(mtime);
@@ -472,6 +504,20 @@ impl Inode {
         if self.doomed.load(Ordering::Acquire) { fail(libc::ESTALE) } else { Ok(inner) }
     }
 
+    /// Whether it has data.
+    pub fn is_file(&self) -> bool {
+        self.kind == FileKind::Regular
+    }
+
+    /// `len` bytes of a file of `size` bytes were read: its mean time of reads moves by as much of the way to now.
+    pub fn note_read_time(&self, len: usize, size: u64) {
+        // Not in one step: a mean survives a race.
+        let (mean, now) = (self.read_time.load(Ordering::Relaxed), Time::now().0);
+        let share = (len as f64 / size.max(1) as f64).min(1.0);
+        let moved = if mean == 0 { now } else { mean + (now.saturating_sub(mean) as f64 * share) as i64 };
+        self.read_time.store(moved, Ordering::Relaxed);
+    }
+
     /// The parent of a directory; the root's is the root, and so is one that nobody knows.
     pub fn parent(&self) -> Ino {
         match self.parent.load(Ordering::Relaxed) {
@@ -576,19 +622,19 @@ fn apply_to_file(
     refs: &mut Refs,
     position: u64,
     entry: LogEntry<'_>,
-    patches: &mut Vec<Patch>,
-    freed: &mut Freed,
+    seen: &mut Seen,
 ) -> Option<Time> {
     let block_bytes = terrace_layout::BLOCK_BYTES;
     let mtime = match entry {
         LogEntry::Write(e, _) => {
             let end = e.file_block + u64::from(e.blocks);
-            patches.retain(|p| !(e.file_block..end).contains(&(p.offset / block_bytes)));
-            file.index.unmap(refs, e.file_block, end, freed);
+            seen.patches.retain(|p| !(e.file_block..end).contains(&(p.offset / block_bytes)));
+            file.index.unmap(refs, e.file_block, end, &mut seen.freed);
             let crc_run = (e.crc_form == CRC_BLOCKS).then_some((BlockAddr(e.crc_address), u64::from(e.crcs[1])));
             let unwritten = e.flags & WRITE_UNWRITTEN != 0;
             let extent = Extent::new(BlockAddr(e.address), e.blocks, position, unwritten, crc_run.is_some());
             file.index.map(refs, e.file_block, extent.with_history(e.counter), crc_run);
+            seen.wrote(u64::from(e.blocks), e.mtime_ns);
             if e.is_move() {
                 return Some(file.mtime);
             }
@@ -596,19 +642,21 @@ fn apply_to_file(
             e.mtime_ns
         }
         LogEntry::Append(e) => {
+            seen.wrote(0, e.mtime_ns);
             file.load_size(refs, position, e.size, e.mtime_ns);
             e.mtime_ns
         }
         LogEntry::Patch(e, data) => {
-            patches.push(Patch { offset: e.offset, data: data.to_vec() });
+            seen.wrote(0, e.mtime_ns);
+            seen.patches.push(Patch { offset: e.offset, data: data.to_vec() });
             file.load_mtime(refs, position, e.mtime_ns);
             e.mtime_ns
         }
         LogEntry::SetSize(e) => {
             if e.flags & SET_SIZE_TRUNCATES != 0 {
-                file.index.unmap(refs, e.size.div_ceil(block_bytes), u64::MAX, freed);
+                file.index.unmap(refs, e.size.div_ceil(block_bytes), u64::MAX, &mut seen.freed);
             }
-            patches.retain_mut(|p| {
+            seen.patches.retain_mut(|p| {
                 p.data.truncate(e.size.saturating_sub(p.offset) as usize);
                 !p.data.is_empty()
             });
@@ -617,8 +665,8 @@ fn apply_to_file(
         }
         LogEntry::Hole(e) => {
             let end = e.file_block + e.blocks;
-            patches.retain(|p| !(e.file_block..end).contains(&(p.offset / block_bytes)));
-            file.index.unmap(refs, e.file_block, end, freed);
+            seen.patches.retain(|p| !(e.file_block..end).contains(&(p.offset / block_bytes)));
+            file.index.unmap(refs, e.file_block, end, &mut seen.freed);
             file.load_size(refs, position, e.size, e.mtime_ns);
             e.mtime_ns
         }

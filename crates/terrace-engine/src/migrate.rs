@@ -8,6 +8,8 @@
 //! So no program waits for a disk on account of a move, and a crash at any moment leaves either place, whole. What is copied
 //! may be garbage, if the block was freed and used anew in the middle of it; but then it has been overtaken, too.
 
+use std::ops::Range;
+
 use terrace_layout::{BLOCK_BYTES, WriteEntry, data_crc};
 use terrace_media::AlignedBuf;
 
@@ -41,12 +43,11 @@ pub struct FileMoved {
 /// Which of a file's extents move: asked with the file block, the extent and its entry.
 pub(crate) type Wanted<'a> = &'a dyn Fn(u64, &Extent, &WriteEntry) -> bool;
 
-/// A stretch of a file and where it is to go.
+/// Stretches of a file and where they are to go.
 #[derive(Clone, Copy)]
 pub(crate) struct Order<'a> {
-    /// First file block.
-    pub from: u64,
-    pub blocks: u64,
+    /// File blocks, ascending; at least one stretch.
+    pub stretches: &'a [Range<u64>],
     pub wanted: Wanted<'a>,
     /// 0 for PM; else this tier of disks, or the next below it that has room.
     pub tier: u8,
@@ -100,9 +101,19 @@ impl Volume {
     /// # Errors
     /// `EISDIR`, `EINVAL` for what has no data or a tier that there is not; `EIO` with the place; `EROFS`.
     pub fn move_file(&self, ino: Ino, tier: u8) -> FsResult<FileMoved> {
+        self.move_range(ino, tier, 0, u64::MAX)
+    }
+
+    /// As [`Self::move_file`], of the blocks that hold `len` bytes from `offset` on. Who maps a part of a file from PM has it
+    /// moved there first (TPFS, section 5.4).
+    ///
+    /// # Errors
+    /// As [`Self::move_file`].
+    pub fn move_range(&self, ino: Ino, tier: u8, offset: u64, len: u64) -> FsResult<FileMoved> {
         let inode = self.core.get(ino)?;
         self.core.check_tier(tier)?;
-        self.core.mutate(|| self.core.move_file(&inode, tier))
+        let blocks = offset / BLOCK_BYTES..offset.saturating_add(len).div_ceil(BLOCK_BYTES);
+        self.core.mutate(|| self.core.move_range(&inode, tier, blocks))
     }
 }
 
@@ -116,29 +127,31 @@ impl Core {
         Err(FsError::with_message(libc::EINVAL, message))
     }
 
-    fn move_file(&self, inode: &Arc<Inode>, tier: u8) -> FsResult<FileMoved> {
+    fn move_range(&self, inode: &Arc<Inode>, tier: u8, blocks: Range<u64>) -> FsResult<FileMoved> {
         inode.shared()?.file()?;
         if inode.pages.has_dirty() {
             self.flush_file(inode)?;
         }
         let elsewhere = |_: u64, extent: &Extent, _: &WriteEntry| self.space.tier_of(extent.addr) != tier;
         let mut result = FileMoved::default();
-        let mut from = 0;
+        let mut from = blocks.start;
         loop {
             let next = {
                 let inner = inode.shared()?;
-                inner.file()?.index.overlaps(from, u64::MAX).next().map(|(start, _)| start.max(from))
+                inner.file()?.index.overlaps(from, blocks.end).next().map(|(start, _)| start.max(from))
             };
             let Some(start) = next else {
                 return Ok(result);
             };
-            let order = Order { from: start, blocks: STRETCH_BLOCKS, wanted: &elsewhere, tier, keep_cached: false };
+            let stretch = start..start + STRETCH_BLOCKS.min(blocks.end - start);
+            let stretches = std::slice::from_ref(&stretch);
+            let order = Order { stretches, wanted: &elsewhere, tier, keep_cached: false };
             match self.move_stretch(inode, order) {
                 Ok(moved) => result.moved_bytes += moved.blocks * BLOCK_BYTES,
                 Err(error) if !error.is_no_room() => return Err(error),
                 Err(_) => {}
             }
-            from = start + STRETCH_BLOCKS;
+            from = stretch.end;
             result.left_bytes += self.count_blocks(inode, start, from, &elsewhere)? * BLOCK_BYTES;
         }
     }
@@ -154,7 +167,7 @@ impl Core {
         Ok(blocks)
     }
 
-    /// Moves what is wanted of a stretch. Moves of one file wait for one another.
+    /// Moves what is wanted of some stretches, all at once. Moves of one file wait for one another.
     ///
     /// # Errors
     /// `ENOSPC` where it was to go, `EIO` with the place that cannot be read or written, `ESTALE` if the file is gone:
@@ -168,7 +181,8 @@ impl Core {
                 return Ok(Moved::default());
             }
             let (_, file) = inner.file_mut()?;
-            file.begin_move(order.from, order.blocks);
+            let (first, last) = (&order.stretches[0], &order.stretches[order.stretches.len() - 1]);
+            file.begin_move(first.start, last.end - first.start);
             (pieces, file.committed)
         };
         let moved = self.move_pieces(inode, order, &pieces, committed);
@@ -178,10 +192,16 @@ impl Core {
 
     /// Looks up what is wanted.
     fn pieces(&self, inode: &Inode, inner: &Inner, order: Order<'_>) -> FsResult<Vec<Piece>> {
-        let (from, to) = (order.from, order.from + order.blocks);
+        let file = inner.file()?;
+        let overlaps = |s: &Range<u64>| {
+            file.index.overlaps(s.start, s.end).map({
+                let s = s.clone();
+                move |found| (s.clone(), found)
+            })
+        };
         let mut pieces = Vec::new();
-        for (start, whole) in inner.file()?.index.overlaps(from, to) {
-            let (a, b) = (start.max(from), (start + u64::from(whole.blocks)).min(to));
+        for (stretch, (start, whole)) in order.stretches.iter().flat_map(overlaps) {
+            let (a, b) = (start.max(stretch.start), (start + u64::from(whole.blocks)).min(stretch.end));
             let extent = whole.part(a - start, b - a);
             let entry = read_write_entry(&self.pm, extent.entry())?;
             // The newest version of a dirty block is on its way to a disk anyway.
@@ -266,6 +286,11 @@ impl Core {
             describe(run, pieces);
         }
         let blocks = self.publish(inode, &mut inner, &runs)?;
+        if order.tier == 0 {
+            // Readers look there first: what PM holds is read from PM.
+            runs.iter()
+                .for_each(|run| self.cache.drop_clean(&inode.pages, run.file_block, run.file_block + run.blocks));
+        }
         self.cache.publish_clean(&inode.pages, kept);
         Ok(Moved { blocks, overtaken: overtaken.len() as u64 })
     }

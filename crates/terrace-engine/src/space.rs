@@ -67,6 +67,12 @@ impl Space {
         self.tier(addr.device())
     }
 
+    /// Blocks of a tier, and the free ones.
+    pub fn tier_space(&self, tier: u8) -> (u64, u64) {
+        let devices = self.devices.iter().zip(&self.table).filter(|(_, entry)| entry.tier == tier);
+        devices.fold((0, 0), |(blocks, free), (device, _)| (blocks + device.blocks(), free + device.free_blocks()))
+    }
+
     /// The tiers that there are, PM's first.
     pub fn tiers(&self) -> impl Iterator<Item = u8> {
         let mut tiers: Vec<u8> = self.table.iter().map(|device| device.tier).collect();
@@ -128,11 +134,8 @@ impl Space {
     }
 
     /// Promises `blocks` of disk space to dirty pages; false if the disks cannot keep that.
-    ///
-    /// Checksum blocks come on top: a sixteenth and a little covers the worst mixture of long and short runs.
     pub fn reserve_disk(&self, blocks: u64) -> bool {
         let free = self.disk_free();
-        let fits = |total: u64, free: u64| total + total / 16 + 8 <= free;
         let promise = |reserved: u64| Some(reserved + blocks).filter(|&total| fits(total, free));
         let Ok(before) = self.disk_reserved.fetch_update(Ordering::AcqRel, Ordering::Acquire, promise) else {
             return false;
@@ -144,6 +147,14 @@ impl Space {
             return false;
         }
         true
+    }
+
+    /// Whether the disks have room for `blocks` more dirty pages.
+    pub fn disk_takes(&self, blocks: u64) -> bool {
+        self.disk_reserved
+            .load(Ordering::Acquire)
+            .checked_add(blocks)
+            .is_some_and(|total| fits(total, self.disk_free()))
     }
 
     fn disk_free(&self) -> u64 {
@@ -185,6 +196,12 @@ impl Space {
         let device = self.table.get(usize::from(addr.device()));
         device.is_some_and(|d| addr.block() >= d.data_start && addr.block() + blocks <= d.blocks)
     }
+}
+
+/// Whether `total` dirty pages fit into so many free blocks. Checksum blocks come on top: a sixteenth and a little covers the
+/// worst mixture of long and short runs.
+fn fits(total: u64, free: u64) -> bool {
+    total + total / 16 + 8 <= free
 }
 
 /// [`BlockSource`] of one shard.

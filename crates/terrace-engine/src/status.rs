@@ -124,6 +124,7 @@ impl Core {
             inodes: self.inodes_in_use(),
             notes: notes(&self.pm),
             scrub: self.scrubs.status(),
+            migration: Some(self.migration_status()),
         }
     }
 
@@ -238,5 +239,6 @@ pub fn offline_status(pm: &Arc<Pm>, disks: &[Arc<dyn Disk>]) -> FsResult<Status>
         inodes: header.map_or(0, |h| h.inodes),
         notes,
         scrub: None,
+        migration: None,
     })
 }

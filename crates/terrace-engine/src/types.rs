@@ -344,6 +344,21 @@ pub struct Status {
     pub notes: Vec<String>,
     /// The scrub that runs, or the last one since the volume was mounted.
     pub scrub: Option<ScrubStatus>,
+    /// What migration is about; none offline.
+    pub migration: Option<MigrationStatus>,
+}
+
+/// What migration is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MigrationStatus {
+    /// In words: off, idle, or which kind of migration is wanted and why.
+    pub state: String,
+    /// How full PM is, in percent.
+    pub pm_used_percent: u8,
+    /// Usage in percent above which cold data leaves PM (TPFS, formula 1), as of the last second with traffic.
+    pub threshold_percent: u8,
+    /// Why what is wanted does not get on, if it does not.
+    pub trouble: Option<String>,
 }
 
 /// How to scrub.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use terrace_layout::{BLOCK_BYTES, FORMAT_MINOR, INCOMPAT_MOVES, Superblock};
 use terrace_media::{Disk, Pm};
-use terrace_policy::Placement;
+use terrace_policy::{Param, Params, Placement};
 
 use crate::alloc::DeviceAlloc;
 use crate::cache::{CacheBacking, PageCache, RecoveredPage};
@@ -52,6 +52,8 @@ pub struct OpenOptions {
     pub writeback_seconds: u32,
     /// PM takes file data up to this usage.
     pub pm_full_percent: u8,
+    /// The policy's thresholds; [`Volume::tune`] changes them later.
+    pub params: Params,
     /// Threads write back and reclaim by themselves. Without them that happens only when an operation needs it, at
     /// [`Volume::sync`] and at [`Volume::close`]: whoever counts every store wants no others in between.
     pub workers: bool,
@@ -67,6 +69,7 @@ impl Default for OpenOptions {
             cache_dir: None,
             writeback_seconds: 5,
             pm_full_percent: 90,
+            params: Params::default(),
             workers: true,
         }
     }
@@ -293,6 +296,7 @@ impl Volume {
             return false;
         }
         self.core.scrubs.close();
+        self.core.stop_migration();
         for shard in &self.core.shards {
             *shard.work.lock() = true;
             shard.wake.notify_all();
@@ -301,6 +305,39 @@ impl Volume {
             let _ = worker.join();
         }
         true
+    }
+
+    /// The policy's thresholds as they are now.
+    pub fn params(&self) -> Params {
+        self.core.tuning.params()
+    }
+
+    /// Changes one of the policy's thresholds, until the volume is unmounted.
+    ///
+    /// # Errors
+    /// `EINVAL` for a value outside its range.
+    pub fn tune(&self, param: Param, value: u64) -> FsResult<()> {
+        let set = self.core.tuning.set(param, value);
+        set.map_err(|error| FsError::with_message(libc::EINVAL, error.to_string()))?;
+        // Whoever closes the volume takes the threads' handles under this lock, after it has said so.
+        let mut workers = self.workers.lock();
+        if !self.core.stopping.load(Ordering::Acquire) {
+            workers.extend(spawn_movers(&self.core)?);
+        }
+        Ok(())
+    }
+
+    /// Moves data as background migration would now, and returns when nothing more is to be done, or why it cannot be: for
+    /// volumes without workers, and tests. `seconds` of the policy's clock pass first.
+    ///
+    /// # Errors
+    /// What keeps data from moving.
+    pub fn migrate(&self, seconds: u32) -> FsResult<()> {
+        (0..seconds).for_each(|_| self.core.tick_now());
+        for shard in 0..self.core.shards.len() {
+            self.core.migrate_all(shard)?;
+        }
+        Ok(())
     }
 
     /// Finds a name and counts a lookup of its inode.
@@ -679,15 +716,31 @@ fn spawn_workers(core: &Arc<Core>) -> FsResult<Vec<JoinHandle<()>>> {
     if core.options.read_only || !core.options.workers {
         return Ok(Vec::new());
     }
-    (0..core.shards.len())
-        .map(|shard| {
-            let core = core.clone();
-            thread::Builder::new()
-                .name(format!("terrace-work-{shard}"))
-                .spawn(move || core.work(shard))
-                .map_err(|e| FsError::with_message(libc::EAGAIN, format!("cannot start a worker thread: {e}")))
-        })
-        .collect()
+    let mut workers = Vec::new();
+    for shard in 0..core.shards.len() {
+        workers.push(spawn(core, format!("terrace-work-{shard}"), move |core| core.work(shard))?);
+    }
+    workers.extend(spawn_movers(core)?);
+    Ok(workers)
+}
+
+/// The threads of migration, once it is switched on.
+fn spawn_movers(core: &Arc<Core>) -> FsResult<Vec<JoinHandle<()>>> {
+    let mut movers = Vec::new();
+    if !core.options.workers || !core.migrates() || core.migration.started.swap(true, Ordering::AcqRel) {
+        return Ok(movers);
+    }
+    for shard in 0..core.shards.len() {
+        movers.push(spawn(core, format!("terrace-move-{shard}"), move |core| core.move_data(shard))?);
+    }
+    movers.push(spawn(core, "terrace-pulse".into(), |core| core.beat())?);
+    Ok(movers)
+}
+
+fn spawn(core: &Arc<Core>, name: String, work: impl FnOnce(&Core) + Send + 'static) -> FsResult<JoinHandle<()>> {
+    let core = core.clone();
+    let spawned = thread::Builder::new().name(name).spawn(move || work(&core));
+    spawned.map_err(|e| FsError::with_message(libc::EAGAIN, format!("cannot start a worker thread: {e}")))
 }
 
 impl Core {

@@ -109,7 +109,7 @@ impl Core {
     /// Commits what is still the newest version of its block, and frees the rest. Returns the blocks that have a newer
     /// version by now.
     fn commit_runs(&self, inode: &Inode, inner: &mut Inner, placed: &[Placed<'_, DirtyPage>]) -> FsResult<Vec<u64>> {
-        let (survivors, overtaken) = self.sift(placed, |run| match inode.doomed.load(Ordering::Acquire) {
+        let (mut survivors, overtaken) = self.sift(placed, |run| match inode.doomed.load(Ordering::Acquire) {
             true => vec![false; run.pages.len()],
             false if planted(Bug::CommitOvertaken) => vec![true; run.pages.len()],
             false => self.cache.current(&inode.pages, run.pages),
@@ -119,6 +119,9 @@ impl Core {
         }
         let source = self.space.source(inode.shard, Purpose::Writeback);
         let (log, file) = inner.file_mut()?;
+        for run in &mut survivors {
+            run.history = file.cached.history(run.file_block, run.file_block + run.blocks);
+        }
         if let Err(error) = file.commit_written(log, self.io(&source), &survivors) {
             self.free_runs(&survivors);
             return Err(error);
@@ -129,6 +132,9 @@ impl Core {
         }
         let cleaned = before - inode.pages.dirty_pages();
         self.space.unreserve_disk(cleaned);
+        for run in &survivors {
+            self.note_data_in(inode, self.space.tier_of(run.addr), inner.file()?.heat.mean());
+        }
         self.counters.add(Counter::WrittenBack, cleaned * BLOCK as u64);
         self.tidy(inode.shard, inner)?;
         Ok(overtaken)

@@ -61,7 +61,9 @@ fn what_goes_to_pm_and_comes_from_there() {
         read(&volume, ino, 4000, 6000);
         volume.fsync(ino, false).unwrap();
         let stats = volume.stats().since(&before);
-        assert_counted(&stats, &[(PmWrites, 1), (WrittenPm, 10_000), (PmReads, 1), (ReadPm, 6000), (Fsyncs, 1)]);
+        let placed = [(PmWrites, 1), (WrittenPm, 10_000), (PlacedSynchronous, 10_000)];
+        let then = [(PmReads, 1), (ReadPm, 6000), (Fsyncs, 1), (PredictedRight, 1)];
+        assert_counted(&stats, &[&placed[..], &then[..]].concat());
         let pm = tier(&stats, 0);
         assert_eq!((pm.reads, pm.read_bytes, pm.writes, pm.written_bytes), (1, 6000, 1, 10_000));
         // The data, and little more for the log.

@@ -10,6 +10,7 @@
 //! Everybody who can open a file may ask: what he gets changes no volume, and a file's map is only told to those who
 //! have that file open. Scrubs are started and cancelled by root and the daemon's own user.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -18,7 +19,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use rustix::ioctl::opcode;
-use terrace_engine::ScrubOptions;
+use serde::{Deserialize, Serialize};
+use terrace_engine::{FileMoved, ScrubOptions};
 
 pub(crate) mod server;
 
@@ -45,10 +47,16 @@ pub(crate) enum Command {
     ScrubReport,
     /// Stop the scrub that runs; answers `null`.
     CancelScrub,
+    /// The policy's thresholds: an object of names and values.
+    Thresholds,
+    /// Change the thresholds that the request names, an object of names and values; answers `null`.
+    SetThreshold,
+    /// Move a part of the open file to a tier as the request's [`MoveRange`] says: [`terrace_engine::FileMoved`].
+    MoveRange,
 }
 
 impl Command {
-    const ALL: [Command; 7] = [
+    const ALL: [Command; 10] = [
         Command::Status,
         Command::Stats,
         Command::Sync,
@@ -56,6 +64,9 @@ impl Command {
         Command::StartScrub,
         Command::ScrubReport,
         Command::CancelScrub,
+        Command::Thresholds,
+        Command::SetThreshold,
+        Command::MoveRange,
     ];
 
     const fn number(self) -> u8 {
@@ -66,6 +77,9 @@ impl Command {
             Command::StartScrub => 4,
             Command::ScrubReport => 5,
             Command::CancelScrub => 6,
+            Command::Thresholds => 8,
+            Command::SetThreshold => 9,
+            Command::MoveRange => 10,
             Command::Stats => 7,
         }
     }
@@ -179,6 +193,43 @@ pub fn cancel_scrub(mountpoint: &Path) -> Result<()> {
     ask(&open(mountpoint)?, mountpoint, Command::CancelScrub, "").map(drop)
 }
 
+/// A part of a file, and the tier that it is to move to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MoveRange {
+    /// 0 is PM.
+    pub tier: u8,
+    /// First byte.
+    pub offset_bytes: u64,
+    /// Bytes.
+    pub len_bytes: u64,
+}
+
+/// The policy's thresholds of the volume mounted at or above `mountpoint`, by name.
+///
+/// # Errors
+/// As [`status`].
+pub fn thresholds(mountpoint: &Path) -> Result<BTreeMap<String, u64>> {
+    Ok(serde_json::from_str(&ask(&open(mountpoint)?, mountpoint, Command::Thresholds, "")?)?)
+}
+
+/// Changes thresholds of the volume mounted at or above `mountpoint`, until it is unmounted: all of them or none.
+///
+/// # Errors
+/// As [`status`]; a name that the daemon does not know, or a value outside its range; the caller is neither root nor the
+/// daemon's user.
+pub fn set_thresholds(mountpoint: &Path, values: &BTreeMap<String, u64>) -> Result<()> {
+    ask(&open(mountpoint)?, mountpoint, Command::SetThreshold, &serde_json::to_string(values)?).map(drop)
+}
+
+/// Moves a part of the file at `path` to another tier.
+///
+/// # Errors
+/// As [`file_map`]; a tier that there is not; what kept data from moving; the caller is neither root nor the daemon's user.
+pub fn move_range(path: &Path, range: MoveRange) -> Result<FileMoved> {
+    let answer = ask(&open(path)?, path, Command::MoveRange, &serde_json::to_string(&range)?)?;
+    Ok(serde_json::from_str(&answer)?)
+}
+
 /// Opens a file or directory on a FUSE mount. Anything else is refused unopened: opening a device acts on it.
 fn open(path: &Path) -> Result<File> {
     let metadata = std::fs::metadata(path).map_err(|error| explain(error, path))?;
@@ -210,6 +261,9 @@ fn explain(error: io::Error, path: &Path) -> anyhow::Error {
             path.display()
         ),
         Some(libc::ESRCH) => anyhow::anyhow!("{}: no scrub is running", path.display()),
+        Some(libc::ENXIO) => {
+            anyhow::anyhow!("{}: the volume has no such tier; `terrace status` shows its tiers", path.display())
+        }
         Some(libc::ESHUTDOWN) => anyhow::anyhow!("{}: the volume is being unmounted", path.display()),
         Some(libc::ENOTCONN | libc::ECONNABORTED) => anyhow::anyhow!(
             "{}: the daemon of this mount is gone; mount the volume again to recover it",

@@ -28,8 +28,6 @@ pub use write_size::{Overlap, is_large, next_counter};
 
 /// PM blocks that only operations which free space may take.
 pub const PM_RESERVE_BLOCKS: u64 = 16;
-/// Most blocks that one miss fetches from a disk: 1 MiB.
-pub const FETCH_BLOCKS_MAX: u64 = 256;
 /// Least blocks of a read that goes past the page cache: 256 KiB.
 const READ_PAST_CACHE_BLOCKS: u64 = 64;
 /// A cache is crowded when more than one page in so many is dirty.
@@ -93,13 +91,8 @@ pub fn prefers_disk(synchronous: bool, large: bool) -> bool {
     large && !synchronous
 }
 
-/// Blocks to fetch from a disk for a read that misses `wanted` of them: more for a reader that goes on in sequence.
-pub fn fetch_blocks(wanted: u64, sequential: bool) -> u64 {
-    fetch_blocks_up_to(wanted, sequential, FETCH_BLOCKS_MAX)
-}
-
-/// As [`fetch_blocks`], with another limit to what is fetched ahead.
-pub fn fetch_blocks_up_to(wanted: u64, sequential: bool, most: u64) -> u64 {
+/// Blocks to fetch from a disk for a read that misses `wanted` of them: more for a reader that goes on in sequence, up to `most`.
+pub fn fetch_blocks(wanted: u64, sequential: bool, most: u64) -> u64 {
     if sequential { wanted.saturating_mul(2).max(FETCH_AHEAD_BLOCKS_MIN).min(most).max(wanted) } else { wanted }
 }
 
@@ -190,15 +183,15 @@ mod tests {
 
     #[test]
     fn sequential_readers_get_more_within_bounds() {
-        assert_eq!(fetch_blocks(1, false), 1);
-        assert_eq!(fetch_blocks(1, true), 32);
-        assert_eq!(fetch_blocks(100, true), 200);
-        assert_eq!(fetch_blocks(200, true), 256);
-        assert_eq!(fetch_blocks(300, true), 300);
-        assert_eq!(fetch_blocks_up_to(1, true, 1), 1);
-        assert_eq!(fetch_blocks_up_to(1, true, 16), 16);
-        assert_eq!(fetch_blocks_up_to(1000, true, 4096), 2000);
-        assert_eq!(fetch_blocks_up_to(u64::MAX, true, 4096), u64::MAX);
+        assert_eq!(fetch_blocks(1, false, 256), 1);
+        assert_eq!(fetch_blocks(1, true, 256), 32);
+        assert_eq!(fetch_blocks(100, true, 256), 200);
+        assert_eq!(fetch_blocks(200, true, 256), 256);
+        assert_eq!(fetch_blocks(300, true, 256), 300);
+        assert_eq!(fetch_blocks(1, true, 1), 1);
+        assert_eq!(fetch_blocks(1, true, 16), 16);
+        assert_eq!(fetch_blocks(1000, true, 4096), 2000);
+        assert_eq!(fetch_blocks(u64::MAX, true, 4096), u64::MAX);
     }
 
     #[test]

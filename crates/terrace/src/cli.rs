@@ -7,9 +7,11 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use terrace_layout::{DEVICES_MAX, SHARDS_MAX};
+use terrace_policy::Param;
 
 use crate::options::{self, ModelChoice};
 use crate::size;
+use crate::thresholds;
 
 /// Tiers of a volume, PM's included: each needs a device.
 const TIERS_MAX: i64 = DEVICES_MAX as i64;
@@ -85,6 +87,29 @@ Examples:
     /// Verify every checksum of a mounted volume in the background
     #[command(after_help = scrub_help())]
     Scrub(ScrubArgs),
+    /// Show the thresholds of placement and migration of a mounted volume, or change them
+    #[command(after_help = "\
+Examples:
+  terrace set /mnt
+  terrace set /mnt migrate_rate=200M cold_age=10
+  terrace set /mnt migrate=0
+
+Changes last until the volume is unmounted; mount options of the same names set
+them from the start. docs/POLICY.md says what each of them does.")]
+    Set(SetArgs),
+    /// Move files from PM to disk, while they are used
+    #[command(after_help = "\
+Examples:
+  terrace evict /mnt/db/*.sst
+  terrace evict --tier 2 /mnt/archive.tar
+
+What is written or read later may return: see `terrace set`.")]
+    Evict(EvictArgs),
+    /// Move files to PM, while they are used
+    #[command(after_help = "\
+Example:
+  terrace warm /mnt/db/CURRENT /mnt/db/MANIFEST-*")]
+    Warm(WarmArgs),
     /// Write everything that a mounted volume has in memory to its devices
     #[command(after_help = "\
 Example:
@@ -409,6 +434,38 @@ and 1 if the scrub did not get to its end.
 pub struct SyncArgs {
     /// Where the volume is mounted
     pub mountpoint: PathBuf,
+}
+
+/// `set`
+#[derive(Args, Debug)]
+pub struct SetArgs {
+    /// Where the volume is mounted
+    pub mountpoint: PathBuf,
+    /// Thresholds to change; without any, all are shown
+    #[arg(value_name = "NAME=VALUE", value_parser = thresholds::parse_setting)]
+    pub settings: Vec<(Param, u64)>,
+    /// Print JSON: an object of names and values
+    #[arg(long, conflicts_with = "settings")]
+    pub json: bool,
+}
+
+/// `evict`
+#[derive(Args, Debug)]
+pub struct EvictArgs {
+    /// Files of mounted volumes
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Tier of disks to move them to, or to the next below it with room
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..TIERS_MAX))]
+    pub tier: u8,
+}
+
+/// `warm`
+#[derive(Args, Debug)]
+pub struct WarmArgs {
+    /// Files of mounted volumes
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
 }
 
 /// `save`

@@ -14,6 +14,7 @@ mod report;
 mod sampler;
 mod screen;
 mod size;
+mod thresholds;
 
 use std::fmt;
 use std::process::ExitCode;

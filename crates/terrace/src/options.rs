@@ -8,9 +8,11 @@ use std::str::FromStr;
 
 use terrace_engine::AtimePolicy;
 use terrace_media::{DeviceModel, IoEngine};
+use terrace_policy::{Param, Params, TUNABLES, Tunable};
 
 use crate::metrics;
 use crate::size::parse_size;
+use crate::thresholds;
 
 /// Every option (name, with `=VALUE` where it takes one) and what it does.
 pub const OPTIONS: &[(&str, &str)] = &[
@@ -182,6 +184,8 @@ pub struct MountOptions {
     pub models: Vec<ModelChoice>,
     /// `log=FILE`.
     pub log: Option<PathBuf>,
+    /// The policy's thresholds.
+    pub params: Params,
     /// `metrics=ADDRESS`.
     pub metrics: Option<metrics::Address>,
 }
@@ -209,6 +213,7 @@ impl MountOptions {
             disks: Vec::new(),
             models: Vec::new(),
             log: None,
+            params: Params::default(),
             metrics: None,
         }
     }
@@ -263,7 +268,7 @@ impl MountOptions {
     /// Applies an option that takes a value; false if there is none of this name.
     fn apply_value(&mut self, name: &str, value: Option<&str>) -> Result<bool, String> {
         let Some(form) = OPTIONS.iter().map(|(form, _)| form).find(|form| value_option(form) == Some(name)) else {
-            return Ok(false);
+            return self.apply_threshold(name, value);
         };
         let value = value.unwrap_or_default();
         let bad = |why: String| format!("mount option {form}: {why}");
@@ -283,6 +288,17 @@ impl MountOptions {
             "metrics" => self.metrics = Some(value.parse().map_err(bad)?),
             _ => return Ok(false),
         }
+        Ok(true)
+    }
+
+    /// Applies one of the policy's thresholds; false if there is none of this name.
+    fn apply_threshold(&mut self, name: &str, value: Option<&str>) -> Result<bool, String> {
+        let Some(param) = Param::from_name(name) else {
+            return Ok(false);
+        };
+        let value = thresholds::parse_value(param, value.unwrap_or_default());
+        let value = value.map_err(|why| format!("mount option {why}"))?;
+        self.params.set(param, value).map_err(|why| why.to_string())?;
         Ok(true)
     }
 }
@@ -316,7 +332,7 @@ fn is_ignored(option: &str) -> bool {
 }
 
 fn unknown(name: &str) -> String {
-    let known: Vec<&str> = OPTIONS.iter().map(|(form, _)| *form).collect();
+    let known: Vec<String> = forms().map(|(form, _)| form).collect();
     format!("unknown mount option {name:?}; there are: {}", known.join(", "))
 }
 
@@ -336,11 +352,19 @@ fn split_list(list: &str) -> Vec<String> {
     items
 }
 
+/// Every option's form and what it does, the policy's thresholds last.
+fn forms() -> impl Iterator<Item = (String, String)> {
+    let options = OPTIONS.iter().map(|&(form, what)| (form.to_owned(), what.to_owned()));
+    let default = |tunable: &Tunable| thresholds::value_text(tunable, tunable.default);
+    let about = move |tunable: &Tunable| format!("{} (default: {})", tunable.about, default(tunable));
+    options.chain(TUNABLES.iter().map(move |tunable| (thresholds::form(tunable), about(tunable))))
+}
+
 /// The options as a table for the help text, in lines of at most 80 characters.
 pub fn help() -> String {
-    let width = OPTIONS.iter().map(|(form, _)| form.len()).max().unwrap_or(0);
+    let width = forms().map(|(form, _)| form.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for (form, what) in OPTIONS {
+    for (form, what) in forms() {
         let mut line = format!("  {form:width$} ");
         for word in what.split(' ') {
             if line.len() + 1 + word.len() > 80 {
@@ -367,7 +391,8 @@ mod tests {
     #[test]
     fn each_option_sets_its_value() {
         let all = "ro,noatime,durable,allow_other,default_permissions,cache=1.5G,cache_dir=/run/x,\
-                   writeback=30,pm_full=80,threads=3,clone_fd,nodev,nosuid,noexec,engine=sync,nodirect,disk=/a,disk=/b,model=pm=pm,model=disk2=hdd,log=/l,metrics=/m";
+                   writeback=30,pm_full=80,threads=3,clone_fd,nodev,nosuid,noexec,engine=sync,nodirect,disk=/a,disk=/b,model=pm=pm,model=disk2=hdd,log=/l,metrics=/m,\
+                   group=4M,migrate_rate=100M";
         let expected = MountOptions {
             read_only: true,
             atime: AtimePolicy::Noatime,
@@ -388,6 +413,12 @@ mod tests {
             disks: vec!["/a".into(), "/b".into()],
             models: vec!["pm=pm".parse().unwrap(), "disk2=hdd".parse().unwrap()],
             log: Some("/l".into()),
+            params: {
+                let mut params = Params::default();
+                params.set(Param::Group, 4 << 20).unwrap();
+                params.set(Param::MigrateRate, 100 << 20).unwrap();
+                params
+            },
             metrics: Some("/m".parse().unwrap()),
         };
         assert_eq!(parse(all), Ok(expected));
@@ -414,6 +445,17 @@ mod tests {
             assert!(parse(&text).is_ok(), "{text}");
             assert_eq!(parse(&text.replace('=', "")).is_ok(), !text.contains('='), "{text} without its value");
             assert!(help().contains(form));
+        }
+    }
+
+    #[test]
+    fn every_threshold_is_an_option() {
+        for tunable in &TUNABLES {
+            let options = parse(&format!("{}={}", tunable.name, tunable.max)).unwrap();
+            assert_eq!(options.params.get(tunable.param), tunable.max);
+            let error = parse(&format!("{}={}", tunable.name, tunable.max + 1)).unwrap_err();
+            assert!(error.starts_with("mount option") && error.contains(tunable.name), "{error}");
+            assert!(help().contains(&thresholds::form(tunable)) && parse(tunable.name).is_err());
         }
     }
 

@@ -33,6 +33,17 @@ pub struct Status {
     inodes: u64,
     notes: Vec<String>,
     scrub: Option<ScrubStatus>,
+    migration: Option<Migration>,
+}
+
+/// What is shown of a [`terrace_engine::MigrationStatus`].
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Migration {
+    state: String,
+    pm_used_percent: u8,
+    threshold_percent: u8,
+    trouble: Option<String>,
 }
 
 impl Status {
@@ -108,6 +119,12 @@ pub fn status(status: &Status) -> String {
             format_size(status.cache_clean_bytes),
             format_size(status.cache_budget_bytes)
         );
+    }
+    if let Some(Migration { state, pm_used_percent: used, threshold_percent: threshold, trouble }) = &status.migration {
+        let _ = writeln!(text, "migration: {state} (PM is {used} % full, the threshold {threshold} %)");
+        if let Some(trouble) = trouble {
+            let _ = writeln!(text, "migration waits: {trouble}");
+        }
     }
     if let Some(status) = &status.scrub {
         let _ = writeln!(text, "scrub: {}", status.in_a_line());
@@ -251,24 +268,26 @@ pub fn check(report: &CheckReport) -> String {
 
 /// A table of left- and right-aligned columns, two spaces apart.
 #[derive(Debug)]
-struct Table {
+pub struct Table {
     right: Vec<bool>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// A table with these headings; a column whose heading begins with `>` is aligned to the right.
-    fn new(headings: &[&str]) -> Self {
+    pub fn new(headings: &[&str]) -> Self {
         let right = headings.iter().map(|heading| heading.starts_with('>')).collect();
         let names = headings.iter().map(|heading| heading.trim_start_matches('>').to_owned()).collect();
         Table { right, rows: vec![names] }
     }
 
-    fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    /// Adds a row, a cell per column.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
-    fn to_text(&self) -> String {
+    /// The table in lines.
+    pub fn to_text(&self) -> String {
         let width = |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..self.right.len()).map(width).collect();
         let mut text = String::new();
@@ -336,6 +355,12 @@ mod tests {
                 percent: 45,
                 ..Default::default()
             }),
+            migration: Some(terrace_engine::MigrationStatus {
+                state: "idle".to_owned(),
+                pm_used_percent: 25,
+                threshold_percent: 70,
+                trouble: Some("no disk has room".to_owned()),
+            }),
         };
         let expected = "\
 volume 0123
@@ -355,6 +380,8 @@ all     2.25 GiB  832 MiB  1.44 GiB  36 %
 
 inodes in use: 42
 page cache: 3 MiB dirty, 5 MiB clean, of 1 GiB
+migration: idle (PM is 25 % full, the threshold 70 %)
+migration waits: no disk has room
 scrub: running since 1970-01-01 00:00:00 UTC, 45 % done, no damage so far
 note: contents are lost at reboot
 ";

@@ -106,6 +106,7 @@ fn an_unknown_mount_option_is_named_and_the_known_ones_are_listed() {
     place.mount("pm", &["-o", "noatime,barrier=1"]).fails(2, &["\"barrier\"", "noatime", "writeback=SECONDS"]);
     place.mount("pm", &["-o", "cache=lots"]).fails(2, &["cache=SIZE", "lots"]);
     place.mount("pm", &["-o", "writeback=0"]).fails(2, &["writeback=SECONDS", "1 to 86400"]);
+    place.mount("pm", &["-o", "migrate_at=0"]).fails(2, &["migrate_at=PERCENT", "from 1 % to 100 %"]);
 }
 
 #[test]
@@ -126,9 +127,14 @@ fn commands_for_mounted_volumes_say_when_there_is_none() {
     terrace(["sync", &mnt]).fails(1, &["no file system is mounted here"]);
     terrace(["stats", &mnt]).fails(1, &["no file system is mounted here"]);
     terrace(["top", &mnt]).fails(1, &["needs a terminal", "terrace stats"]);
+    terrace(["set", &mnt]).fails(1, &["no file system is mounted here"]);
+    terrace(["set", &mnt, "grope=1"]).fails(2, &["no threshold \"grope\"", "group"]);
+    terrace(["set", &mnt, "group=1"]).fails(2, &["group=SIZE", "from 64 KiB to 64 MiB"]);
     terrace(["status", &mnt]).fails(1, &["no Terrace volume is mounted here"]);
     fs::write(place.path("file"), "text").unwrap();
     terrace(["where", &place.path("file")]).fails(1, &["not on a Terrace mount"]);
+    terrace(["evict", &place.path("file")]).fails(1, &["not on a Terrace mount"]);
+    terrace(["warm", &place.path("file")]).fails(1, &["not on a Terrace mount"]);
 }
 
 #[test]

@@ -71,6 +71,49 @@ fn the_life_of_a_volume() {
 }
 
 #[test]
+fn thresholds_are_set_and_files_moved_by_hand() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    place.mount("pm", &["-o", "group=1M,cold_age=7"]).ok();
+    let mnt = place.path("mnt");
+    let values = || -> Value { serde_json::from_str(&terrace(["set", "--json", &mnt]).ok()).unwrap() };
+    assert_eq!((&values()["group"], &values()["cold_age"]), (&Value::from(1 << 20), &Value::from(7)));
+    assert!(terrace(["set", &mnt, "migrate_rate=100M", "cold_age=9"]).ok().is_empty());
+    assert_eq!((&values()["migrate_rate"], &values()["cold_age"]), (&Value::from(100 << 20), &Value::from(9)));
+    let table = terrace(["set", &mnt]).ok();
+    assert!(table.contains("cold_age") && table.contains("100 MiB/s"), "{table}");
+    terrace(["set", &mnt, "cold_age=1", "group=3"]).fails(2, &["group=SIZE"]);
+    assert_eq!(values()["cold_age"], 9, "all or none");
+
+    let file = place.path("mnt/file");
+    let data: Vec<u8> = (0..300_000u32).map(|i| (i % 253) as u8).collect();
+    fs::write(&file, &data).unwrap();
+    let tiers = |file: &str| -> Vec<String> {
+        let maps: Value = serde_json::from_str(&terrace(["where", "--json", file]).ok()).unwrap();
+        maps[0]["extents"].as_array().unwrap().iter().map(|e| e["tier"].as_str().unwrap().to_owned()).collect()
+    };
+    assert!(tiers(&file).iter().all(|tier| tier == "pm"));
+    assert!(terrace(["evict", &file]).ok().is_empty());
+    assert_eq!((tiers(&file), fs::read(&file).unwrap() == data), (vec!["disk1".to_owned()], true));
+    terrace(["evict", "--tier", "2", &file]).fails(1, &["no such tier"]);
+    let moved = terrace(["warm", &file]);
+    assert!(moved.stderr.contains("296 KiB moved"), "{moved:?}");
+    moved.ok();
+    assert!(tiers(&file).iter().all(|tier| tier == "pm") && fs::read(&file).unwrap() == data);
+    terrace(["evict", &mnt]).fails(1, &["directory"]);
+    let status = terrace(["status", &mnt]).ok();
+    assert!(status.contains("migration: idle"), "{status}");
+    place.umount();
+    place.mount("pm", &["-o", "migrate=0"]).ok();
+    assert!(terrace(["status", &mnt]).ok().contains("migration: off"));
+    assert_eq!(fs::read(&file).unwrap(), data);
+    place.umount();
+}
+
+#[test]
 fn save_and_restore_carry_pm_across_a_reboot() {
     if !can_mount() {
         return;

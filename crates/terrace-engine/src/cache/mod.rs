@@ -302,6 +302,20 @@ impl PageCache {
         }
     }
 
+    /// Drops the clean pages of blocks `from..to`.
+    pub fn drop_clean(&self, map: &PageMap, from: u64, to: u64) {
+        if map.is_empty() {
+            return;
+        }
+        let mut held = map.pages.write();
+        let clean = held.range(from, to).filter(|&(_, _, kind)| kind == Kind::Clean).map(|(block, ..)| block);
+        for block in clean.collect::<Vec<u64>>() {
+            if let Some(slot) = map.remove(&mut held, block) {
+                self.pool.retire(slot);
+            }
+        }
+    }
+
     /// After a truncate: lowers the size that the file's dirty pages record to at most `size` bytes.
     pub fn clamp_sizes(&self, map: &PageMap, size: u64) {
         if !map.has_dirty() {

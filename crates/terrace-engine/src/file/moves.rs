@@ -4,7 +4,7 @@
 //! is committed is what nobody has touched since it was copied.
 //!
 //! Invariant: between [`FileData::begin_move`] and [`FileData::end_move`] every change of a committed byte, in a block of its own or
-//! in place, and every change of what blocks there are, is told to [`FileData::overtake`] under the lock that it is made under.
+//! in place, and every change of what blocks there are, is told to [`FileData::changes`] under the lock that it is made under.
 
 use std::ops::Range;
 
@@ -50,9 +50,12 @@ impl FileData {
         !planted(Bug::MoveNotValidated) && moving.overtaken[moving.range(from, from + blocks)].contains(&true)
     }
 
-    /// The blocks `from..to` are about to change.
+    /// The blocks `from..to` are about to change: what was known of them otherwise is out of date.
     #[inline]
-    pub(super) fn overtake(&mut self, from: u64, to: u64) {
+    pub(super) fn changes(&mut self, from: u64, to: u64) {
+        if !self.cached.is_empty() {
+            self.cached.forget(from, to);
+        }
         if let Some(moving) = &mut self.moving {
             let range = moving.range(from, to);
             moving.overtaken[range].fill(true);

@@ -206,6 +206,11 @@ impl Index {
         in_tree.into_iter().chain(in_table).min_by_key(|&(start, _)| start)
     }
 
+    /// Data blocks, without those of checksums.
+    pub fn data_blocks(&self) -> u64 {
+        self.blocks
+    }
+
     /// The extents that reach into `from..to`, whole, in order of the file.
     pub fn overlaps(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, Extent)> {
         let before = self.tree.range(..from).next_back().filter(|&(&start, e)| start + u64::from(e.blocks) > from);

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use terrace_layout::BLOCK_BYTES;
-use terrace_policy::{FETCH_BLOCKS_MAX, Pace};
+use terrace_policy::Pace;
 
 use super::Stopped;
 use crate::core::Core;
 use crate::sync::{Condvar, Mutex};
 use crate::types::{Ino, ScrubError, ScrubKind, ScrubOptions, ScrubReport, ScrubState, ScrubStatus, ScrubTally, Time};
+
+/// Blocks that are read at a time: 1 MiB.
+const READ_BLOCKS_MAX: u64 = 256;
 
 /// Damage that is listed, and logged; more is counted.
 const LISTED_MAX: usize = 1000;
@@ -109,8 +112,8 @@ impl Record {
     /// Blocks to read at a time: a tenth of a second's worth, so that a low rate is no series of jerks.
     pub fn piece_blocks(&self) -> u64 {
         match self.options.bytes_per_second {
-            0 => FETCH_BLOCKS_MAX,
-            rate => (rate / 10 / BLOCK_BYTES).clamp(1, FETCH_BLOCKS_MAX),
+            0 => READ_BLOCKS_MAX,
+            rate => (rate / 10 / BLOCK_BYTES).clamp(1, READ_BLOCKS_MAX),
         }
     }
 

@@ -3,14 +3,16 @@
 //! Invariant: a page is only ever cut from an answer to the same command on the same inode, so nobody reads the map of
 //! a file that he does not have open.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use terrace_engine::{FsError, FsResult, Ino, Volume};
+use terrace_policy::Param;
 
-use super::{Command, DATA_BYTES, HEADER_BYTES, Header, PAGE_BYTES};
+use super::{Command, DATA_BYTES, HEADER_BYTES, Header, MoveRange, PAGE_BYTES};
 
 /// Answers kept for readers that have not read their last page; older ones give way.
 const KEPT_MAX: usize = 8;
@@ -75,8 +77,16 @@ impl ControlServer {
 }
 
 fn compute(volume: &Volume, ino: Ino, uid: u32, command: Command, arguments: &[u8]) -> FsResult<Vec<u8>> {
-    let changes_something = matches!(command, Command::StartScrub | Command::CancelScrub);
-    if changes_something && uid != 0 && uid != rustix::process::geteuid().as_raw() {
+    let is_question = matches!(
+        command,
+        Command::Status
+            | Command::Stats
+            | Command::Sync
+            | Command::FileMap
+            | Command::ScrubReport
+            | Command::Thresholds
+    );
+    if !is_question && uid != 0 && uid != rustix::process::geteuid().as_raw() {
         return Err(FsError::new(libc::EPERM));
     }
     match command {
@@ -84,13 +94,40 @@ fn compute(volume: &Volume, ino: Ino, uid: u32, command: Command, arguments: &[u
         Command::Stats => json(&volume.stats()),
         Command::Sync => json(&volume.sync()?),
         Command::FileMap => json(&volume.file_map(ino)?),
-        Command::StartScrub => {
-            let options = serde_json::from_slice(arguments).map_err(|_| FsError::new(libc::EINVAL))?;
-            json(&volume.start_scrub(options)?)
-        }
+        Command::StartScrub => json(&volume.start_scrub(parse(arguments)?)?),
         Command::ScrubReport => json(&volume.scrub_report()),
         Command::CancelScrub => json(&volume.cancel_scrub()?),
+        Command::Thresholds => json(&thresholds(volume)),
+        Command::SetThreshold => json(&set_thresholds(volume, &parse(arguments)?)?),
+        Command::MoveRange => {
+            let range: MoveRange = parse(arguments)?;
+            let moved = volume.move_range(ino, range.tier, range.offset_bytes, range.len_bytes);
+            // Requests that make no sense look as if they came from a stranger.
+            json(
+                &moved
+                    .map_err(|error| if error.errno() == libc::EINVAL { FsError::new(libc::ENXIO) } else { error })?,
+            )
+        }
     }
+}
+
+fn parse<T: DeserializeOwned>(arguments: &[u8]) -> FsResult<T> {
+    serde_json::from_slice(arguments).map_err(|_| FsError::new(libc::EINVAL))
+}
+
+fn thresholds(volume: &Volume) -> BTreeMap<&'static str, u64> {
+    let params = volume.params();
+    Param::ALL.iter().map(|&param| (param.tunable().name, params.get(param))).collect()
+}
+
+/// All or none.
+fn set_thresholds(volume: &Volume, values: &BTreeMap<String, u64>) -> FsResult<()> {
+    let param = |name: &str| Param::from_name(name).ok_or(FsError::new(libc::EINVAL));
+    let values = values.iter().map(|(name, &value)| Ok((param(name)?, value))).collect::<FsResult<Vec<_>>>()?;
+    if values.iter().any(|&(param, value)| param.tunable().check(value).is_err()) {
+        return Err(FsError::new(libc::EINVAL));
+    }
+    values.iter().try_for_each(|&(param, value)| volume.tune(param, value))
 }
 
 fn json(value: &impl Serialize) -> FsResult<Vec<u8>> {

@@ -88,6 +88,7 @@ fn new_volume(durable: bool) -> Arc<Volume> {
         cache_dir: None,
         writeback_seconds: 5,
         pm_full_percent: 90,
+        params: Default::default(),
         workers: true,
     };
     Volume::open(pm, disks, options, &|_, _, _| ()).expect("opening the volume")

@@ -5,8 +5,10 @@ mod documents;
 mod dump;
 mod format;
 mod mount;
+mod place;
 mod save;
 mod scrub;
+mod set;
 mod stats;
 mod status;
 mod sync;
@@ -39,6 +41,9 @@ pub fn run(cli: &Cli) -> Result<ExitCode> {
         Command::Stats(args) => stats::run(args, quiet)?,
         Command::Top(args) => top::run(args, quiet)?,
         Command::Where(args) => r#where::run(args)?,
+        Command::Set(args) => set::run(args, quiet)?,
+        Command::Evict(args) => place::evict(args, quiet)?,
+        Command::Warm(args) => place::warm(args, quiet)?,
         Command::Sync(args) => sync::run(args)?,
         Command::Save(args) => save::save(args, quiet)?,
         Command::Restore(args) => save::restore(args, quiet)?,

@@ -161,6 +161,7 @@ fn open(request: &MountRequest) -> Result<(Arc<Volume>, PmKind)> {
         cache_dir: Some(daemon::cache_dir(options.cache_dir.as_deref())?),
         writeback_seconds: options.writeback_seconds,
         pm_full_percent: options.pm_full_percent,
+        params: options.params,
         workers: true,
     };
     let progress = Progress::new(request.quiet);

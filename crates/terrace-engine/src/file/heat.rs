@@ -1,0 +1,120 @@
+//! How hot a file's data is: what the policy needs to know to find what is cold.
+//!
+//! A block's own time stands in its log entry. Changes in place (patches, and appends inside the last block) leave that entry
+//! as it is; a bit per block remembers them instead, until somebody who looks for cold blocks has passed: a second chance.
+
+use terrace_policy::{ColdCut, MeanTime, Params, cold_before};
+
+use crate::types::Time;
+
+/// Blocks beyond this have no bit of their own: 64 GiB into the file.
+const TOUCHED_BLOCKS_MAX: u64 = 1 << 24;
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Heat {
+    /// Mean of the modification times of the blocks (amtime).
+    mean: MeanTime,
+    last_write: Time,
+    touched: Vec<u64>,
+}
+
+impl Heat {
+    /// The temperature of a file of `blocks` blocks as its log tells it: the mean time of what was written, and the last.
+    pub fn loaded(blocks: u64, mean: Time, last_write: Time) -> Self {
+        let mut heat = Self { last_write, ..Self::default() };
+        heat.mean.add(blocks, mean.0);
+        heat
+    }
+
+    /// Mean modification time.
+    pub fn mean(&self) -> Time {
+        Time(self.mean.time_ns())
+    }
+
+    /// `written` blocks were written, and now there are `blocks`.
+    #[inline]
+    pub fn wrote(&mut self, written: u64, blocks: u64, at: Time) {
+        let known = self.mean.blocks();
+        if blocks < known {
+            self.mean.remove(known - blocks);
+        }
+        let new = blocks.saturating_sub(known);
+        if new > 0 {
+            self.mean.add(new, at.0);
+        }
+        if written > new {
+            self.mean.replace((written - new).min(blocks), at.0);
+        }
+        if written > 0 {
+            self.last_write = at;
+        }
+    }
+
+    /// The block changed in place.
+    #[inline]
+    pub fn touch(&mut self, block: u64) {
+        let (word, bit) = ((block / 64) as usize, block % 64);
+        if block >= TOUCHED_BLOCKS_MAX {
+            return;
+        }
+        if word >= self.touched.len() {
+            self.touched.resize(word + 1, 0);
+        }
+        self.touched[word] |= 1 << bit;
+    }
+
+    /// Whether one of the blocks changed in place since [`Self::cool`].
+    pub fn is_touched(&self, from: u64, to: u64) -> bool {
+        (from..to.min(self.touched.len() as u64 * 64))
+            .any(|block| self.touched[(block / 64) as usize] >> (block % 64) & 1 == 1)
+    }
+
+    /// Forgets changes in place.
+    pub fn cool(&mut self, from: u64, to: u64) {
+        for block in from..to.min(self.touched.len() as u64 * 64) {
+            self.touched[(block / 64) as usize] &= !(1 << (block % 64));
+        }
+    }
+
+    /// What of the file is cold.
+    pub fn cold(&self, now: Time, params: &Params) -> ColdCut {
+        cold_before(now.0, self.mean.time_ns(), self.last_write.0, params)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slides_example() {
+        let mut heat = Heat::default();
+        [(2, 2, 2), (2, 4, 4), (2, 6, 6)]
+            .iter()
+            .for_each(|&(written, blocks, at)| heat.wrote(written, blocks, Time(at)));
+        assert_eq!(heat.mean(), Time(4));
+        heat.wrote(2, 8, Time(8));
+        assert_eq!(heat.mean(), Time(5));
+        // Half of it again: 5 and 13, half and half.
+        heat.wrote(4, 8, Time(13));
+        assert_eq!(heat.mean(), Time(9));
+        // A write over the end: two new blocks, two old ones.
+        heat.wrote(4, 10, Time(9));
+        assert_eq!((heat.mean(), heat.last_write), (Time(9), Time(9)));
+        heat.wrote(0, 0, Time(20));
+        assert_eq!((heat.mean(), heat.last_write), (Time(0), Time(9)));
+    }
+
+    #[test]
+    fn changes_in_place_are_remembered_until_somebody_has_passed() {
+        let mut heat = Heat::default();
+        assert!(!heat.is_touched(0, u64::MAX));
+        [3, 64, TOUCHED_BLOCKS_MAX].into_iter().for_each(|block| heat.touch(block));
+        let touched = |heat: &Heat| (0..200).filter(|&b| heat.is_touched(b, b + 1)).collect::<Vec<_>>();
+        assert_eq!(touched(&heat), [3, 64]);
+        assert!(heat.is_touched(0, 4) && !heat.is_touched(4, 64) && heat.is_touched(0, u64::MAX));
+        heat.cool(0, 64);
+        assert_eq!(touched(&heat), [64]);
+    }
+}

@@ -1,0 +1,95 @@
+//! Holes, and blocks that are allocated and hold nothing yet.
+
+use terrace_layout::{BlockAddr, EntryType, HoleEntry};
+
+use super::entries::{push_write, set_size_entry};
+use super::{FileData, PmIo, StagedRun, move_ref};
+use crate::error::FsResult;
+use crate::log::Log;
+use crate::planted::{Bug, planted};
+use crate::types::Time;
+
+impl FileData {
+    /// Replaces the file blocks `from..to` by a hole, or by reserved blocks (`reserve` yields runs for all of the
+    /// unreserved parts), and sets the size.
+    ///
+    /// # Errors
+    /// As [`Self::write`]; the caller keeps the runs then.
+    #[allow(clippy::too_many_arguments, reason = "the pieces of one commit")]
+    pub fn deallocate(
+        &mut self,
+        log: &mut Log,
+        io: PmIo<'_>,
+        from: u64,
+        to: u64,
+        reserve: &[(u64, BlockAddr, u64)],
+        size: u64,
+        now: Time,
+    ) -> FsResult<()> {
+        log.begin();
+        self.staged.clear();
+        self.changes(from, to);
+        self.zero_tail(io, size);
+        let hole = HoleEntry {
+            kind: EntryType::Hole as u8,
+            slots: 0,
+            flags: 0,
+            crc: 0,
+            file_block: from,
+            blocks: to - from,
+            mtime_ns: now.0,
+            size,
+            reserved: [0; 24],
+        };
+        let hole_index = log.push(&hole, &[]);
+        self.push_reserved(log, reserve, size, now);
+        self.stage_or_clear(log, io)?;
+        log.commit(io.pm)?;
+        self.index.unmap(&mut log.refs, from, to, &mut self.freed);
+        self.apply_staged(log, io, size, now);
+        self.heat.wrote(0, self.index.data_blocks(), now);
+        if reserve.is_empty() {
+            move_ref(log, &mut self.size_ref, hole_index);
+            move_ref(log, &mut self.mtime_ref, hole_index);
+        }
+        Ok(())
+    }
+
+    /// Maps reserved runs into holes (`fallocate`), and sets the size and the times; without runs only these.
+    ///
+    /// # Errors
+    /// As [`Self::deallocate`].
+    pub fn reserve(
+        &mut self,
+        log: &mut Log,
+        io: PmIo<'_>,
+        reserve: &[(u64, BlockAddr, u64)],
+        size: u64,
+        now: Time,
+    ) -> FsResult<()> {
+        log.begin();
+        self.staged.clear();
+        self.zero_tail(io, size);
+        self.push_reserved(log, reserve, size, now);
+        if reserve.is_empty() {
+            log.push(&set_size_entry(size, now, false), &[]);
+        }
+        self.stage_or_clear(log, io)?;
+        log.commit(io.pm)?;
+        self.apply_staged(log, io, size, now);
+        Ok(())
+    }
+
+    fn push_reserved(&mut self, log: &mut Log, reserve: &[(u64, BlockAddr, u64)], size: u64, now: Time) {
+        for &(file_block, addr, blocks) in reserve {
+            let staged = StagedRun { unwritten: true, ..StagedRun::new(file_block, addr, blocks) };
+            let logged = StagedRun {
+                unwritten: !planted(Bug::ReservedAsWritten),
+                file_block: file_block + u64::from(planted(Bug::FallocateWrongBlocks)),
+                ..staged
+            };
+            let entry_index = push_write(log, &logged, size, now, &[]);
+            self.staged.push(StagedRun { entry_index, ..staged });
+        }
+    }
+}

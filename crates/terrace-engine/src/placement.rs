@@ -1,0 +1,113 @@
+//! Where a write goes: the papers' decision tree (TPFS, figure 3), asked of `terrace-policy`, and what it learns from each write.
+
+use terrace_layout::{BLOCK_BYTES, WriteEntry};
+use terrace_policy::{Judged, Overlap, Param, Target, is_large, next_counter, prefers_disk};
+
+use crate::core::Core;
+use crate::counters::Counter;
+use crate::error::FsResult;
+use crate::file::FileData;
+
+/// What was decided about a write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Choice {
+    pub target: Target,
+    /// Counts the bytes that went there for this reason.
+    pub reason: Counter,
+    /// The counter of the write-size predictor that comes with it.
+    pub counter: u8,
+}
+
+/// A write, as far as its place depends on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Write {
+    /// First byte, and the one behind the last.
+    pub offset: u64,
+    pub end: u64,
+    /// It is durable when it returns, wherever it goes.
+    pub durable: bool,
+    /// The newest version of some of its blocks, or the end of the file, is dirty in the page cache, and must be in one place.
+    pub joins_dirty: bool,
+}
+
+impl Write {
+    fn blocks(&self) -> u64 {
+        self.end.div_ceil(BLOCK_BYTES) - self.offset / BLOCK_BYTES
+    }
+}
+
+impl Core {
+    /// Where a write goes.
+    ///
+    /// # Errors
+    /// Fatal ones.
+    pub fn choose(&self, file: &FileData, write: Write) -> FsResult<Choice> {
+        let counter = self.write_counter(file, write);
+        let choice = |target, reason| Ok(Choice { target, reason, counter });
+        if write.joins_dirty {
+            return choice(Target::PageCache, Counter::PlacedJoinsDirty);
+        }
+        let synchronous = write.durable || file.habits.is_synchronous();
+        let large = counter > 0 && is_large(u16::from(counter), &self.tuning.params());
+        // A disk that is full is no better place than PM.
+        if prefers_disk(synchronous, large) && self.space.disk_takes(write.blocks()) {
+            return choice(Target::PageCache, Counter::PlacedLargeAsync);
+        }
+        match self.fits_pm(file, write)? {
+            true => choice(Target::Pm, if synchronous { Counter::PlacedSynchronous } else { Counter::PlacedSmall }),
+            false => choice(Target::PageCache, Counter::PlacedPmFull),
+        }
+    }
+
+    /// Whether PM takes a write. Most often it has room for more than that can need; else what it needs is looked at closely.
+    fn fits_pm(&self, file: &FileData, write: Write) -> FsResult<bool> {
+        let placement = self.space.placement;
+        let fits = |blocks: u64| Ok(placement.place_write(self.pm_space(blocks)?, blocks, false) == Target::Pm);
+        if fits(write.blocks() + 1)? {
+            return Ok(true);
+        }
+        fits(file.new_pm_blocks(write.offset, write.end, self.data_crc))
+    }
+
+    fn write_counter(&self, file: &FileData, write: Write) -> u8 {
+        let blocks = write.blocks();
+        if blocks < self.tuning.get(Param::LargeBlocks) {
+            return 0;
+        }
+        let from = write.offset / BLOCK_BYTES;
+        let (cached, rest) = file.cached.split(from, from + blocks);
+        let on_media = rest.into_iter().flat_map(|gap| file.index.overlaps(gap.start, gap.end));
+        let on_media = on_media.map(|(_, e)| Overlap { counter: e.counter().into(), area_blocks: e.area_blocks() });
+        next_counter(blocks, cached.into_iter().chain(on_media), &self.tuning.params()) as u8
+    }
+
+    /// A write has been placed: the file's habits follow.
+    pub fn note_written(&self, file: &mut FileData, write: Write) {
+        let threshold = self.tuning.get(Param::SyncBlocks);
+        let judged = match write.durable {
+            true => file.habits.wrote_synchronously(threshold),
+            false => file.habits.wrote(write.blocks(), threshold),
+        };
+        self.count_predictions(judged);
+    }
+
+    /// The file has been synced: its habits follow.
+    pub fn note_synced(&self, file: &mut FileData) {
+        let judged = file.habits.synced(self.tuning.get(Param::SyncBlocks));
+        self.count_predictions(judged);
+    }
+
+    fn count_predictions(&self, judged: Judged) {
+        if judged.right > 0 {
+            self.counters.add(Counter::PredictedRight, judged.right.into());
+        }
+        if judged.wrong > 0 {
+            self.counters.add(Counter::PredictedWrong, judged.wrong.into());
+        }
+    }
+}
+
+/// What the entry of a write says of it to the predictor.
+pub(crate) fn history_of(choice: Choice, write: Write) -> u16 {
+    WriteEntry::history(choice.counter, write.blocks())
+}

@@ -1,0 +1,340 @@
+//! Where data goes and where it moves to, decided by the policy, in volumes without threads: every step is asked for.
+
+mod rig;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
+
+use rig::{FILE, Rig, pattern, put};
+use terrace_engine::{Counter, FormatOptions, Ino, OpenOptions, Volume, WriteOptions, format};
+use terrace_media::{Pm, memory_disk};
+use terrace_policy::Param;
+
+const BLOCK: usize = 4096;
+const PM_BYTES: u64 = 8 << 20;
+
+/// A PM and two disks, each a tier, in one shard.
+fn rig() -> Rig {
+    let pm = Pm::anonymous(PM_BYTES);
+    let disks = vec![memory_disk(16 << 20), memory_disk(64 << 20)];
+    let options = FormatOptions { shards: Some(1), tiers: vec![1, 2], ..Default::default() };
+    format(&pm, &disks, &options).unwrap();
+    Rig { pm, disks }
+}
+
+fn open(rig: &Rig, thresholds: &[(Param, u64)]) -> Arc<Volume> {
+    let options = OpenOptions { cache_bytes: 8 << 20, workers: false, ..Default::default() };
+    let volume = Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {}).unwrap();
+    thresholds.iter().for_each(|&(param, value)| volume.tune(param, value).unwrap());
+    volume
+}
+
+fn create(volume: &Volume, name: &str) -> Ino {
+    volume.create(Ino::ROOT, name.as_bytes(), &FILE).unwrap().ino
+}
+
+/// Where each block of a file is: `pm`, `disk1`, …, `cache` for what is dirty, `-` for a hole.
+fn places(volume: &Volume, ino: Ino) -> Vec<String> {
+    let map = volume.file_map(ino).unwrap();
+    let mut places = vec!["-".to_string(); (map.size_bytes as usize).div_ceil(BLOCK)];
+    let blocks = |offset: u64, len: u64| offset as usize / BLOCK..((offset + len) as usize).div_ceil(BLOCK);
+    for e in &map.extents {
+        blocks(e.offset_bytes, e.len_bytes).for_each(|b| places[b].clone_from(&e.tier));
+    }
+    for d in &map.dirty {
+        blocks(d.offset_bytes, d.len_bytes).for_each(|b| places[b] = "cache".into());
+    }
+    places
+}
+
+/// The same in runs: `24 disk1, 8 pm`.
+fn runs(volume: &Volume, ino: Ino) -> String {
+    let places = places(volume, ino);
+    let runs = places.chunk_by(|a, b| a == b).map(|run| format!("{} {}", run.len(), run[0]));
+    runs.collect::<Vec<_>>().join(", ")
+}
+
+fn used_percent(volume: &Volume) -> u8 {
+    volume.status().migration.unwrap().pm_used_percent
+}
+
+fn contents(volume: &Volume, ino: Ino) -> Vec<u8> {
+    let mut data = vec![0; volume.getattr(ino).unwrap().size as usize];
+    assert_eq!(volume.read(ino, 0, &mut data).unwrap(), data.len());
+    data
+}
+
+/// TPFS, figure 2: every step and where each block is after it. The thresholds: 16 blocks between two fsyncs make a file
+/// asynchronous; the fifth rewrite of a write of 4 blocks or more is large.
+#[test]
+fn figure_2_a_to_f() {
+    let rig = rig();
+    let volume = open(&rig, &[(Param::SyncBlocks, 16)]);
+    let ino = create(&volume, "file");
+    let thirds = |seed: u8| (0..3u64).map(move |i| (i * 8 * BLOCK as u64, pattern(8 * BLOCK, seed + i as u8)));
+    // What comes before: the file is written in the same three large writes, again and again, and never synced.
+    for seed in 0..5 {
+        thirds(seed).for_each(|(at, data)| put(&volume, ino, at, &data));
+        assert_eq!(runs(&volume, ino), "24 pm", "pass {seed}: large writes are not known to be stable yet");
+    }
+    // (a) Three large asynchronous writes go to the page cache.
+    thirds(10).for_each(|(at, data)| put(&volume, ino, at, &data));
+    assert_eq!(runs(&volume, ino), "24 cache");
+    // (b) fsync writes them back, merged: one extent.
+    volume.fsync(ino, false).unwrap();
+    assert_eq!(runs(&volume, ino), "24 disk1");
+    assert_eq!(volume.file_map(ino).unwrap().extents.len(), 1);
+    // (c) Eight small synchronous appends go to PM.
+    let mut expected: Vec<u8> = thirds(10).flat_map(|(_, data)| data).collect();
+    for i in 0..8 {
+        let data = pattern(BLOCK, 20 + i);
+        let options = WriteOptions { append: true, durable: true, ..Default::default() };
+        volume.write(ino, 0, &data, options).unwrap();
+        expected.extend(data);
+    }
+    assert_eq!(runs(&volume, ino), "24 disk1, 8 pm");
+    // (d) The file is cold, and PM fuller than it may be: the eight blocks move to the disk as one group.
+    [(Param::ColdAge, 0), (Param::MigrateMin, 1), (Param::MigrateAt, 1), (Param::MigrateMax, 1)]
+        .into_iter()
+        .for_each(|(param, value)| volume.tune(param, value).unwrap());
+    let error = volume.migrate(1).unwrap_err();
+    assert_eq!(error.to_string(), "no file has data to give away in pm", "what is left in PM is metadata");
+    assert_eq!(runs(&volume, ino), "32 disk1");
+    assert_eq!(volume.file_map(ino).unwrap().extents.len(), 2, "the eight blocks are one extent");
+    // (e) Reading the last eight blocks fetches them into the page cache. (The migration has left copies there: PM was
+    // little used.)
+    let mut last = vec![0; 8 * BLOCK];
+    volume.read(ino, 24 * BLOCK as u64, &mut last).unwrap();
+    assert!(last == expected[24 * BLOCK..]);
+    let cached = |volume: &Volume| volume.file_map(ino).unwrap().extents[1].cached_bytes;
+    assert_eq!(cached(&volume), 8 * BLOCK as u64);
+    // (f) Mapping the head brings it to PM first.
+    let moved = volume.move_range(ino, 0, 0, 8 * BLOCK as u64).unwrap();
+    assert_eq!((moved.moved_bytes, moved.left_bytes), (8 * BLOCK as u64, 0));
+    assert_eq!(runs(&volume, ino), "8 pm, 24 disk1");
+    assert!(contents(&volume, ino) == expected);
+    volume.close().unwrap();
+    assert!(rig.check(false).problems.is_empty());
+}
+
+/// The decision tree of figure 3 for writes.
+#[test]
+fn the_write_tree() {
+    let rig = rig();
+    let volume = open(&rig, &[(Param::SyncBlocks, 8), (Param::LargeWrites, 1)]);
+    let reason = |counter: Counter| volume.stats().counters.get(counter);
+    let data = pattern(4 * BLOCK, 1);
+    let ino = create(&volume, "file");
+    // Synchronous, small.
+    put(&volume, ino, 0, &data[..100]);
+    assert_eq!((runs(&volume, ino), reason(Counter::PlacedSynchronous)), ("1 pm".into(), 100));
+    // Synchronous, large: the third write of the range is large already, with this threshold.
+    put(&volume, ino, 0, &data);
+    put(&volume, ino, 0, &data);
+    assert_eq!(runs(&volume, ino), "4 pm");
+    // Asynchronous by now, small.
+    put(&volume, ino, BLOCK as u64, &data[..BLOCK]);
+    assert_eq!((runs(&volume, ino), reason(Counter::PlacedSmall)), ("4 pm".into(), BLOCK as u64));
+    // Asynchronous, large; but the small write has made the range unstable: once more.
+    put(&volume, ino, 0, &data);
+    put(&volume, ino, 0, &data);
+    assert_eq!((runs(&volume, ino), reason(Counter::PlacedLargeAsync)), ("4 cache".into(), 4 * BLOCK as u64));
+    // Joins what is dirty, be it small.
+    put(&volume, ino, 10, &data[..10]);
+    assert_eq!((runs(&volume, ino), reason(Counter::PlacedJoinsDirty)), ("4 cache".into(), 10));
+    // Durable: large, and to PM all the same.
+    volume.fsync(ino, false).unwrap();
+    volume.write(ino, 0, &data, WriteOptions { durable: true, ..Default::default() }).unwrap();
+    assert_eq!(runs(&volume, ino), "4 pm");
+    // An fsync after few blocks makes the file synchronous again: large, and to PM.
+    volume.fsync(ino, false).unwrap();
+    put(&volume, ino, 0, &data);
+    assert_eq!(runs(&volume, ino), "4 pm");
+    let wrong = reason(Counter::PredictedWrong);
+    assert!(wrong > 0 && reason(Counter::PredictedRight) > 0, "{wrong}");
+}
+
+/// What the entries of the slides say: a write inherits the counter of what it covers, through the page cache, compaction and a
+/// remount.
+#[test]
+fn counters_follow_the_data() {
+    let rig = rig();
+    let volume = open(&rig, &[(Param::SyncBlocks, 1)]);
+    let ino = create(&volume, "file");
+    let data = pattern(64 * BLOCK, 1);
+    let pass = |volume: &Volume, ino| (0..4).for_each(|i| put(volume, ino, i * 16 * BLOCK as u64, &data[..16 * BLOCK]));
+    (0..5).for_each(|_| pass(&volume, ino));
+    assert_eq!(runs(&volume, ino), "64 pm");
+    volume.close().unwrap();
+    drop(volume);
+    let volume = open(&rig, &[(Param::SyncBlocks, 1)]);
+    let ino = volume.lookup(Ino::ROOT, b"file").unwrap().ino;
+    // A file that was just loaded is synchronous until it has been written; the counters are known.
+    put(&volume, ino, 0, &data[..16 * BLOCK]);
+    assert_eq!(runs(&volume, ino), "64 pm");
+    put(&volume, ino, 16 * BLOCK as u64, &data[..16 * BLOCK]);
+    assert_eq!(runs(&volume, ino), "16 pm, 16 cache, 32 pm");
+    // All of it goes to the disk as one run, whose entry remembers that it came in writes of 16 blocks.
+    pass(&volume, ino);
+    assert_eq!(runs(&volume, ino), "64 cache");
+    volume.fsync(ino, false).unwrap();
+    assert_eq!((runs(&volume, ino), volume.file_map(ino).unwrap().extents.len()), ("64 disk1".into(), 1));
+    put(&volume, ino, 0, &data[..BLOCK]);
+    put(&volume, ino, 32 * BLOCK as u64, &data[..16 * BLOCK]);
+    assert_eq!(runs(&volume, ino), "1 pm, 31 disk1, 16 cache, 16 disk1");
+    // Smaller writes than that are not what the range is used to.
+    put(&volume, ino, 48 * BLOCK as u64, &data[..4 * BLOCK]);
+    assert_eq!(runs(&volume, ino), "1 pm, 31 disk1, 16 cache, 4 pm, 12 disk1");
+}
+
+#[test]
+fn cold_files_leave_pm_coldest_first() {
+    let rig = rig();
+    let volume = open(&rig, &[]);
+    let files: Vec<Ino> = (0..12).map(|i| create(&volume, &format!("file{i}"))).collect();
+    for &ino in &files {
+        put(&volume, ino, 0, &pattern(512 << 10, ino.0 as u8));
+        sleep(Duration::from_millis(12));
+    }
+    // Written last, long after the others.
+    put(&volume, files[0], 0, &pattern(512 << 10, 99));
+    let before = used_percent(&volume);
+    assert!(before > 70, "{before}");
+    // Only writes so far: the least threshold.
+    volume.migrate(1).unwrap();
+    let status = volume.status().migration.unwrap();
+    assert_eq!((status.threshold_percent, status.state.as_str(), &status.trouble), (50, "idle", &None));
+    assert!(used_percent(&volume) <= 50);
+    let left: Vec<usize> = (0..12).filter(|&i| runs(&volume, files[i]).contains("pm")).collect();
+    assert!(left.contains(&0) && left.contains(&11) && !left.contains(&1) && !left.contains(&2), "{left:?}");
+    for (i, &ino) in files.iter().enumerate() {
+        let seed = if i == 0 { 99 } else { ino.0 as u8 };
+        assert!(contents(&volume, ino) == pattern(512 << 10, seed), "file {i}");
+    }
+    // Files that nobody has used since a mount are found, too.
+    volume.close().unwrap();
+    drop(volume);
+    let low = [(Param::MigrateMin, 20), (Param::MigrateAt, 20), (Param::MigrateMax, 20)];
+    let volume = open(&rig, &low);
+    assert!(used_percent(&volume) > 20);
+    volume.migrate(1).unwrap();
+    assert!(used_percent(&volume) <= 20);
+    volume.close().unwrap();
+    assert!(rig.check(false).problems.is_empty());
+}
+
+/// Within a file that was written lately, what is older than its average goes, and what changes in place gets a second chance.
+#[test]
+fn the_older_part_of_a_hot_file_leaves_pm() {
+    let rig = rig();
+    let low = [(Param::MigrateMin, 20), (Param::MigrateAt, 20), (Param::MigrateMax, 20)];
+    let volume = open(&rig, &low);
+    let ino = create(&volume, "file");
+    put(&volume, ino, 0, &pattern(1 << 20, 1));
+    sleep(Duration::from_millis(12));
+    put(&volume, ino, 1 << 20, &pattern(1 << 20, 2));
+    put(&volume, ino, 5000, b"a small change in place");
+    let moved = || volume.stats().counters.get(Counter::MigratedWrite);
+    // A piece at a time, so as to see what goes first.
+    volume.tune(Param::Group, 512 << 10).unwrap();
+    volume.migrate(1).unwrap();
+    let places = places(&volume, ino);
+    let on_disk = |blocks: Range<usize>| places[blocks].iter().all(|place| place == "disk1");
+    assert!(on_disk(0..1) && places[1] == "pm" && on_disk(2..129), "{}", runs(&volume, ino));
+    assert!(places[256..].iter().all(|place| place == "pm"), "{}", runs(&volume, ino));
+    assert!(moved() >= 512 << 10);
+}
+
+#[test]
+fn a_full_pm_sends_writes_to_the_cache_and_migration_makes_room_again() {
+    let rig = rig();
+    let volume = open(&rig, &[]);
+    let ino = create(&volume, "file");
+    let data = pattern(12 << 20, 5);
+    for (i, piece) in data.chunks(1 << 20).enumerate() {
+        put(&volume, ino, (i as u64) << 20, piece);
+    }
+    assert!(runs(&volume, ino).ends_with("cache"), "{}", runs(&volume, ino));
+    volume.fsync(ino, false).unwrap();
+    volume.migrate(1).unwrap();
+    assert!(used_percent(&volume) <= 50);
+    let small = create(&volume, "small");
+    put(&volume, small, 0, &pattern(1 << 20, 6));
+    assert_eq!(runs(&volume, small), "256 pm");
+    assert!(contents(&volume, ino) == data);
+}
+
+#[test]
+fn reads_that_lean_to_pm_move_read_dominated_files_to_the_cache_and_back() {
+    let rig = rig();
+    let volume = open(&rig, &[(Param::FlowSeconds, 2), (Param::Group, 1 << 20)]);
+    let (read, written) = (create(&volume, "read"), create(&volume, "written"));
+    let data = pattern(256 << 10, 5);
+    put(&volume, read, 0, &data);
+    put(&volume, written, 0, &data);
+    volume.migrate(1).unwrap();
+    let mut buf = vec![0; 256 << 10];
+    for _ in 0..3 {
+        for _ in 0..3 {
+            volume.read(read, 0, &mut buf).unwrap();
+            volume.read(written, 0, &mut buf).unwrap();
+        }
+        put(&volume, written, 0, b"x");
+        // With nothing more to move it says so.
+        let _ = volume.migrate(1);
+    }
+    assert_eq!((runs(&volume, read), runs(&volume, written)), ("64 disk1".into(), "64 pm".into()));
+    assert_eq!(volume.stats().counters.get(Counter::MigratedRead), 256 << 10);
+    let cached: u64 = volume.file_map(read).unwrap().extents.iter().map(|e| e.cached_bytes).sum();
+    assert_eq!(cached, 256 << 10, "it is read from DRAM from now on");
+    // Now nothing is read from PM any more.
+    for _ in 0..3 {
+        volume.read(read, 0, &mut buf).unwrap();
+        let _ = volume.migrate(1);
+    }
+    assert_eq!(runs(&volume, read), "64 pm");
+    assert_eq!(volume.stats().counters.get(Counter::MigratedReverse), 256 << 10);
+    volume.read(read, 0, &mut buf).unwrap();
+    assert!(buf == data);
+}
+
+#[test]
+fn a_disk_tier_that_fills_moves_cold_data_to_the_next() {
+    let rig = rig();
+    let volume = open(&rig, &[(Param::TierFull, 40)]);
+    let files: Vec<Ino> = (0..8).map(|i| create(&volume, &format!("file{i}"))).collect();
+    for &ino in &files {
+        put(&volume, ino, 0, &pattern(1 << 20, ino.0 as u8));
+        volume.move_file(ino, 1).unwrap();
+        sleep(Duration::from_millis(12));
+    }
+    let used = |volume: &Volume| {
+        let device = &volume.status().devices[1];
+        device.used_bytes * 100 / device.size_bytes
+    };
+    assert!(used(&volume) > 40);
+    volume.migrate(1).unwrap();
+    assert!(used(&volume) <= 40);
+    assert_eq!((runs(&volume, files[0]), runs(&volume, files[7])), ("256 disk2".into(), "256 disk1".into()));
+    assert!(volume.stats().counters.get(Counter::MigratedDemoted) >= 1 << 20);
+    for &ino in &files {
+        assert!(contents(&volume, ino) == pattern(1 << 20, ino.0 as u8));
+    }
+}
+
+#[test]
+fn what_cannot_move_is_told_and_left_alone() {
+    let rig = rig();
+    let volume = open(&rig, &[(Param::MigrateMin, 1), (Param::MigrateAt, 1), (Param::MigrateMax, 1)]);
+    let error = volume.migrate(1).unwrap_err();
+    assert_eq!((error.errno(), error.to_string().as_str()), (libc::EAGAIN, "no file has data to give away in pm"));
+    volume.tune(Param::Migrate, 0).unwrap();
+    volume.migrate(1).unwrap();
+    assert_eq!(volume.status().migration.unwrap().state, "off");
+    let error = volume.tune(Param::MigrateAt, 101).unwrap_err();
+    assert_eq!(error.errno(), libc::EINVAL);
+    assert!(error.to_string().contains("migrate_at"), "{error}");
+    assert_eq!(volume.params().get(Param::MigrateAt), 1);
+}

@@ -1,0 +1,53 @@
+//! `terrace evict` and `terrace warm`: files to a tier, by hand.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use terrace_engine::FileMoved;
+use terrace_fuse::control::{self, MoveRange};
+
+use crate::cli::{EvictArgs, WarmArgs};
+use crate::output;
+use crate::progress::Progress;
+use crate::size::format_size;
+
+/// What one request moves, so that the daemon's threads are not kept for long.
+const PIECE_BYTES: u64 = 64 << 20;
+
+/// Moves files to a disk tier.
+pub fn evict(args: &EvictArgs, quiet: bool) -> Result<()> {
+    args.files.iter().try_for_each(|path| place(path, args.tier, quiet))
+}
+
+/// Moves files to PM.
+pub fn warm(args: &WarmArgs, quiet: bool) -> Result<()> {
+    args.files.iter().try_for_each(|path| place(path, 0, quiet))
+}
+
+fn place(path: &Path, tier: u8, quiet: bool) -> Result<()> {
+    let size = std::fs::metadata(path)?.len();
+    let progress = Progress::new(quiet);
+    let mut total = FileMoved::default();
+    let mut offset_bytes = 0;
+    loop {
+        progress.update("moving", offset_bytes, size.max(1));
+        // With the last piece goes what is reserved beyond the end.
+        let len_bytes = if offset_bytes + PIECE_BYTES < size { PIECE_BYTES } else { u64::MAX };
+        let moved = control::move_range(path, MoveRange { tier, offset_bytes, len_bytes })?;
+        total.moved_bytes += moved.moved_bytes;
+        total.left_bytes += moved.left_bytes;
+        offset_bytes += PIECE_BYTES;
+        if offset_bytes >= size {
+            break;
+        }
+    }
+    let (place, moved) = (path.display(), format_size(total.moved_bytes));
+    if total.left_bytes > 0 {
+        let left = format_size(total.left_bytes);
+        bail!(
+            "{place}: {moved} moved, {left} left where they were: there is no room for more, or they are being written"
+        );
+    }
+    output::remark(quiet, &format!("{place}: {moved} moved"));
+    Ok(())
+}
