@@ -168,7 +168,12 @@ fn run(volume: &Volume, op: &Op) -> FsResult<()> {
         }
         Op::Fsync(p) => volume.fsync(find(volume, p)?, false),
         Op::Fdatasync(p) => volume.fsync(find(volume, p)?, true),
-        Op::Move(p, tier) => volume.move_file(file(volume, p)?, tier).map(drop),
+        Op::Move(p, tier) => {
+            let ino = file(volume, p)?;
+            let no_such_tier = |moved: &FsResult<_>| matches!(moved, Err(error) if error.errno() == libc::EINVAL);
+            let moved = (0..=tier).rev().map(|tier| volume.move_file(ino, tier)).find(|moved| !no_such_tier(moved));
+            moved.expect("there is PM").map(drop)
+        }
     }
 }
 

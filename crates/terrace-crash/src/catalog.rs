@@ -40,15 +40,17 @@ pub const PM: Config = Config {
     pm_full_percent: PM_FULL_PERCENT,
     durable: false,
     checksums: false,
-    disks: 1,
+    tiers: &[1],
     pm_blocks: PM_BLOCKS,
 };
 /// All data in PM, with checksums.
 pub const CHECKSUMS: Config = Config { name: "checksums", checksums: true, ..PM };
 /// New data goes to two disks.
-pub const DISKS: Config = Config { name: "disks", pm_full_percent: 0, disks: 2, ..PM };
+pub const DISKS: Config = Config { name: "disks", pm_full_percent: 0, tiers: &[1, 1], ..PM };
 /// So it does, but is durable when the write returns.
 pub const DURABLE: Config = Config { name: "durable", durable: true, ..DISKS };
+/// Two tiers of disks.
+pub const THREE_TIERS: Config = Config { name: "three-tiers", tiers: &[1, 2], ..PM };
 /// Two shards.
 pub const SHARDS: Config = Config { name: "shards", shards: 2, ..PM };
 
@@ -295,6 +297,14 @@ fn tiers(b: &mut Builder) {
     b.apply(Op::Fsync(D0A));
 }
 
+/// Three tiers: /a lies, with a hole between, on the upper disk, in PM, and in reserved blocks; /b, long enough for checksum
+/// blocks, on the lower disk.
+fn three_tiers(b: &mut Builder) {
+    b.all([Op::Write(A, 12_288, 20_000, 4), Op::Falloc(A, FallocHow::AllocateKeepSize, 36_864, 8192), Op::Move(A, 1)]);
+    b.all([Op::Write(A, 16_384, 5000, 5), Op::Falloc(A, FallocHow::AllocateKeepSize, 49_152, 4096)]);
+    b.all([Op::Write(B, 0, 40 * 4096, 7), Op::Move(B, 2), Op::Move(D0A, 1)]);
+}
+
 fn dirty(_: &Before<'_>) -> Vec<Op> {
     vec![Op::Write(A, 4096, 6000, 90), Op::Append(D0A, 5000, 91), Op::Write(A, 20_000, 100, 92)]
 }
@@ -337,6 +347,7 @@ pub const PREPS: &[Prep] = &[
     Prep { name: "durable", config: &DURABLE, build: tiers, live: no_ops },
     Prep { name: "dirty", config: &DISKS, build: tiers, live: dirty },
     Prep { name: "truncated", config: &DISKS, build: tiers, live: truncated },
+    Prep { name: "three-tiers", config: &THREE_TIERS, build: three_tiers, live: no_ops },
     Prep { name: "pm-nearly-full", config: &NEARLY_FULL, build: pm_nearly_full, live: no_ops },
 ];
 
@@ -372,6 +383,8 @@ impl Prep {
 pub enum Action {
     /// An operation.
     Op(Op),
+    /// An operation, and another one in the middle of it: before the next write to a disk, or read, if it moves data to PM.
+    Interrupted(Op, Op),
     /// Everything dirty goes to its device, and what was removed is reclaimed.
     Sync,
     /// Unmount, and mount again.
@@ -386,7 +399,7 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     /// The name.
-    pub name: &'static str,
+    pub name: String,
     /// The action.
     pub action: Action,
 }
@@ -481,16 +494,31 @@ pub fn actions() -> Vec<Named> {
         ("copy-unaligned", Op::Copy(A, D0A, 5000)),
         ("fsync", Op::Fsync(A)),
         ("fdatasync", Op::Fdatasync(A)),
+        ("move-to-pm", Op::Move(A, 0)),
+        ("move-to-disk", Op::Move(A, 1)),
+        ("move-to-last-tier", Op::Move(A, 2)),
+        ("move-long-to-pm", Op::Move(B, 0)),
+        ("move-long-to-disk", Op::Move(B, 1)),
     ];
     let others =
         [("sync", Action::Sync), ("remount", Action::Remount), ("kill", Action::Kill), ("format", Action::Format)];
-    let ops = ops.into_iter().map(|(name, op)| Named { name, action: Action::Op(op) });
-    ops.chain(others.into_iter().map(|(name, action)| Named { name, action })).collect()
+    let ops = ops.into_iter().map(|(name, op)| (name, Action::Op(op)));
+    ops.chain(others).map(|(name, action)| Named { name: name.to_owned(), action }).collect()
 }
 
-/// The action of this name.
+/// The action of this name; `MOVE+OP` is a move in the middle of which an operation happens.
 pub fn action(name: &str) -> Option<Named> {
-    actions().into_iter().find(|action| action.name == name)
+    let single = |name: &str| actions().into_iter().find(|action| action.name == name);
+    let Some((outer, inner)) = name.split_once('+') else {
+        return single(name);
+    };
+    match (single(outer)?.action, single(inner)?.action) {
+        (Action::Op(Op::Move(..)), Action::Op(Op::Move(..))) => None,
+        (Action::Op(outer @ Op::Move(..)), Action::Op(inner)) => {
+            Some(Named { name: name.to_owned(), action: Action::Interrupted(outer, inner) })
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -499,7 +527,7 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let mut names: Vec<_> = actions().iter().map(|a| a.name).collect();
+        let mut names: Vec<_> = actions().into_iter().map(|a| a.name).collect();
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
     }
@@ -508,7 +536,7 @@ mod tests {
     fn volumes_to_start_from_can_be_made() {
         for prep in PREPS {
             let prepared = prep.prepared();
-            assert_eq!(prepared.image.0.len(), 1 + prep.config.disks, "{}", prep.name);
+            assert_eq!(prepared.image.0.len(), 1 + prep.config.tiers.len(), "{}", prep.name);
         }
     }
 }

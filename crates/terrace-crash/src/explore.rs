@@ -155,13 +155,25 @@ impl Explorer {
     /// Looks at a workload.
     pub fn explore(&mut self, workload: &Workload) {
         self.counts.workloads += 1;
-        match run_workload(workload) {
-            Ok(run) => self.states(workload, &run, &[]),
-            Err(what) => self.failures.push(Failure { id: workload.to_string(), what }),
+        self.run(workload, run_workload(workload), &[], None);
+    }
+
+    /// Looks at what `deed` (`None`: the workload) after `stages` has come to.
+    fn run(&mut self, workload: &Workload, run: Result<Run, String>, stages: &[Stage], deed: Option<Deed>) {
+        let wrong = match run {
+            Ok(run) => {
+                self.states(workload, &run, stages);
+                run.wrong
+            }
+            Err(what) => Some(what),
+        };
+        if let Some(what) = wrong.filter(|_| !self.is_done()) {
+            let last = deed.map(|deed| Stage { deed, crash: None });
+            self.fail(workload, stages.iter().cloned().chain(last).collect(), what);
         }
     }
 
-    /// Looks at the states of a run that began after `stages`.
+    /// Looks at the states of a run.
     fn states(&mut self, workload: &Workload, run: &Run, stages: &[Stage]) {
         let mut scratch = Scratch::new(&run.base);
         let mut known = HashMap::new();
@@ -214,7 +226,10 @@ impl Explorer {
     }
 
     fn fail(&mut self, workload: &Workload, stages: Vec<Stage>, what: String) {
-        let id = StateId { workload: workload.clone(), stages }.to_string();
+        let id = match stages.is_empty() {
+            true => workload.to_string(),
+            false => StateId { workload: workload.clone(), stages }.to_string(),
+        };
         self.failures.push(Failure { id, what });
     }
 
@@ -243,22 +258,14 @@ impl Explorer {
         };
         let image = || Arc::new(state.scratch.image().clone());
         if crash_recovery {
-            self.again(workload, run_mount(run.config, &image(), legal, &trees, &model), stages, Deed::Mount);
+            let again = run_mount(run.config, &image(), legal, &trees, &model);
+            self.run(workload, again, stages, Some(Deed::Mount));
         }
         // Without the directories to play in there is nothing to do.
         let follows = lots.after(state.number, self.then.len()).filter(|_| !model.root.is_empty());
         if let Some(then) = follows.map(|i| self.then[i].clone()) {
-            self.again(workload, run_then(run.config, &image(), &model, &then), stages, Deed::Then(then.name));
-        }
-    }
-
-    fn again(&mut self, workload: &Workload, run: Result<Run, String>, stages: &[Stage], deed: Deed) {
-        match run {
-            Ok(run) => self.states(workload, &run, stages),
-            Err(error) => {
-                let stages = stages.iter().cloned().chain([Stage { deed, crash: None }]).collect();
-                self.fail(workload, stages, error);
-            }
+            let again = run_then(run.config, &image(), &model, &then);
+            self.run(workload, again, stages, Some(Deed::Then(then.name)));
         }
     }
 

@@ -2,7 +2,8 @@
 //! action of a workload; what follows a `~` is a crash of what was done next with it, or, without a moment, what was done
 //! next without a crash (`plain/patch/1.f2=x1a~chmod`).
 //!
-//! Moments: `f2` the second fence, `d1` the first flush of a disk, `u` between unmount and mount, `e` the end. States: `x` number, `c` corner case, `s`
+//! Moments: `f2` the second fence, `d1` the first flush of a disk, `u` between unmount and mount, `m` when what happened in the middle
+//! has returned, `e` the end. States: `x` number, `c` corner case, `s`
 //! seed; all hexadecimal.
 
 use std::fmt;
@@ -30,7 +31,7 @@ pub enum Deed {
     /// The state before was recovered.
     Mount,
     /// It was recovered, and then this was done.
-    Then(&'static str),
+    Then(String),
 }
 
 /// What was done, and the crash that ended it.
@@ -53,7 +54,7 @@ pub struct StateId {
 
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.actions.iter().map(|a| a.name).collect();
+        let names: Vec<_> = self.actions.iter().map(|a| a.name.as_str()).collect();
         write!(f, "{}/{}", self.prep.name, names.join(","))
     }
 }
@@ -71,7 +72,7 @@ impl FromStr for Workload {
 
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.deed {
+        match &self.deed {
             Deed::Action(n) => write!(f, "{n}")?,
             Deed::Mount => write!(f, "mount")?,
             Deed::Then(name) => write!(f, "{name}")?,
@@ -83,6 +84,7 @@ impl fmt::Display for Stage {
             Moment::Fence(n) => write!(f, ".f{n}")?,
             Moment::Flush(n) => write!(f, ".d{n}")?,
             Moment::Unmounted => write!(f, ".u")?,
+            Moment::Meanwhile => write!(f, ".m")?,
             Moment::End => write!(f, ".e")?,
         }
         match choice {
@@ -111,8 +113,9 @@ impl FromStr for Stage {
             Some(("f", n)) => Moment::Fence(n.parse()?),
             Some(("d", n)) => Moment::Flush(n.parse()?),
             Some(("u", "")) => Moment::Unmounted,
+            Some(("m", "")) => Moment::Meanwhile,
             Some(("e", "")) => Moment::End,
-            _ => bail!("{moment:?} is no moment: f1, d1, u or e"),
+            _ => bail!("{moment:?} is no moment: f1, d1, u, m or e"),
         };
         let number = |n| u64::from_str_radix(n, 16).with_context(|| format!("{n:?} is no hexadecimal number"));
         let choice = match choice.split_at_checked(1) {
@@ -152,9 +155,12 @@ mod tests {
 
     #[test]
     fn an_id_is_read_as_it_is_printed() {
-        for text in
-            ["plain/patch/0.f2=x1a", "plain/remount/0.u=c1", "disks/patch,append/1.d1=c3~mount.f2=sff~unlink.e=x0"]
-        {
+        for text in [
+            "plain/patch/0.f2=x1a",
+            "plain/remount/0.u=c1",
+            "plain/append,move-to-disk+patch/1.m=x0",
+            "disks/patch,append/1.d1=c3~mount.f2=sff~unlink.e=x0",
+        ] {
             assert_eq!(text.parse::<StateId>().unwrap().to_string(), text);
         }
         for wrong in [
@@ -165,6 +171,9 @@ mod tests {
             "plain/patch/0.q1=x1",
             "nowhere/patch/0.e=x0",
             "plain/patch/0.f1=y",
+            "plain/patch+patch/0.f1=x0",
+            "plain/move-to-disk+move-to-pm/0.f1=x0",
+            "plain/move-to-disk+sync/0.f1=x0",
         ] {
             assert!(wrong.parse::<StateId>().is_err(), "{wrong}");
         }

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::Parser;
 use terrace_crash::explore::{Counts, Explorer, Failure, Settings};
 use terrace_crash::id::{StateId, Workload};
-use terrace_crash::search::{pairs, sampled, search, singles};
+use terrace_crash::search::{interrupted_moves, moves_in_pairs, pairs, sampled, search, singles};
 
 const FAILURES_MAX: usize = 20;
 /// How often it says how far it is.
@@ -59,6 +59,8 @@ fn run() -> Result<()> {
     let mut night = Night { seed, end, total: Counts::default() };
     if arguments.from == 0 {
         night.look("one action", &singles(), Settings::QUICK)?;
+        let moves: Vec<_> = interrupted_moves().into_iter().chain(moves_in_pairs()).collect();
+        night.look("moves and what else happens to the file", &moves, Settings::QUICK)?;
     }
     let pairs = pairs(seed);
     let mut done = arguments.from.min(pairs.len());

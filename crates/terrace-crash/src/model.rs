@@ -135,7 +135,7 @@ pub enum Op {
     Copy(Path, Path, u32),
     Fsync(Path),
     Fdatasync(Path),
-    /// All data of the file to a tier, 0 for PM.
+    /// All data of the file to a tier, 0 for PM, or to the last tier if there are fewer.
     Move(Path, u8),
 }
 

@@ -29,6 +29,8 @@ pub enum Moment {
     Flush(u32),
     /// Between an unmount and the mount after it.
     Unmounted,
+    /// When what happened in the middle of it has returned.
+    Meanwhile,
     /// After it has returned.
     End,
 }
@@ -36,7 +38,7 @@ pub enum Moment {
 impl Moment {
     /// Whether something has returned.
     pub fn is_end(self) -> bool {
-        matches!(self, Moment::Unmounted | Moment::End)
+        matches!(self, Moment::Unmounted | Moment::Meanwhile | Moment::End)
     }
 }
 
@@ -218,6 +220,7 @@ impl Point {
             Moment::Flush(n) => (1, n),
             Moment::Unmounted => (2, 0),
             Moment::End => (3, 0),
+            Moment::Meanwhile => (4, 0),
         };
         let place = (self.step as u64) << 40 | kind << 32 | u64::from(number);
         Some(Kept { options: self.options(choice)?, salt: Random(seed).next_u64() ^ Random(place).next_u64() })

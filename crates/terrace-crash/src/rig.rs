@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use terrace_engine::{AtimePolicy, Bug, CheckOptions, FormatOptions, OpenOptions, Volume, check, format, planted};
-use terrace_media::{AlignedBuf, Disk, DiskSim, Pm, PmSim, memory_disk, sim_disk_from};
+use terrace_media::{AlignedBuf, Disk, DiskSim, IoOp, Pm, PmSim, memory_disk, sim_disk_from};
 
 use crate::history::Waits;
 use crate::image::Image;
@@ -30,8 +30,8 @@ pub struct Config {
     pub durable: bool,
     /// PM data carries checksums.
     pub checksums: bool,
-    /// Disks.
-    pub disks: usize,
+    /// The tier of each disk, from 1.
+    pub tiers: &'static [u8],
     /// 4 KiB blocks of PM.
     pub pm_blocks: usize,
 }
@@ -55,13 +55,18 @@ impl Config {
     /// Devices full of junk: a volume must not take what was there for its own.
     pub fn blank(&self) -> Image {
         let junk = |blocks| (0..blocks * BLOCK).map(|i| (i % 251) as u8 | 1).collect();
-        let disks = (0..self.disks).map(|_| junk(DISK_BLOCKS));
+        let disks = self.tiers.iter().map(|_| junk(DISK_BLOCKS));
         Image(std::iter::once(junk(self.pm_blocks)).chain(disks).collect())
     }
 
     /// How it is formatted.
     pub fn format_options(&self) -> FormatOptions {
-        FormatOptions { shards: Some(self.shards), pm_data_checksums: self.checksums, ..Default::default() }
+        FormatOptions {
+            shards: Some(self.shards),
+            tiers: self.tiers.to_vec(),
+            pm_data_checksums: self.checksums,
+            ..Default::default()
+        }
     }
 
     /// Opens a volume as it is used here, and as after a power cut: nothing is left of an earlier page cache.
@@ -156,6 +161,11 @@ impl Open {
         Open(ManuallyDrop::new(volume))
     }
 
+    /// For use on the side; to be gone before the volume is.
+    pub fn share(&self) -> Arc<Volume> {
+        Arc::clone(&self.0)
+    }
+
     /// Unmounts it.
     ///
     /// # Errors
@@ -224,14 +234,37 @@ fn is_refusal(error: &str) -> bool {
 }
 
 /// A volume on simulated devices, whose points are recorded.
+#[derive(Debug)]
 pub struct Rig {
     /// Its devices.
     pub devices: Devices,
+    recorder: Recorder,
+}
+
+/// Something that happens in the middle of what is being recorded, and says which step that is.
+pub type Event = Box<dyn FnOnce(&Recorder) + Send>;
+
+/// Records points.
+#[derive(Clone, Debug)]
+pub struct Recorder {
     pm_sim: Arc<PmSim>,
     disk_sims: Vec<Arc<DiskSim>>,
     record: Arc<Mutex<Record>>,
 }
 
+impl Recorder {
+    /// What follows belongs to step `step`.
+    pub fn step(&self, step: usize) {
+        self.record.lock().step = step;
+    }
+
+    /// Records a point.
+    pub fn point(&self, moment: Moment) {
+        self.record.lock().add(moment, &self.pm_sim, &self.disk_sims);
+    }
+}
+
+#[derive(Debug)]
 struct Record {
     base: Arc<Image>,
     step: usize,
@@ -239,12 +272,6 @@ struct Record {
     fences: u32,
     flushes: u32,
     points: Vec<Point>,
-}
-
-impl std::fmt::Debug for Rig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rig").field("devices", &self.devices).finish_non_exhaustive()
-    }
 }
 
 impl Record {
@@ -268,57 +295,74 @@ impl Rig {
         let (disks, disk_sims): (Vec<_>, Vec<_>) =
             image.0[1..].iter().map(|bytes| sim_disk_from(bytes.clone())).unzip();
         let record = Record { base: image.clone(), step: 0, fences: 0, flushes: 0, points: Vec::new() };
-        Rig { devices: Devices { pm, disks }, pm_sim, disk_sims, record: Arc::new(Mutex::new(record)) }
+        let recorder = Recorder { pm_sim, disk_sims, record: Arc::new(Mutex::new(record)) };
+        Rig { devices: Devices { pm, disks }, recorder }
     }
 
     /// Records every point while `work` runs, as of step `step`, and the one at its end. Fences and flushes count from 1,
     /// but after [`Moment::Unmounted`] they go on.
     pub fn record<T>(&self, step: usize, end: Moment, work: impl FnOnce() -> T) -> T {
-        self.record.lock().step = step;
+        self.recorder.step(step);
         let hooks = self.set_hooks();
         let result = work();
         drop(hooks);
-        let mut record = self.record.lock();
-        record.add(end, &self.pm_sim, &self.disk_sims);
+        self.recorder.point(end);
+        let mut record = self.recorder.record.lock();
         if end == Moment::End {
             (record.fences, record.flushes) = (0, 0);
         }
         result
     }
 
+    /// Lets `event` happen before the next operation of this kind on any disk, within `work`.
+    pub fn interrupt<T>(&self, op: IoOp, event: Event, work: impl FnOnce() -> T) -> T {
+        let event = Arc::new(Mutex::new(Some(event)));
+        for disk in &self.recorder.disk_sims {
+            let (event, recorder) = (event.clone(), self.recorder.clone());
+            disk.before_next(op, move || {
+                let event = event.lock().take();
+                event.into_iter().for_each(|event| event(&recorder));
+            });
+        }
+        let result = work();
+        self.recorder.disk_sims.iter().for_each(|disk| disk.clear_on_io());
+        result
+    }
+
     /// The points recorded so far.
     pub fn take_points(&self) -> Vec<Point> {
-        std::mem::take(&mut self.record.lock().points)
+        std::mem::take(&mut self.recorder.record.lock().points)
     }
 
     /// Makes `device`'s (0: PM) so many-th flush from now do nothing.
     pub fn drop_flush(&self, device: usize, n: u64) {
         match device {
-            0 => self.pm_sim.drop_flush_number(n),
-            _ => self.disk_sims[device - 1].drop_flush_number(n),
+            0 => self.recorder.pm_sim.drop_flush_number(n),
+            _ => self.recorder.disk_sims[device - 1].drop_flush_number(n),
         }
     }
 
     /// Makes PM's so many-th fence from now do nothing.
     pub fn drop_fence(&self, n: u64) {
-        self.pm_sim.drop_fence_number(n);
+        self.recorder.pm_sim.drop_fence_number(n);
     }
 
     /// Flushes and fences of PM so far.
     pub fn pm_calls(&self) -> (u64, u64) {
-        self.pm_sim.calls()
+        self.recorder.pm_sim.calls()
     }
 
     fn set_hooks(&self) -> Hooks<'_> {
-        let (record, disks) = (self.record.clone(), self.disk_sims.clone());
-        self.pm_sim.set_on_fence(Box::new(move |pm| {
+        let (record, disks) = (self.recorder.record.clone(), self.recorder.disk_sims.clone());
+        self.recorder.pm_sim.set_on_fence(Box::new(move |pm| {
             let mut record = record.lock();
             record.fences += 1;
             let moment = Moment::Fence(record.fences);
             record.add(moment, pm, &disks);
         }));
-        for disk in &self.disk_sims {
-            let (record, pm, disks) = (self.record.clone(), self.pm_sim.clone(), self.disk_sims.clone());
+        for disk in &self.recorder.disk_sims {
+            let (record, pm, disks) =
+                (self.recorder.record.clone(), self.recorder.pm_sim.clone(), self.recorder.disk_sims.clone());
             disk.set_on_flush(Box::new(move |_| {
                 let mut record = record.lock();
                 record.flushes += 1;
@@ -335,7 +379,7 @@ struct Hooks<'a>(&'a Rig);
 
 impl Drop for Hooks<'_> {
     fn drop(&mut self) {
-        self.0.pm_sim.clear_on_fence();
-        self.0.disk_sims.iter().for_each(|disk| disk.clear_on_flush());
+        self.0.recorder.pm_sim.clear_on_fence();
+        self.0.recorder.disk_sims.iter().for_each(|disk| disk.clear_on_flush());
     }
 }

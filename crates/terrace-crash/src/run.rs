@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tempfile::TempDir;
+use terrace_engine::Volume;
+use terrace_media::IoOp;
 
 use crate::apply::{apply, is_dirty};
 use crate::catalog::{Action, Named};
@@ -13,7 +16,7 @@ use crate::id::{Deed, Workload};
 use crate::image::Image;
 use crate::model::{Model, Op};
 use crate::point::{Moment, Point};
-use crate::rig::{Config, Open, Rig, recover};
+use crate::rig::{Config, Event, Open, Rig, recover};
 use crate::tree::{Trees, difference, tree_of, trees_of};
 
 /// What may be found after a step: while it ran, and when it had returned.
@@ -38,6 +41,8 @@ pub struct Run {
     pub steps: Vec<StepLegal>,
     /// Whether times are compared.
     pub times: bool,
+    /// What went wrong without any crash: it ends there.
+    pub wrong: Option<String>,
 }
 
 impl Run {
@@ -85,17 +90,13 @@ impl Doing {
         self.volume.as_ref().expect("mounted")
     }
 
-    fn ended(&mut self, op: &Op) {
-        let volume = self.volume.as_ref().expect("mounted");
-        self.history.end(op, &|path, bytes| is_dirty(volume, path, &bytes));
-    }
-
     /// An action of the workload, not recorded.
     fn prelude(&mut self, ops: &[Op]) -> Result<(), String> {
         for op in ops {
-            self.history.begin(op).map_err(|e| format!("{op:?}: the model says errno {e}"))?;
-            apply(self.volume(), op).map_err(|e| format!("{op:?}: errno {e}"))?;
-            self.ended(op);
+            let expected = self.history.begin(op);
+            let volume = self.volume.as_ref().expect("mounted");
+            let found = apply(volume, op);
+            returned(&mut self.history, volume, op, expected, found)?;
         }
         let waits = self.config.waits();
         if waits != Waits::UntilSync {
@@ -104,10 +105,21 @@ impl Doing {
         Ok(())
     }
 
+    /// Does and records the actions of the workload.
+    fn actions(&mut self, actions: &[Named]) -> Result<(), String> {
+        for (i, named) in actions.iter().enumerate() {
+            if !self.act(&Deed::Action(i), &named.action)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Does and records an action. `Ok(false)`: nothing can follow it.
     fn act(&mut self, deed: &Deed, action: &Action) -> Result<bool, String> {
         match action {
             Action::Op(op) => self.op(deed, op)?,
+            Action::Interrupted(op, meanwhile) => self.interrupted(deed, op, meanwhile)?,
             Action::Sync => {
                 let step = self.begin(deed);
                 self.rig.record(step, Moment::End, || self.volume().sync()).map_err(|e| format!("sync: {e}"))?;
@@ -127,7 +139,7 @@ impl Doing {
             return Err(format!("without any crash:\n{}", difference(&expected, &found.tree)));
         }
         self.lags = match action {
-            Action::Op(op) => self.lags || matches!(op, Op::Rename(..)),
+            Action::Op(op) | Action::Interrupted(_, op) => self.lags || matches!(op, Op::Rename(..)),
             _ => false,
         };
         if !self.history.waits() {
@@ -152,26 +164,53 @@ impl Doing {
         let expected = self.history.begin(op);
         let step = self.begin(deed);
         let found = self.rig.record(step, Moment::End, || apply(self.volume(), op));
-        if found == Err(libc::ENOSPC) && expected.is_ok() {
-            return self.refused(op);
-        }
-        if found != expected {
-            return Err(format!("{op:?} says {found:?} instead of {expected:?}"));
-        }
-        if found.is_ok() {
-            self.ended(op);
+        let volume = self.volume.as_ref().expect("mounted");
+        if let Some(during) = returned(&mut self.history, volume, op, expected, found)? {
+            self.steps[step].during = during;
         }
         Ok(())
     }
 
-    /// The model has room for everything; a volume may have none for some of an operation.
-    fn refused(&mut self, op: &Op) -> Result<(), String> {
-        let volume = self.volume.as_ref().expect("mounted");
-        let found = tree_of(volume, self.history.times()).map_err(|e| format!("reading: {e}"))?;
-        let during = self.history.refused(&found, &|path, bytes| is_dirty(volume, path, &bytes));
-        let during = during.map_err(|differs| format!("{op:?} finds no room, and has changed:\n{differs}"))?;
-        self.steps.last_mut().expect("a step").during = during;
-        Ok(())
+    /// Three steps: what is done before `meanwhile` happens, that, and what is left to do then.
+    fn interrupted(&mut self, deed: &Deed, op: &Op, meanwhile: &Op) -> Result<(), String> {
+        let Op::Move(path, tier) = *op else {
+            return Err(format!("{op:?}: only moves are interrupted"));
+        };
+        let id = self.history.now().find(path).ok_or("there is nothing to move")?.id();
+        let before = self.begin(deed);
+        let expected = self.history.begin(meanwhile);
+        let (during, after) = (self.begin(deed), self.begin(deed));
+        let outcome = Arc::new(Mutex::new(None));
+        let event: Event = {
+            let (volume, meanwhile) = (self.volume().share(), meanwhile.clone());
+            let (mut history, outcome) = (self.history.clone(), outcome.clone());
+            Box::new(move |recorder| {
+                recorder.step(during);
+                let found = apply(&volume, &meanwhile);
+                recorder.point(Moment::Meanwhile);
+                recorder.step(after);
+                let returned = returned(&mut history, &volume, &meanwhile, expected, found);
+                *outcome.lock() = Some((history, returned));
+            })
+        };
+        let work = || self.rig.record(before, Moment::End, || apply(self.volume(), op));
+        let kind = if tier == 0 { IoOp::Read } else { IoOp::Write };
+        let found = self.rig.interrupt(kind, event, work);
+        let (history, returned) =
+            outcome.lock().take().ok_or_else(|| format!("{op:?}: the disks have nothing to do"))?;
+        self.history = history;
+        if let Some(legal) = returned? {
+            self.steps[during].during = legal;
+        }
+        self.steps[during].end = self.history.legal();
+        self.steps[after].during = self.history.legal();
+        // A file that is gone cannot be moved.
+        let gone = self.history.now().links(id) == 0;
+        match found {
+            Ok(()) => Ok(()),
+            Err(libc::ESTALE) if gone => Ok(()),
+            Err(errno) => Err(format!("{op:?}, and {meanwhile:?} meanwhile: errno {errno}")),
+        }
     }
 
     /// Two steps: when the unmount has returned, nothing waits any more.
@@ -214,8 +253,41 @@ impl Doing {
         if let Some(volume) = self.volume {
             volume.abandon();
         }
-        Run { config: self.config, base: base.clone(), points, steps: self.steps, times }
+        Run { config: self.config, base: base.clone(), points, steps: self.steps, times, wrong: None }
     }
+
+    /// As [`Self::finish`], for a run that may have gone wrong: of what had not returned then, nobody knows what is right.
+    fn ended_with(self, base: &Arc<Image>, result: Result<(), String>) -> Run {
+        let mut run = self.finish(base);
+        run.wrong = result.err();
+        let Run { points, steps, .. } = &mut run;
+        points.retain(|point| !point.moment.is_end() || !steps[point.step].end.states.is_empty());
+        run
+    }
+}
+
+/// An operation has returned `found`. What a power cut may have left while it ran, if it has been refused: the model has
+/// room for everything, a volume may have none for some of an operation.
+fn returned(
+    history: &mut History,
+    volume: &Volume,
+    op: &Op,
+    expected: Result<(), i32>,
+    found: Result<(), i32>,
+) -> Result<Option<Legal>, String> {
+    let is_dirty = |path, bytes| is_dirty(volume, path, &bytes);
+    if found == Err(libc::ENOSPC) && expected.is_ok() {
+        let tree = tree_of(volume, history.times()).map_err(|e| format!("reading: {e}"))?;
+        let during = history.refused(&tree, &is_dirty);
+        return during.map(Some).map_err(|differs| format!("{op:?} finds no room, and has changed:\n{differs}"));
+    }
+    if found != expected {
+        return Err(format!("{op:?} says {found:?} instead of {expected:?}"));
+    }
+    if found.is_ok() {
+        history.end(op, &is_dirty);
+    }
+    Ok(None)
 }
 
 /// Runs a workload.
@@ -227,12 +299,8 @@ pub fn run_workload(workload: &Workload) -> Result<Run, String> {
     caught(|| {
         let mut doing = Doing::open(workload.prep.config, &prepared.image, prepared.model.clone())?;
         doing.prelude(&prepared.live)?;
-        for (i, named) in workload.actions.iter().enumerate() {
-            if !doing.act(&Deed::Action(i), &named.action)? {
-                break;
-            }
-        }
-        Ok(doing.finish(&prepared.image))
+        let result = doing.actions(&workload.actions);
+        Ok(doing.ended_with(&prepared.image, result))
     })
 }
 
@@ -257,7 +325,7 @@ pub fn run_mount(
         end.states.insert(trees.tree.clone(), model.clone());
         let step = StepLegal { deed: Some(Deed::Mount), during: legal.clone(), end };
         let times = config.waits() == Waits::Never;
-        Ok(Run { config, base: image.clone(), points: rig.take_points(), steps: vec![step], times })
+        Ok(Run { config, base: image.clone(), points: rig.take_points(), steps: vec![step], times, wrong: None })
     })
 }
 
@@ -268,8 +336,8 @@ pub fn run_mount(
 pub fn run_then(config: &'static Config, image: &Arc<Image>, model: &Model, then: &Named) -> Result<Run, String> {
     caught(|| {
         let mut doing = Doing::open(config, image, model.clone())?;
-        doing.act(&Deed::Then(then.name), &then.action)?;
-        Ok(doing.finish(image))
+        let result = doing.act(&Deed::Then(then.name.clone()), &then.action);
+        Ok(doing.ended_with(image, result.map(drop)))
     })
 }
 

@@ -16,13 +16,18 @@ pub fn singles() -> Vec<Workload> {
     PREPS.iter().flat_map(|prep| actions().into_iter().map(move |action| workload(prep, vec![action]))).collect()
 }
 
-/// A workload; with a sync at its end if data may wait in the page cache then.
-fn workload(prep: &'static Prep, mut actions: Vec<Named>) -> Workload {
+fn workload(prep: &'static Prep, actions: Vec<Named>) -> Workload {
+    ended(Workload { prep, actions })
+}
+
+/// With a sync at its end if data may wait in the page cache then.
+fn ended(mut workload: Workload) -> Workload {
+    let Workload { prep, actions } = &mut workload;
     let last = &actions.last().expect("an action").action;
-    if prep.config.waits() == Waits::UntilSync && matches!(last, Action::Op(_)) {
+    if prep.config.waits() == Waits::UntilSync && matches!(last, Action::Op(_) | Action::Interrupted(..)) {
         actions.push(action("sync").expect("there is one"));
     }
-    Workload { prep, actions }
+    workload
 }
 
 /// What two descriptors of one file may do to it, one after the other: mixtures of appends, truncations and allocations.
@@ -41,6 +46,72 @@ pub fn mixtures() -> Vec<Workload> {
     let plain = &PREPS[0];
     let pair = |first| ACTIONS.map(|second| workload(plain, vec![named(first), named(second)]));
     ACTIONS.into_iter().flat_map(pair).collect()
+}
+
+/// What may happen to a file while it moves.
+const MEANWHILE: [&str; 24] = [
+    "patch",
+    "patch-at-end",
+    "append",
+    "append-beyond-block",
+    "overwrite-block",
+    "overwrite-unaligned",
+    "write-beyond-end",
+    "write-large",
+    "write-durable",
+    "truncate-all",
+    "truncate-down",
+    "truncate-up",
+    "allocate",
+    "allocate-keep-size",
+    "punch",
+    "zero",
+    "zero-keep-size",
+    "copy",
+    "chmod",
+    "utimes",
+    "fsync",
+    "rename-over",
+    "unlink",
+    "unlink-held",
+];
+
+/// Volumes and what is done to them, a move last.
+const MOVES: [&str; 14] = [
+    "plain/move-to-disk",
+    "plain/write-large,move-to-disk",
+    "plain/move-to-disk,move-to-pm",
+    "page-full/move-to-disk",
+    "compaction/move-to-disk",
+    "patched/move-to-disk",
+    "reserved/move-to-disk",
+    "checksums/move-to-disk",
+    "checksums/move-to-disk,move-to-pm",
+    "tiers/move-to-pm",
+    "dirty/fsync,move-to-disk",
+    "three-tiers/move-to-pm",
+    "three-tiers/move-to-last-tier",
+    "pm-nearly-full/move-to-disk",
+];
+
+/// Moves in the middle of which something else happens to the file.
+pub fn interrupted_moves() -> Vec<Workload> {
+    let with = |before: &str, meanwhile| format!("{before}+{meanwhile}").parse::<Workload>().expect("a workload");
+    MOVES.iter().flat_map(|before| MEANWHILE.map(|meanwhile| with(before, meanwhile))).map(ended).collect()
+}
+
+/// Moves after something else has happened to the file, and before.
+pub fn moves_in_pairs() -> Vec<Workload> {
+    let pair = |prep: &str, first: &str, second: &str| {
+        format!("{prep}/{first},{second}").parse::<Workload>().expect("a workload")
+    };
+    let mut workloads = Vec::new();
+    for (prep, one) in
+        MOVES.iter().filter_map(|before| before.split_once('/')).filter(|(_, names)| !names.contains(','))
+    {
+        workloads.extend(MEANWHILE.iter().flat_map(|other| [pair(prep, one, other), pair(prep, other, one)]));
+    }
+    workloads.into_iter().map(ended).collect()
 }
 
 /// Every workload of two actions on every volume, shuffled by a seed: whoever stops early has seen some of everything.

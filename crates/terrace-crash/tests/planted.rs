@@ -75,6 +75,11 @@ const BUGS: &[Planted] = &[
     (Bug::SuperblockOrder, REMOUNTS),
     (Bug::SuperblockTogether, REMOUNTS),
     (Bug::FormatKeepsOld, &["plain/format"]),
+    (Bug::MoveNotFlushed, &["plain/move-to-disk"]),
+    (Bug::MoveFreesFirst, &["page-full/move-to-disk"]),
+    (Bug::MoveNotValidated, &["plain/move-to-disk+patch"]),
+    (Bug::MoveNotValidated, &["tiers/move-to-disk+write-durable,sync"]),
+    (Bug::MoveCrcOfSource, &["checksums/move-to-disk"]),
 ];
 
 /// Looks for `bug` as the search of all workloads does; what was found and after how many states. What is found is a

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use terrace_crash::explore::Settings;
 use terrace_crash::id::Workload;
-use terrace_crash::search::{mixtures, sampled, search, singles};
+use terrace_crash::search::{interrupted_moves, mixtures, moves_in_pairs, sampled, search, singles};
 
 /// More failures than this say nothing new.
 const FAILURES_MAX: usize = 10;
@@ -26,4 +26,16 @@ fn every_workload_of_one_action_survives_every_crash() {
 fn workloads_of_two_actions_survive_crashes() {
     let workloads: Vec<_> = mixtures().into_iter().chain(sampled(250, 2, 1)).collect();
     none_is_wrong("two actions, some", &workloads, Settings::QUICK);
+}
+
+#[test]
+fn moves_survive_crashes_beside_other_actions() {
+    // The others are for `make crash-long`.
+    let workloads: Vec<_> = moves_in_pairs().into_iter().step_by(5).collect();
+    none_is_wrong("moves and another action, some", &workloads, Settings::QUICK);
+}
+
+#[test]
+fn moves_survive_crashes_whatever_happens_in_the_middle() {
+    none_is_wrong("moves, meanwhile", &interrupted_moves(), Settings::QUICK);
 }

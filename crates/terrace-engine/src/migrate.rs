@@ -277,7 +277,7 @@ impl Core {
         let blanks = self.copies_to_keep(inode, order, copied);
         let mut inner = inode.inner.write();
         // A file that is gone has given back its blocks, and nothing is current any more.
-        let gone = inode.doomed.load(Ordering::Acquire);
+        let gone = is_gone(inode);
         let file = inner.file()?;
         let is_current = |page: &Copied<'_>| !gone && file.is_current(page.block);
         let (mut runs, overtaken) = self.sift(&placed, |run| run.pages.iter().map(is_current).collect());
@@ -332,7 +332,7 @@ impl Core {
         let found = self.take_runs_on(inode.shard, &holes, order.tier)?;
         let mut inner = inode.inner.write();
         let file = inner.file()?;
-        let gone = inode.doomed.load(Ordering::Acquire);
+        let gone = is_gone(inode);
         let mut runs = Vec::new();
         for (file_block, addr, blocks) in found {
             if gone || file.is_overtaken(file_block, blocks) {
@@ -357,6 +357,10 @@ impl Core {
         self.tidy(inode.shard, inner)?;
         Ok(runs.iter().map(|run| run.blocks).sum())
     }
+}
+
+fn is_gone(inode: &Inode) -> bool {
+    inode.doomed.load(Ordering::Acquire) && !planted(Bug::MoveOfRemoved)
 }
 
 /// What the entry of a run has to say of the pieces that it is made of.

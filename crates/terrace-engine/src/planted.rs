@@ -125,6 +125,8 @@ pub enum Bug {
     AppendAtOldSize,
     /// A lookup lets go of the directory before it holds the inode that the name leads to.
     LookupUnlocked,
+    /// A move of a file that is removed meanwhile is committed.
+    MoveOfRemoved,
 }
 
 #[cfg(any(feature = "planted", shuttle))]

@@ -2,79 +2,13 @@
 
 mod rig;
 
-use std::io::{IoSlice, IoSliceMut};
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use rig::{FILE, Rig, pattern, put};
 use terrace_engine::{Fallocate, FileMoved, FormatOptions, Ino, OpenOptions, SetAttr, Volume, WriteOptions, format};
-use terrace_media::{Disk, DiskStats, MediaError, Pm, memory_disk};
+use terrace_media::{DiskSim, IoOp, Pm, memory_disk, sim_disk};
 
 const BLOCK: usize = 4096;
-
-/// Something that happens in the middle of a disk's next operation.
-type Event = Box<dyn FnOnce() + Send>;
-
-/// A disk in memory in whose operations something else happens.
-#[derive(Clone)]
-struct Interrupted {
-    disk: Arc<dyn Disk>,
-    at_read: Arc<Mutex<Option<Event>>>,
-    at_write: Arc<Mutex<Option<Event>>>,
-}
-
-impl Interrupted {
-    fn new(bytes: u64) -> Self {
-        Self { disk: memory_disk(bytes), at_read: Arc::default(), at_write: Arc::default() }
-    }
-}
-
-fn happen(event: &Mutex<Option<Event>>) {
-    let event = event.lock().unwrap().take();
-    if let Some(event) = event {
-        event();
-    }
-}
-
-impl std::fmt::Debug for Interrupted {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.disk.fmt(f)
-    }
-}
-
-impl Disk for Interrupted {
-    fn path(&self) -> &Path {
-        self.disk.path()
-    }
-    fn len(&self) -> u64 {
-        self.disk.len()
-    }
-    fn read_at(&self, off: u64, buf: &mut [u8]) -> Result<(), MediaError> {
-        happen(&self.at_read);
-        self.disk.read_at(off, buf)
-    }
-    fn read_vectored_at(&self, off: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<(), MediaError> {
-        happen(&self.at_read);
-        self.disk.read_vectored_at(off, bufs)
-    }
-    fn write_at(&self, off: u64, buf: &[u8]) -> Result<(), MediaError> {
-        happen(&self.at_write);
-        self.disk.write_at(off, buf)
-    }
-    fn write_vectored_at(&self, off: u64, bufs: &[IoSlice<'_>]) -> Result<(), MediaError> {
-        happen(&self.at_write);
-        self.disk.write_vectored_at(off, bufs)
-    }
-    fn flush(&self) -> Result<(), MediaError> {
-        self.disk.flush()
-    }
-    fn discard(&self, off: u64, len: u64) -> Result<(), MediaError> {
-        self.disk.discard(off, len)
-    }
-    fn stats(&self) -> DiskStats {
-        self.disk.stats()
-    }
-}
 
 /// Tier names of a file's extents in order of the file, each once in a row.
 fn tiers(volume: &Volume, ino: Ino) -> Vec<String> {
@@ -252,40 +186,69 @@ fn who_changes_a_block_meanwhile_wins_that_block_only() {
     ];
     for checksums in [false, true] {
         for (name, change, overtaken) in changes {
-            let disk = Interrupted::new(16 << 20);
-            let disks: Vec<Arc<dyn Disk>> = vec![Arc::new(disk.clone())];
-            let rig = Rig { pm: Pm::anonymous(8 << 20), disks };
-            let options = FormatOptions { pm_data_checksums: checksums, ..Default::default() };
-            format(&rig.pm, &rig.disks, &options).unwrap();
-            let open = OpenOptions { workers: false, cache_bytes: 8 << 20, ..Default::default() };
-            let volume = Volume::open(rig.pm.clone(), rig.disks.clone(), open, &|_, _, _| {}).unwrap();
+            let (rig, disk) = with_sim_disk(checksums);
+            let volume = open_alone(&rig);
             let ino = create(&volume, "file");
-            let mut before = pattern(10 * BLOCK + 100, 1);
-            put(&volume, ino, 0, &before);
-            let changed = Arc::new(Mutex::new(Vec::new()));
-            let (v, told) = (volume.clone(), changed.clone());
-            let mut data = std::mem::take(&mut before);
-            *disk.at_write.lock().unwrap() = Some(Box::new(move || {
-                change(&v, ino, &mut data);
-                *told.lock().unwrap() = data;
-            }));
-            let moved = volume.move_file(ino, 1).unwrap();
-            let expected = changed.lock().unwrap().clone();
+            let data = pattern(10 * BLOCK + 100, 1);
+            put(&volume, ino, 0, &data);
+            let (moved, expected) = move_while(&volume, ino, 1, &disk, change, data.clone());
             assert!(contents(&volume, ino) == expected, "{name}");
             assert_eq!(moved, FileMoved { moved_bytes: (11 - overtaken) * BLOCK as u64, ..moved }, "{name}");
             volume.abandon();
             drop(volume);
             must_be_sound(&rig);
-            let volume = rig.open(90);
+            let volume = open_alone(&rig);
             let ino = volume.lookup(Ino::ROOT, b"file").unwrap().ino;
             assert!(contents(&volume, ino) == expected, "{name}, after a crash");
-            // The way back, read-ahead and all.
-            volume.move_file(ino, 0).unwrap();
-            assert!(contents(&volume, ino) == expected, "{name}, back in PM");
+            // The way back, with the same change, from the same beginning.
+            resize(&volume, ino, &mut Vec::new(), 0);
+            put(&volume, ino, 0, &data);
+            volume.move_file(ino, 1).unwrap();
+            let (_, expected) = move_while(&volume, ino, 0, &disk, change, data);
+            assert!(contents(&volume, ino) == expected, "{name}, on the way back to PM");
             volume.close().unwrap();
+            drop(volume);
             must_be_sound(&rig);
+            let volume = open_alone(&rig);
+            let ino = volume.lookup(Ino::ROOT, b"file").unwrap().ino;
+            assert!(contents(&volume, ino) == expected, "{name}, back in PM, after an unmount");
         }
     }
+}
+
+/// A volume on PM and one disk, and what can interrupt the disk.
+fn with_sim_disk(pm_data_checksums: bool) -> (Rig, Arc<DiskSim>) {
+    let (disk, sim) = sim_disk(16 << 20);
+    let rig = Rig { pm: Pm::anonymous(8 << 20), disks: vec![disk] };
+    format(&rig.pm, &rig.disks, &FormatOptions { pm_data_checksums, ..Default::default() }).unwrap();
+    (rig, sim)
+}
+
+/// Opens a volume that does nothing on its own account.
+fn open_alone(rig: &Rig) -> Arc<Volume> {
+    let options = OpenOptions { workers: false, cache_bytes: 8 << 20, ..Default::default() };
+    Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {}).unwrap()
+}
+
+/// Moves a file that holds `data`, which `change` changes when the disk is about to be used; what it holds then.
+fn move_while(
+    volume: &Arc<Volume>,
+    ino: Ino,
+    tier: u8,
+    disk: &DiskSim,
+    change: fn(&Volume, Ino, &mut Vec<u8>),
+    mut data: Vec<u8>,
+) -> (FileMoved, Vec<u8>) {
+    let changed = Arc::new(Mutex::new(None));
+    let (v, told) = (volume.clone(), changed.clone());
+    disk.before_next(if tier == 0 { IoOp::Read } else { IoOp::Write }, move || {
+        change(&v, ino, &mut data);
+        *told.lock().unwrap() = Some(data);
+    });
+    let moved = volume.move_file(ino, tier).unwrap();
+    disk.clear_on_io();
+    let data = changed.lock().unwrap().take().expect("the disk was used");
+    (moved, data)
 }
 
 fn write(volume: &Volume, ino: Ino, data: &mut Vec<u8>, at: usize, bytes: &[u8]) {
@@ -301,21 +264,55 @@ fn resize(volume: &Volume, ino: Ino, data: &mut Vec<u8>, size: usize) {
 
 #[test]
 fn a_file_that_goes_meanwhile_is_gone() {
-    let disk = Interrupted::new(16 << 20);
-    let disks: Vec<Arc<dyn Disk>> = vec![Arc::new(disk.clone())];
-    let rig = Rig { pm: Pm::anonymous(8 << 20), disks };
-    format(&rig.pm, &rig.disks, &FormatOptions::default()).unwrap();
+    let (rig, disk) = with_sim_disk(false);
     let volume = rig.open(90);
     let ino = create(&volume, "file");
     put(&volume, ino, 0, &pattern(100_000, 1));
     let v = volume.clone();
-    *disk.at_write.lock().unwrap() = Some(Box::new(move || {
+    disk.before_next(IoOp::Write, move || {
         v.unlink(Ino::ROOT, b"file").unwrap();
         v.forget(ino, 1);
-    }));
+    });
     let moved = volume.move_file(ino, 1);
     assert!(moved.is_err() || moved.unwrap().moved_bytes == 0);
+    disk.clear_on_io();
     assert_eq!(volume.getattr(ino).unwrap_err().errno(), libc::ESTALE);
+    volume.close().unwrap();
+    must_be_sound(&rig);
+}
+
+/// What does not match its checksum does not spread: it stays where it is, and is named.
+#[test]
+fn a_block_that_is_not_what_it_was_is_not_moved() {
+    let rig = three_tiers(false);
+    let volume = rig.open(90);
+    let (bad, good) = (create(&volume, "bad"), create(&volume, "good"));
+    // Checksums in the log, and in blocks of their own.
+    for (len, tier) in [(5 * BLOCK, 0), (5 * BLOCK, 2), (50 * BLOCK, 0), (50 * BLOCK, 2)] {
+        let data = pattern(len, 7);
+        for ino in [bad, good] {
+            resize(&volume, ino, &mut Vec::new(), 0);
+            put(&volume, ino, 0, &data);
+            volume.move_file(ino, 1).unwrap();
+        }
+        let start = volume.file_map(bad).unwrap().extents[0].device_offset_bytes;
+        let at = start + 3 * BLOCK as u64;
+        rig.flip(1, at + 100);
+        let error = volume.move_file(bad, tier).unwrap_err();
+        assert_eq!(error.errno(), libc::EIO);
+        let named = error.to_string().contains(rig.disks[0].path().to_str().unwrap());
+        assert!(named && error.to_string().contains(&at.to_string()), "{error}");
+        assert_eq!((tiers(&volume, bad), volume.status().read_only), (vec!["disk1".to_string()], None));
+        assert_eq!(volume.move_file(good, tier).unwrap(), all_of(len as u64));
+        assert!(contents(&volume, good) == data);
+        // The others can still be read, and with the damage gone, all moves.
+        let mut block = vec![0; BLOCK];
+        assert_eq!(volume.read(bad, 4 * BLOCK as u64, &mut block).unwrap(), BLOCK);
+        assert!(block == data[4 * BLOCK..5 * BLOCK]);
+        rig.flip(1, at + 100);
+        assert_eq!(volume.move_file(bad, tier).unwrap(), all_of(len as u64));
+        assert!(contents(&volume, bad) == data);
+    }
     volume.close().unwrap();
     must_be_sound(&rig);
 }

@@ -69,6 +69,49 @@ fn bad_data_is_an_error_of_its_file_only() {
     }
 }
 
+/// What cannot be read is not moved, and the rest of its file is left where it is with it; what is whole moves.
+#[test]
+fn bad_data_does_not_move() {
+    for checksums in [false, true] {
+        let rig = populated(checksums);
+        let v = rig.open(90);
+        let deep = find(&v, "dir/sub/deep");
+        let bad = data_at(&v, deep, 8192);
+        rig.pm.fail_page(bad);
+        let error = v.move_file(deep, 1).unwrap_err();
+        assert_eq!(error.errno(), libc::EIO);
+        let message = error.to_string();
+        assert!(message.contains("<memory>") && message.contains(&format!("offset {bad} ")), "{message}");
+        assert_eq!(data_at(&v, deep, 8192), bad);
+        assert_eq!(read(&v, deep, 0, 8192).unwrap(), pattern(20_000, 2)[..8192]);
+        assert_eq!(read(&v, deep, 12_288, 8000).unwrap(), pattern(20_000, 2)[12_288..]);
+        assert_eq!(v.status().read_only, None);
+        let small = find(&v, "small");
+        let before = read(&v, small, 0, 5000).unwrap();
+        v.move_file(small, 1).unwrap();
+        assert!(v.file_map(small).unwrap().extents.iter().all(|e| e.tier != "pm"));
+        assert_eq!(read(&v, small, 0, 5000).unwrap(), before);
+        // Once the block is overwritten, nothing of the file is bad.
+        put(&v, deep, 8192, &[7; 4096]);
+        let moved = v.move_file(deep, 1).unwrap();
+        assert_eq!((moved.moved_bytes, moved.left_bytes), (5 * PAGE, 0));
+        assert_eq!(read(&v, deep, 8192, 4096).unwrap(), [7; 4096]);
+        // Memory that fails where the data would go is not used.
+        let probe = v.create(Ino::ROOT, b"probe", &FILE).unwrap().ino;
+        put(&v, probe, 0, &[1; PAGE as usize]);
+        rig.pm.fail_page(data_at(&v, probe, 0) + 2 * PAGE);
+        let big = find(&v, "dir/some");
+        let before = read(&v, big, 0, 40_000).unwrap();
+        v.move_file(big, 0).unwrap();
+        assert_eq!(read(&v, big, 0, 40_000).unwrap(), before);
+        assert_eq!(v.status().read_only, None);
+        v.close().unwrap();
+        drop(v);
+        let report = Rig { pm: rig.image().rig().pm, disks: rig.disks.clone() }.check(false);
+        assert!(report.problems.is_empty(), "{:#?}", report.problems);
+    }
+}
+
 /// Memory that nobody uses may fail, too: as soon as that is known, nobody gets it.
 #[test]
 fn bad_free_blocks_are_not_handed_out() {

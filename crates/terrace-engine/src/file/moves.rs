@@ -16,6 +16,9 @@ use crate::planted::{Bug, planted};
 #[derive(Debug)]
 pub(crate) struct Moving {
     from: u64,
+    /// Committed size of the file when the copies were made: the checksums in PM cover no byte beyond it, and all bytes there
+    /// are zeros, however far the file grows meanwhile.
+    committed: u64,
     overtaken: Vec<bool>,
 }
 
@@ -31,7 +34,8 @@ impl FileData {
     /// at a time.
     pub fn begin_move(&mut self, from: u64, blocks: u64) {
         assert!(self.moving.is_none(), "one move of a file at a time");
-        self.moving = Some(Box::new(Moving { from, overtaken: vec![false; blocks as usize] }));
+        self.moving =
+            Some(Box::new(Moving { from, committed: self.committed, overtaken: vec![false; blocks as usize] }));
     }
 
     /// Ends what [`Self::begin_move`] began.
@@ -67,10 +71,11 @@ impl FileData {
     /// # Errors
     /// `ENOSPC` for the log, and then nothing has changed and the runs still belong to the caller; PM errors.
     pub fn commit_moved(&mut self, log: &mut Log, io: PmIo<'_>, runs: &[DataRun]) -> FsResult<()> {
+        let committed = self.moving.as_ref().expect("a move").committed;
         log.begin();
         self.staged.clear();
         for run in runs {
-            self.push_run(log, run, true, self.committed, run.mtime);
+            self.push_run(log, run, true, committed, run.mtime);
         }
         if planted(Bug::MoveFreesFirst) {
             runs.iter().for_each(|run| self.free_under(io, run));

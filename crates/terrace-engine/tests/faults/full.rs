@@ -7,7 +7,7 @@ mod rig;
 use std::collections::BTreeMap;
 
 use rig::{DIR, FILE, Rig, find, pattern, put, tree};
-use terrace_engine::{Fallocate, FsResult, Ino, RenameFlags, SetAttr, Volume, WriteOptions, XattrFlags};
+use terrace_engine::{Fallocate, FsError, FsResult, Ino, RenameFlags, SetAttr, Volume, WriteOptions, XattrFlags};
 
 /// Something that takes room.
 type Operation = (&'static str, fn(&Volume, u64) -> FsResult<()>);
@@ -56,7 +56,7 @@ const OPERATIONS: [Operation; 14] = [
 ];
 
 /// Rename in its forms, and operations that free something or work in place, each a single call.
-const SINGLE_CALLS: [Operation; 20] = [
+const SINGLE_CALLS: [Operation; 22] = [
     ("rename", |v, k| v.rename(Ino::ROOT, b"small", find(v, "dir"), &name("renamed", k), RenameFlags::default())),
     ("rename over another", |v, _| v.rename(Ino::ROOT, b"small", find(v, "dir"), b"inner", RenameFlags::default())),
     ("exchange", |v, _| {
@@ -83,6 +83,8 @@ const SINGLE_CALLS: [Operation; 20] = [
     ("chown", |v, _| {
         v.setattr(find(v, "small"), &SetAttr { uid: Some(77), gid: Some(78), ..Default::default() }).map(drop)
     }),
+    ("move to a disk", |v, _| move_all(v, "small", 1)),
+    ("move to PM", |v, _| move_all(v, "cold", 0)),
     // These make room: they must do without any.
     ("unlink", |v, _| v.unlink(Ino::ROOT, b"small")),
     ("truncate to nothing", |v, _| truncate(v, "large", 0)),
@@ -108,12 +110,20 @@ fn truncate(v: &Volume, path: &str, size: u64) -> FsResult<()> {
     v.setattr(find(v, path), &SetAttr { size: Some(size), ..Default::default() }).map(drop)
 }
 
+/// What has no room does not move.
+fn move_all(v: &Volume, path: &str, tier: u8) -> FsResult<()> {
+    match v.move_file(find(v, path), tier)?.left_bytes {
+        0 => Ok(()),
+        _ => Err(FsError::new(libc::ENOSPC)),
+    }
+}
+
 /// A volume whose PM, and disks if so asked, have no room for anything but removals.
 fn full(disks_too: bool) -> Rig {
     let rig = Rig::new(2 << 20, false);
     let v = rig.open(90);
     forget(&v, v.create(Ino::ROOT, b"dir", &DIR)).unwrap();
-    for file in ["small", "sparse", "large", "filler", "ballast"] {
+    for file in ["small", "sparse", "large", "cold", "filler", "ballast"] {
         forget(&v, v.create(Ino::ROOT, file.as_bytes(), &FILE)).unwrap();
     }
     forget(&v, v.create(find(&v, "dir"), b"inner", &FILE)).unwrap();
@@ -124,6 +134,7 @@ fn full(disks_too: bool) -> Rig {
     drop(v);
     let v = rig.open(0);
     put(&v, find(&v, "large"), 0, &pattern(300_000, 3));
+    put(&v, find(&v, "cold"), 0, &pattern(8000, 4));
     v.sync().unwrap();
     let ballast = find(&v, "ballast");
     if disks_too {
@@ -138,7 +149,7 @@ fn full(disks_too: bool) -> Rig {
         fill(1, 1, |at, _| forget(&v, v.create(dir, &name("small", at), &FILE)).map(|()| 1));
     }
     // And in the logs of the files: whatever is logged needs a page now.
-    for file in ["small", "sparse", "large", "dir/inner"] {
+    for file in ["small", "sparse", "large", "cold", "dir/inner"] {
         fill(1, 1, |at, _| {
             let name = format!("user.pad-{at}");
             v.setxattr(find(&v, file), name.as_bytes(), b"", XattrFlags::default(), None).map(|()| 1)
@@ -299,8 +310,8 @@ fn an_operation_stopped_at_any_allocation_changes_nothing() {
                 }
             }
             assert!(stopped == 0 || !MAKES_ROOM.contains(&what), "{what} needs room");
-            // Data has no place but the disks.
-            let hopeless = disks_too && stopped > ROOM_MAX / 2;
+            // Data has no place but the disks, or PM, which takes none so near its end.
+            let hopeless = (disks_too || what == "move to PM") && stopped > ROOM_MAX / 2;
             assert!(stopped <= ROOM_MAX / 2 || hopeless, "{what} never found room");
             stops.insert(what, stopped);
         }

@@ -34,13 +34,16 @@ fn base() -> (Images, Program) {
     (devices.current(), program)
 }
 
-/// What the program does: reads that must fetch, writes to disk of all kinds, all that makes them durable.
-const SCRIPT: [Step; 17] = [
+/// What the program does: reads that must fetch, writes to disk of all kinds, all that makes them durable; and files that
+/// move, dirty ones included.
+const SCRIPT: [Step; 22] = [
     Step::Read("cold"),
     Step::Read("pm"),
+    Step::Move("pm", 1),
     Step::Write("log", 0, 100_000, 4),
     Step::Fsync("log"),
     Step::Write("log", 0, 9_000, 5),
+    Step::Move("log", 0),
     // In the middle of a block that is on the disk only.
     Step::Write("old", 5_000, 100, 6),
     Step::Fsync("old"),
@@ -50,9 +53,12 @@ const SCRIPT: [Step; 17] = [
     Step::Rename("new", "old"),
     Step::Truncate("cold", 150_001),
     Step::Read("cold"),
+    Step::Move("cold", 0),
     Step::Unlink("log"),
+    Step::Read("pm"),
     Step::Write("big", 400_000, 300_000, 9),
     Step::Fsync("big"),
+    Step::Move("cold", 1),
     Step::Write("last", 0, 60_000, 10),
 ];
 

@@ -178,6 +178,8 @@ pub enum Step {
     /// Over an existing file: the new one's data becomes durable first.
     Rename(&'static str, &'static str),
     Unlink(&'static str),
+    /// To a tier, 0 for PM.
+    Move(&'static str, u8),
     Sync,
 }
 
@@ -224,6 +226,8 @@ impl Program {
                 }
                 result
             }
+            // Nothing changes, whatever comes of it.
+            Step::Move(name, tier) => v.move_file(find(v, name)?, tier).map(drop),
             Step::Sync => {
                 let result = v.sync();
                 if result.is_ok() && v.status().read_only.is_none() {

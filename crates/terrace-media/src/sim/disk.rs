@@ -280,6 +280,17 @@ impl DiskSim {
         *self.on_io.lock() = Some(Arc::from(hook));
     }
 
+    /// Calls `event` before the next operation of this kind, once, in place of any hook.
+    pub fn before_next(&self, op: IoOp, event: impl FnOnce() + Send + 'static) {
+        let event = Mutex::new(Some(event));
+        self.set_on_io(Box::new(move |seen| {
+            let event = event.lock().take_if(|_| seen == op);
+            if let Some(event) = event {
+                event();
+            }
+        }));
+    }
+
     /// Removes the hook.
     pub fn clear_on_io(&self) {
         *self.on_io.lock() = None;
