@@ -154,6 +154,19 @@ impl Core {
         }
     }
 
+    /// Thresholds have changed, or are looked at for the first time.
+    pub fn set_floor(&self) {
+        let pulse = self.migration.pulse.lock();
+        self.store_floor(pulse.utilization.threshold_percent(&self.tuning.params()));
+    }
+
+    fn store_floor(&self, threshold_percent: f64) {
+        let blocks = self.space.pm().blocks() as f64 * (100.0 - threshold_percent) / 100.0;
+        // Nobody is to be woken for nothing.
+        let floor = if self.migrates() { blocks as u64 } else { 0 };
+        self.migration.floor_blocks.store(floor, Ordering::Relaxed);
+    }
+
     /// The thread behind the pulse.
     pub fn beat(&self) {
         while !self.stopping.load(Ordering::Acquire) {
@@ -190,8 +203,7 @@ impl Core {
         pulse.utilization.tick(now);
         pulse.leaning = pulse.dataflow.tick(now, &params);
         let threshold = pulse.utilization.threshold_percent(&params);
-        let blocks = self.space.pm().blocks();
-        self.migration.floor_blocks.store((blocks as f64 * (100.0 - threshold) / 100.0) as u64, Ordering::Relaxed);
+        self.store_floor(threshold);
         pulse.quiet_ticks = if now == pulse.last { pulse.quiet_ticks + 1 } else { 0 };
         pulse.last = now;
         let quiet = pulse.quiet_ticks > QUIET_TICKS_MAX;

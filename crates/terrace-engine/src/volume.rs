@@ -319,6 +319,7 @@ impl Volume {
     pub fn tune(&self, param: Param, value: u64) -> FsResult<()> {
         let set = self.core.tuning.set(param, value);
         set.map_err(|error| FsError::with_message(libc::EINVAL, error.to_string()))?;
+        self.core.set_floor();
         // Whoever closes the volume takes the threads' handles under this lock, after it has said so.
         let mut workers = self.workers.lock();
         if !self.core.stopping.load(Ordering::Acquire) {
@@ -734,6 +735,7 @@ fn spawn_movers(core: &Arc<Core>) -> FsResult<Vec<JoinHandle<()>>> {
         movers.push(spawn(core, format!("terrace-move-{shard}"), move |core| core.move_data(shard))?);
     }
     movers.push(spawn(core, "terrace-pulse".into(), |core| core.beat())?);
+    core.set_floor();
     Ok(movers)
 }
 
