@@ -15,6 +15,7 @@ use terrace_media::AlignedBuf;
 
 use crate::cache::BlankPage;
 use crate::core::Core;
+use crate::counters::Counter;
 use crate::error::{FsError, FsResult};
 use crate::fetch::Checksums;
 use crate::file::{BLOCK, DataRun, covered_bytes, read_write_entry};
@@ -147,7 +148,11 @@ impl Core {
             let stretches = std::slice::from_ref(&stretch);
             let order = Order { stretches, wanted: &elsewhere, tier, keep_cached: false };
             match self.move_stretch(inode, order) {
-                Ok(moved) => result.moved_bytes += moved.blocks * BLOCK_BYTES,
+                Ok(Moved { blocks, overtaken }) => {
+                    self.counters.add(Counter::MigratedByHand, blocks * BLOCK_BYTES);
+                    self.counters.add(Counter::MigrationsOvertaken, overtaken * BLOCK_BYTES);
+                    result.moved_bytes += blocks * BLOCK_BYTES;
+                }
                 Err(error) if !error.is_no_room() => return Err(error),
                 Err(_) => {}
             }

@@ -136,6 +136,24 @@ fn a_writer_that_waits_for_pages_is_seen() {
 }
 
 #[test]
+fn what_is_moved_by_hand_is_seen() {
+    let volume = volume(false, false);
+    let ino = file(&volume, "file");
+    write(&volume, ino, 0, 64 * KIB);
+    let moved_to = |number| {
+        let before = volume.stats();
+        assert_eq!(volume.move_file(ino, number).unwrap().moved_bytes, 64 * KIB);
+        let moved = volume.stats().since(&before);
+        assert_counted(&moved, &[(MigratedByHand, 64 * KIB)]);
+        tier(&moved, 3).clone()
+    };
+    assert_eq!(moved_to(3).written_bytes, 64 * KIB);
+    let back = moved_to(0);
+    assert_eq!((back.read_bytes, back.written_bytes), (64 * KIB, 0));
+    volume.close().unwrap();
+}
+
+#[test]
 fn tiers_add_up_and_stats_go_through_json() {
     let volume = volume(false, false);
     let stats = volume.stats();

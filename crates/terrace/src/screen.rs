@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn everything_is_on_the_screen() {
-        let lines = text(&drawn(80, 22, &stats(2000, 1)));
+        let lines = text(&drawn(80, 23, &stats(2000, 1)));
         let expected = "\
 \x20/mnt, mounted for 1:02:05                                              q quits
 ┌tiers─────────────────────────────────────────────────────────────────────────┐
@@ -219,6 +219,7 @@ mod tests {
 │PM → disks, page cache  read migration            0 B        0 B              │
 │disks → PM              reverse migration         0 B        0 B              │
 │disks → slower disks    demotion                  0 B        0 B              │
+│any tier → any other    evict, warm               0 B        0 B              │
 └──────────────────────────────────────────────────────────────────────────────┘
 ┌page cache, predictors────────────────────────────────────────────────────────┐
 │█████████······· 1 MiB dirty, 32 MiB clean, of 64 MiB; 75 % hits              │
@@ -230,7 +231,7 @@ mod tests {
 
     #[test]
     fn full_tiers_are_red() {
-        let terminal = drawn(80, 22, &stats(2000, 1));
+        let terminal = drawn(80, 23, &stats(2000, 1));
         let colour = |line| terminal.backend().buffer()[(12, line)].fg;
         assert_eq!([3, 4, 5].map(colour), [Color::Yellow, Color::Red, Color::Reset]);
         assert_eq!(
