@@ -148,6 +148,7 @@ pub(crate) struct Core {
     pub next_shard: AtomicU64,
     pub scrubs: Scrubs,
     pub counters: Counters,
+    pub recorder: crate::recorder::Recorder,
     pub opened: Instant,
     /// Makes the secrets of new inodes.
     secrets: RandomState,
@@ -194,6 +195,7 @@ impl Core {
             next_shard: AtomicU64::new(0),
             scrubs: Scrubs::default(),
             counters: Counters::default(),
+            recorder: Default::default(),
             opened: Instant::now(),
             secrets: RandomState::new(),
             read_only,
@@ -462,6 +464,7 @@ impl Core {
         if !unused || self.is_read_only() || inode.doomed.swap(true, Ordering::AcqRel) {
             return;
         }
+        self.recorder.note(terrace_trace::Operation::Remove, inode.ino, 0, 0, false);
         self.drop_pages(inode, 0, u64::MAX);
         let shard = self.shard(inode.ino);
         shard.dirty.lock().remove(&inode.ino.0);

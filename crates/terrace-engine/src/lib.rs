@@ -33,6 +33,7 @@ mod namespace;
 mod offline;
 mod placement;
 mod planted;
+mod recorder;
 mod runs;
 mod save;
 mod scan;
@@ -61,6 +62,7 @@ pub use format::{DeviceLabel, FormatOptions, VolumeLabel, format, read_disk_labe
 pub use migrate::FileMoved;
 #[cfg(feature = "planted")]
 pub use planted::{Bug, plant, planted};
+pub use recorder::{Recorded, Recording};
 pub use save::{restore, save, saved_pm_len, verify_image};
 pub use stats::{CacheStats, Stats, TierStats};
 pub use status::offline_status;

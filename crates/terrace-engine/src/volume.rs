@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use terrace_layout::{BLOCK_BYTES, FORMAT_MINOR, INCOMPAT_MOVES, Superblock};
 use terrace_media::{Disk, Pm};
 use terrace_policy::{Param, Params, Placement};
+use terrace_trace::Operation;
 
 use crate::alloc::DeviceAlloc;
 use crate::cache::{CacheBacking, PageCache, RecoveredPage};
@@ -26,7 +27,8 @@ use crate::sync::atomic::Ordering;
 use crate::sync::thread::JoinHandle;
 use crate::sync::{Arc, Mutex, RwLock, limit, thread};
 use crate::types::{
-    AtimePolicy, Attr, DirEntry, Fallocate, Ino, NewInode, RenameFlags, SetAttr, StatFs, Time, WriteOptions, XattrFlags,
+    AtimePolicy, Attr, DirEntry, Fallocate, FileKind, Ino, NewInode, RenameFlags, SetAttr, StatFs, Time, WriteOptions,
+    XattrFlags,
 };
 
 /// Told of the progress of long work: what, done, total.
@@ -367,7 +369,11 @@ impl Volume {
     /// # Errors
     /// `EISDIR` and `EINVAL` for the size of what has none, `EFBIG`, `ENOSPC`, `EROFS`.
     pub fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr> {
-        self.core.setattr(ino, set)
+        let attr = self.core.setattr(ino, set)?;
+        if let Some(size) = set.size {
+            self.core.recorder.note(Operation::Truncate, ino, size, 0, false);
+        }
+        Ok(attr)
     }
 
     /// Target of a symbolic link.
@@ -383,7 +389,11 @@ impl Volume {
     /// # Errors
     /// `EEXIST`, `ENOENT` in a removed directory, `ENOSPC`, `EROFS`, …
     pub fn create(&self, parent: Ino, name: &[u8], new: &NewInode) -> FsResult<Attr> {
-        self.core.create(parent, name, new)
+        let attr = self.core.create(parent, name, new)?;
+        if new.kind == FileKind::Regular {
+            self.core.recorder.note(Operation::Create, attr.ino, 0, 0, false);
+        }
+        Ok(attr)
     }
 
     /// Creates a symbolic link; counts a lookup.
@@ -438,7 +448,9 @@ impl Volume {
     /// # Errors
     /// `EISDIR`, `EINVAL`; `EIO` with device and place.
     pub fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
-        self.core.read(ino, offset, buf)
+        let len = self.core.read(ino, offset, buf)?;
+        self.core.recorder.note(Operation::Read, ino, offset, len as u64, false);
+        Ok(len)
     }
 
     /// Writes `data`, atomically up to [`ATOMIC_WRITE_BYTES_MAX`](crate::ATOMIC_WRITE_BYTES_MAX); returns how much.
@@ -449,7 +461,9 @@ impl Volume {
         if data.is_empty() {
             return Ok(0);
         }
-        self.core.write(ino, offset, data, options)
+        let len = self.core.write(ino, offset, data, options)?;
+        self.note_write(ino, offset, len, options.append, options.durable);
+        Ok(len)
     }
 
     /// Makes a file durable; `data_only` leaves out access and change times.
@@ -457,7 +471,9 @@ impl Volume {
     /// # Errors
     /// `ENOSPC`, `EIO`.
     pub fn fsync(&self, ino: Ino, data_only: bool) -> FsResult<()> {
-        self.core.fsync(ino, data_only)
+        self.core.fsync(ino, data_only)?;
+        self.core.recorder.note(Operation::Fsync, ino, 0, 0, false);
+        Ok(())
     }
 
     /// Reserves, deallocates or zeroes a range of a file.
@@ -465,7 +481,9 @@ impl Volume {
     /// # Errors
     /// `EINVAL`, `EFBIG`, `ENODEV`, `ENOSPC`.
     pub fn fallocate(&self, ino: Ino, mode: Fallocate, offset: u64, len: u64) -> FsResult<()> {
-        self.core.fallocate(ino, mode, offset, len)
+        self.core.fallocate(ino, mode, offset, len)?;
+        self.note_fallocate(mode, ino, offset, len);
+        Ok(())
     }
 
     /// First byte at or after `offset` that is data.
@@ -489,7 +507,10 @@ impl Volume {
     /// # Errors
     /// `EINVAL` for overlapping ranges of one file, else as [`Self::read`] and [`Self::write`].
     pub fn copy_range(&self, from: Ino, from_offset: u64, to: Ino, to_offset: u64, len: u64) -> FsResult<u64> {
-        self.core.copy_range(from, from_offset, to, to_offset, len)
+        let copied = self.core.copy_range(from, from_offset, to, to_offset, len)?;
+        self.core.recorder.note(Operation::Read, from, from_offset, copied, false);
+        self.note_write(to, to_offset, copied as usize, false, false);
+        Ok(copied)
     }
 
     /// Lists a directory from position `from` (0: the start), `.` and `..` first, until `visit` returns false: that

@@ -8,7 +8,7 @@
 //! What a command needs to know stands, as JSON, behind the header of the request that starts an answer.
 //!
 //! Everybody who can open a file may ask: what he gets changes no volume, and a file's map is only told to those who
-//! have that file open. Scrubs are started and cancelled by root and the daemon's own user.
+//! have that file open. Scrubs are started and cancelled, and recordings made, by root and the daemon's own user.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,7 +20,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use rustix::ioctl::opcode;
 use serde::{Deserialize, Serialize};
-use terrace_engine::{FileMoved, ScrubOptions};
+use terrace_engine::{FileMoved, Recorded, Recording, ScrubOptions};
 
 pub(crate) mod server;
 
@@ -53,10 +53,22 @@ pub(crate) enum Command {
     SetThreshold,
     /// Move a part of the open file to a tier as the request's [`MoveRange`] says: [`terrace_engine::FileMoved`].
     MoveRange,
+    /// Begin to record what the volume is asked to do: [`terrace_engine::Recording`].
+    StartRecording,
+    /// What was recorded since the last time, for the [`TakeRecorded`] of the request: how many operations were lost (u64,
+    /// little-endian), then a block of the trace, empty if there is nothing now.
+    TakeRecorded,
+}
+
+/// What [`Command::TakeRecorded`] needs to know.
+#[derive(Debug, Serialize, Deserialize)]
+struct TakeRecorded {
+    token: u64,
+    stop: bool,
 }
 
 impl Command {
-    const ALL: [Command; 10] = [
+    const ALL: [Command; 12] = [
         Command::Status,
         Command::Stats,
         Command::Sync,
@@ -67,6 +79,8 @@ impl Command {
         Command::Thresholds,
         Command::SetThreshold,
         Command::MoveRange,
+        Command::StartRecording,
+        Command::TakeRecorded,
     ];
 
     const fn number(self) -> u8 {
@@ -81,6 +95,8 @@ impl Command {
             Command::SetThreshold => 9,
             Command::MoveRange => 10,
             Command::Stats => 7,
+            Command::StartRecording => 11,
+            Command::TakeRecorded => 12,
         }
     }
 
@@ -230,6 +246,29 @@ pub fn move_range(path: &Path, range: MoveRange) -> Result<FileMoved> {
     Ok(serde_json::from_str(&answer)?)
 }
 
+/// Begins to record what the volume mounted at or above `mountpoint` is asked to do. Whoever began asks for what was
+/// recorded several times a second, and loses the recording after ten seconds of silence.
+///
+/// # Errors
+/// As [`status`]; somebody records already; the caller is neither root nor the daemon's user.
+pub fn start_recording(mountpoint: &Path) -> Result<Recording> {
+    let answer = ask(&open(mountpoint)?, mountpoint, Command::StartRecording, "")?;
+    Ok(serde_json::from_str(&answer)?)
+}
+
+/// What was recorded since the last time: a block of the trace, short enough for one page. With `stop` nothing more is
+/// recorded, and an empty block ends the recording.
+///
+/// # Errors
+/// As [`start_recording`]; the recording is over.
+pub fn take_recorded(mountpoint: &Path, token: u64, stop: bool) -> Result<Recorded> {
+    let arguments = serde_json::to_string(&TakeRecorded { token, stop })?;
+    let answer = ask_bytes(&open(mountpoint)?, mountpoint, Command::TakeRecorded, &arguments)?;
+    let (lost, block) =
+        answer.split_first_chunk().with_context(|| format!("{}: answer of the daemon", mountpoint.display()))?;
+    Ok(Recorded { lost: u64::from_le_bytes(*lost), block: block.to_vec() })
+}
+
 /// Opens a file or directory on a FUSE mount. Anything else is refused unopened: opening a device acts on it.
 fn open(path: &Path) -> Result<File> {
     let metadata = std::fs::metadata(path).map_err(|error| explain(error, path))?;
@@ -264,6 +303,14 @@ fn explain(error: io::Error, path: &Path) -> anyhow::Error {
         Some(libc::ENXIO) => {
             anyhow::anyhow!("{}: the volume has no such tier; `terrace status` shows its tiers", path.display())
         }
+        Some(libc::EALREADY) => anyhow::anyhow!(
+            "{}: is being recorded already; end the other `terrace record`, which must be done first",
+            path.display()
+        ),
+        Some(libc::ECANCELED) => anyhow::anyhow!(
+            "{}: the recording is over: for ten seconds nobody asked for what was recorded",
+            path.display()
+        ),
         Some(libc::ESHUTDOWN) => anyhow::anyhow!("{}: the volume is being unmounted", path.display()),
         Some(libc::ENOTCONN | libc::ECONNABORTED) => anyhow::anyhow!(
             "{}: the daemon of this mount is gone; mount the volume again to recover it",
@@ -275,9 +322,15 @@ fn explain(error: io::Error, path: &Path) -> anyhow::Error {
 
 /// Fetches the whole answer to a command that needs to know `arguments`.
 fn ask(file: &File, path: &Path, command: Command, arguments: &str) -> Result<String> {
+    let answer = ask_bytes(file, path, command, arguments)?;
+    String::from_utf8(answer).with_context(|| format!("{}: answer of the daemon", path.display()))
+}
+
+/// As [`ask`], for an answer that is no text.
+fn ask_bytes(file: &File, path: &Path, command: Command, arguments: &str) -> Result<Vec<u8>> {
     for _ in 0..TRIES_MAX {
         if let Some(answer) = fetch(file, path, command, arguments)? {
-            return String::from_utf8(answer).with_context(|| format!("{}: answer of the daemon", path.display()));
+            return Ok(answer);
         }
     }
     bail!("{}: too many commands ask this daemon at the same time; try again", path.display())

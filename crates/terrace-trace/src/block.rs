@@ -104,15 +104,19 @@ pub struct BlockEncoder {
 impl BlockEncoder {
     /// For blocks of at most `block_bytes` bytes altogether, within [`PAYLOAD_BYTES_MAX`]; at least one record always fits.
     pub fn new(block_bytes: usize) -> Self {
-        let payload_bytes_max = block_bytes.saturating_sub(HEADER_BYTES).clamp(RECORD_BYTES_MAX, PAYLOAD_BYTES_MAX);
         Self {
-            payload_bytes_max,
+            payload_bytes_max: payload_bytes_max(block_bytes),
             payload: Vec::new(),
             records: 0,
             number: 0,
             times_us: (0, 0),
             context: Context::new(0),
         }
+    }
+
+    /// Another limit than the one given to [`Self::new`].
+    pub fn limit(&mut self, block_bytes: usize) {
+        self.payload_bytes_max = payload_bytes_max(block_bytes);
     }
 
     /// Adds a record; false if the block must be finished first. A time before that of the last record becomes that.
@@ -144,6 +148,10 @@ impl BlockEncoder {
         self.number += 1;
         block
     }
+}
+
+fn payload_bytes_max(block_bytes: usize) -> usize {
+    block_bytes.saturating_sub(HEADER_BYTES).clamp(RECORD_BYTES_MAX, PAYLOAD_BYTES_MAX)
 }
 
 pub(crate) fn encode(kind: Kind, number: u64, records: u32, time_us: u64, lost: u64, payload: &[u8]) -> Vec<u8> {

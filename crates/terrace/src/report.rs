@@ -5,6 +5,7 @@
 
 mod scrub;
 mod stats;
+pub mod whatif;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

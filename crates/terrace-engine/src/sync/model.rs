@@ -6,7 +6,7 @@ pub use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use shuttle::rand::Rng;
-use shuttle::sync::MutexGuard as Guard;
+use shuttle::sync::{MutexGuard as Guard, TryLockError};
 pub use shuttle::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 /// Iterated in the same order whenever a schedule is replayed.
@@ -43,6 +43,15 @@ impl<T> Mutex<T> {
 
     pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard { lock: &self.0, held: Some(held(&self.0)) }
+    }
+
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        let held = match self.0.try_lock() {
+            Ok(held) => held,
+            Err(TryLockError::Poisoned(e)) => e.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(MutexGuard { lock: &self.0, held: Some(held) })
     }
 
     pub fn get_mut(&mut self) -> &mut T {

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use terrace_engine::{FsError, FsResult, Ino, Volume};
+use terrace_engine::{FsError, FsResult, Ino, Recorded, Volume};
 use terrace_policy::Param;
 
-use super::{Command, DATA_BYTES, HEADER_BYTES, Header, MoveRange, PAGE_BYTES};
+use super::{Command, DATA_BYTES, HEADER_BYTES, Header, MoveRange, PAGE_BYTES, TakeRecorded};
 
 /// Answers kept for readers that have not read their last page; older ones give way.
 const KEPT_MAX: usize = 8;
@@ -92,6 +92,13 @@ fn compute(volume: &Volume, ino: Ino, uid: u32, command: Command, arguments: &[u
     match command {
         Command::Status => json(&volume.status()),
         Command::Stats => json(&volume.stats()),
+        Command::StartRecording => json(&volume.start_recording()?),
+        Command::TakeRecorded => {
+            let TakeRecorded { token, stop } = parse(arguments)?;
+            // One page: what is taken is gone, so its reader must not have to come back for the rest.
+            let Recorded { lost, block } = volume.take_recorded(token, stop, DATA_BYTES - size_of::<u64>())?;
+            Ok([&lost.to_le_bytes()[..], &block].concat())
+        }
         Command::Sync => json(&volume.sync()?),
         Command::FileMap => json(&volume.file_map(ino)?),
         Command::StartScrub => json(&volume.start_scrub(parse(arguments)?)?),

@@ -6,9 +6,11 @@ mod dump;
 mod format;
 mod mount;
 mod place;
+mod record;
 mod save;
 mod scrub;
 mod set;
+mod simulate;
 mod stats;
 mod status;
 mod sync;
@@ -40,6 +42,8 @@ pub fn run(cli: &Cli) -> Result<ExitCode> {
         Command::Status(args) => status::run(args)?,
         Command::Stats(args) => stats::run(args, quiet)?,
         Command::Top(args) => top::run(args, quiet)?,
+        Command::Record(args) => record::run(args, quiet)?,
+        Command::Simulate(args) => simulate::run(args, quiet)?,
         Command::Where(args) => r#where::run(args)?,
         Command::Set(args) => set::run(args, quiet)?,
         Command::Evict(args) => place::evict(args, quiet)?,

@@ -1,0 +1,165 @@
+//! `terrace simulate`
+
+use std::fs::{self, File};
+use std::num::NonZero;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+
+use anyhow::{Context, Result, bail};
+use terrace_media::DeviceModel;
+use terrace_simulate::{Config, Outcome, Prices, Simulation};
+use terrace_trace::{Ending, Facts, Reader, Record, Summary};
+
+use crate::Usage;
+use crate::cli::{SimulateArgs, ThresholdValues};
+use crate::output;
+use crate::progress::Progress;
+use crate::report::whatif::{self, Row, Settings, Trace};
+
+/// More would take hours to run and nobody reads so long a table.
+const CHOICES_MAX: usize = 1000;
+/// How large PM is by default, as parts of its present size.
+const PM_PARTS: [(u64, u64); 5] = [(1, 4), (1, 2), (1, 1), (2, 1), (4, 1)];
+
+/// A volume to try, and in which thresholds it differs from the default.
+#[derive(Clone, Debug)]
+struct Choice {
+    config: Config,
+    settings: Settings,
+}
+
+/// What came of one pass through the trace.
+#[derive(Clone, Debug)]
+struct Pass {
+    outcome: Outcome,
+    summary: Summary,
+    last_us: u64,
+}
+
+/// Replays a trace on each of the volumes asked for, and compares them.
+pub fn run(args: &SimulateArgs, quiet: bool) -> Result<()> {
+    let prices = args.prices.as_deref().map_or_else(|| Ok(Prices::default()), read_prices)?;
+    let facts = open(&args.trace)?.facts().clone();
+    let choices = choices(args, &facts)?;
+    let passes = simulate(&args.trace, &choices, quiet)?;
+    let Some(first) = passes.first().filter(|pass| pass.summary.records > 0) else {
+        bail!("{}: nothing was recorded: there is nothing to compare", args.trace.display());
+    };
+    let trace = Trace {
+        path: args.trace.to_string_lossy().into_owned(),
+        operations: first.summary.records,
+        lost: first.summary.lost,
+        torn: first.summary.ending == Ending::Torn,
+        duration_us: first.last_us,
+        disk: args.disk.clone(),
+        disk_bytes: facts.disk_bytes(),
+    };
+    let row = |(choice, pass): (Choice, &Pass)| {
+        let (pm_bytes, cache_bytes) = (choice.config.pm_bytes, choice.config.cache_bytes);
+        let cost_usd = prices.of(pm_bytes, cache_bytes, &args.disk, facts.disk_bytes());
+        Row::new(pm_bytes, cache_bytes, choice.settings, cost_usd, pass.outcome.clone())
+    };
+    let rows: Vec<Row> = choices.into_iter().zip(&passes).map(row).collect();
+    if args.json {
+        output::print_json(&whatif::json(&trace, &rows))
+    } else {
+        output::print(&whatif::text(&trace, &rows))
+    }
+}
+
+fn open(path: &Path) -> Result<Reader<File>> {
+    let about = || path.display().to_string();
+    let file = File::open(path).with_context(about)?;
+    if !file.metadata().with_context(about)?.is_file() {
+        bail!("{}: is no regular file; a trace is read several times", path.display());
+    }
+    Reader::new(file).with_context(about)
+}
+
+fn read_prices(path: &Path) -> Result<Prices> {
+    let about = || path.display().to_string();
+    Prices::parse(&fs::read_to_string(path).with_context(about)?).with_context(about)
+}
+
+/// Every combination of PM, page cache and thresholds.
+fn choices(args: &SimulateArgs, facts: &Facts) -> Result<Vec<Choice>> {
+    let disk: DeviceModel = args.disk.parse()?;
+    let recorded = Config::new(facts, disk);
+    let pm_sizes = match &args.pm[..] {
+        [] => PM_PARTS.iter().map(|(times, part)| recorded.pm_bytes / part * times).collect(),
+        sizes => sizes.to_vec(),
+    };
+    let cache_sizes = if args.cache.is_empty() { vec![recorded.cache_bytes] } else { args.cache.clone() };
+    let mut choices = Vec::new();
+    for &pm_bytes in &pm_sizes {
+        for &cache_bytes in &cache_sizes {
+            let config = Config { pm_bytes, cache_bytes, ..recorded.clone() };
+            choices.push(Choice { config, settings: Settings::default() });
+        }
+    }
+    for ThresholdValues { param, values } in &args.settings {
+        let name = param.tunable().name;
+        if choices.iter().any(|choice| choice.settings.contains_key(name)) {
+            return Err(Usage::error(format!("{name} is set twice; give its values once, as in --set {name}=A,B")));
+        }
+        let set = |choice: &Choice, &value: &u64| {
+            let mut choice = choice.clone();
+            choice.config.params.set(*param, value)?;
+            choice.settings.insert(name, value);
+            Ok(choice)
+        };
+        choices = (choices.iter().flat_map(|choice| values.iter().map(move |value| set(choice, value))))
+            .collect::<Result<_>>()?;
+        if choices.len() > CHOICES_MAX {
+            break;
+        }
+    }
+    if choices.len() > CHOICES_MAX {
+        return Err(Usage::error(format!("these are more than {CHOICES_MAX} combinations; try fewer at a time")));
+    }
+    Ok(choices)
+}
+
+/// Passes through the trace once for each choice, as many at a time as there are processors.
+fn simulate(path: &Path, choices: &[Choice], quiet: bool) -> Result<Vec<Pass>> {
+    let (progress, done_bytes, next) = (Progress::new(quiet), AtomicU64::new(0), AtomicUsize::new(0));
+    let total_bytes = fs::metadata(path)?.len() * choices.len() as u64;
+    let advance = |bytes: u64| {
+        let done = done_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        progress.update("simulating", done.min(total_bytes), total_bytes);
+    };
+    let passes: Vec<Mutex<Option<Result<Pass>>>> = choices.iter().map(|_| Mutex::default()).collect();
+    let work = || {
+        while let Some(at) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&at| at < choices.len()) {
+            let pass = pass(path, &choices[at].config, &advance);
+            *passes[at].lock().unwrap_or_else(|e| e.into_inner()) = Some(pass);
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(choices.len());
+    thread::scope(|scope| {
+        (1..threads).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
+    let passed = |slot: Mutex<Option<Result<Pass>>>| {
+        slot.into_inner().unwrap_or_else(|e| e.into_inner()).context("a thread of the simulation has ended early")?
+    };
+    passes.into_iter().map(passed).collect()
+}
+
+fn pass(path: &Path, config: &Config, advance: &dyn Fn(u64)) -> Result<Pass> {
+    let mut reader = open(path)?;
+    let mut simulation = Simulation::new(config.clone());
+    let (mut records, mut last_us): (Vec<Record>, u64) = (Vec::new(), 0);
+    loop {
+        let before_bytes = reader.summary().whole_bytes;
+        let goes_on = reader.next_block(&mut records).with_context(|| path.display().to_string())?;
+        records.iter().for_each(|record| simulation.step(record));
+        last_us = records.last().map_or(last_us, |record| record.time_us);
+        advance(reader.summary().whole_bytes - before_bytes);
+        if !goes_on {
+            return Ok(Pass { outcome: simulation.outcome(), summary: reader.summary(), last_us });
+        }
+    }
+}
