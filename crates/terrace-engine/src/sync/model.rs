@@ -136,7 +136,7 @@ impl Condvar {
 }
 
 pub mod atomic {
-    pub use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+    pub use shuttle::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
     /// Shuttle's atomics are all sequentially consistent.
     pub fn fence(_order: Ordering) {}
