@@ -49,9 +49,8 @@ pub fn mixtures() -> Vec<Workload> {
 }
 
 /// What may happen to a file while it moves.
-const MEANWHILE: [&str; 24] = [
+const MEANWHILE: [&str; 22] = [
     "patch",
-    "patch-at-end",
     "append",
     "append-beyond-block",
     "overwrite-block",
@@ -66,7 +65,6 @@ const MEANWHILE: [&str; 24] = [
     "allocate-keep-size",
     "punch",
     "zero",
-    "zero-keep-size",
     "copy",
     "chmod",
     "utimes",

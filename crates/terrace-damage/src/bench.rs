@@ -189,7 +189,7 @@ impl<'s> Bench<'s> {
 
     /// A message names a device that was damaged, and where on it: a byte of a damaged structure or block, such a
     /// block, or the inode that it belongs to. Where a last entry was hit, what it did may show only in what contradicts
-    /// it: any inode will do.
+    /// it: any inode will do. A checksum block in another one's place shows in the data that it is of.
     fn names_place(&self, message: &str) -> Result<(), String> {
         let device = self.changes.iter().any(|c| message.contains(&self.devices.path(c.device)));
         let in_change =
@@ -197,9 +197,16 @@ impl<'s> Bench<'s> {
         let byte = |n: usize| {
             self.changes.iter().any(|c| in_change(n, c)) || self.damaged().any(|p| (p.at..p.at + p.len).contains(&n))
         };
+        let of_checksums = |n: usize| {
+            let sums = |p: &Place| self.damaged().any(|d| d.region == Region::CrcBlock && d.owner == p.owner);
+            self.specimen
+                .places
+                .iter()
+                .any(|p| p.region == Region::DiskData && (p.at..p.at + p.len).contains(&n) && sums(p))
+        };
         let owners: BTreeSet<u64> = self.damaged().filter_map(|p| p.owner).collect();
         let undone = self.damaged().any(|p| p.region == Region::LastEntry);
-        let place = numbers(message, "byte ").any(byte)
+        let place = numbers(message, "byte ").any(|n| byte(n) || of_checksums(n))
             || numbers(message, "block ").any(|n| byte(n.saturating_mul(BLOCK)))
             || numbers(message, "inode ").any(|n| undone || owners.contains(&(n as u64)));
         if device && place { Ok(()) } else { Err(format!("a message without device and place: {message}")) }

@@ -272,6 +272,20 @@ fn populate_pm(v: &Volume) {
         put(v, long, i * 8192, &pattern(700, i as u8));
     }
     populate_changed(v, dir);
+    populate_moved(v);
+}
+
+/// Files whose data went to a disk, and back.
+fn populate_moved(v: &Volume) {
+    let dir = make(v, Ino::ROOT, "moved", &DIR);
+    for (name, len, tiers) in [("down", 30_000, &[1][..]), ("back", 9_000, &[1, 0]), ("long", 140_000, &[1])] {
+        let ino = make(v, dir, name, &FILE);
+        put(v, ino, 0, &pattern(len, 6));
+        for &tier in tiers {
+            assert_eq!(v.move_file(ino, tier).expect("nothing fails").left_bytes, 0, "there is room");
+        }
+        put(v, ino, 4096, &pattern(4096, 7));
+    }
 }
 
 /// What was changed often: logs with dead pages gone, compacted logs, names that are gone.

@@ -111,10 +111,48 @@ impl Volume {
     /// # Errors
     /// As [`Self::move_file`].
     pub fn move_range(&self, ino: Ino, tier: u8, offset: u64, len: u64) -> FsResult<FileMoved> {
-        let inode = self.core.get(ino)?;
-        self.core.check_tier(tier)?;
+        let core = &self.core;
+        let inode = core.get(ino)?;
+        core.check_tier(tier)?;
+        inode.shared()?.file()?;
         let blocks = offset / BLOCK_BYTES..offset.saturating_add(len).div_ceil(BLOCK_BYTES);
-        self.core.mutate(|| self.core.move_range(&inode, tier, blocks))
+        if inode.pages.has_dirty() {
+            self.before_closing(|| core.flush_file(&inode))?;
+        }
+        let elsewhere = |_: u64, extent: &Extent, _: &WriteEntry| core.space.tier_of(extent.addr) != tier;
+        let mut result = FileMoved::default();
+        let mut from = blocks.start;
+        while let Some(start) = inode.first_mapped(from, blocks.end)? {
+            let stretch = start..start + STRETCH_BLOCKS.min(blocks.end - start);
+            let stretches = std::slice::from_ref(&stretch);
+            let order = Order { stretches, wanted: &elsewhere, tier, keep_cached: false };
+            match self.before_closing(|| core.move_stretch(&inode, order)) {
+                Ok(Moved { blocks, overtaken }) => {
+                    core.counters.add(Counter::MigratedByHand, blocks * BLOCK_BYTES);
+                    core.counters.add(Counter::MigrationsOvertaken, overtaken * BLOCK_BYTES);
+                    result.moved_bytes += blocks * BLOCK_BYTES;
+                }
+                Err(error) if !error.is_no_room() => return Err(error),
+                Err(_) => {}
+            }
+            from = stretch.end;
+            result.left_bytes += core.count_blocks(&inode, start, from, &elsewhere)? * BLOCK_BYTES;
+        }
+        Ok(result)
+    }
+
+    /// A part of something that may take long: who closes the volume waits for this part, and the next one is refused.
+    fn before_closing<T>(&self, part: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
+        let _not_closing = self.closing.read();
+        self.core.mutate(part)
+    }
+}
+
+impl Inode {
+    /// The first block of `from..to` that is not in a hole.
+    fn first_mapped(&self, from: u64, to: u64) -> FsResult<Option<u64>> {
+        let inner = self.shared()?;
+        Ok(inner.file()?.index.overlaps(from, to).next().map(|(start, _)| start.max(from)))
     }
 }
 
@@ -126,39 +164,6 @@ impl Core {
         }
         let message = format!("tier {tier}: the volume's tiers are 0 (PM) to {last}");
         Err(FsError::with_message(libc::EINVAL, message))
-    }
-
-    fn move_range(&self, inode: &Arc<Inode>, tier: u8, blocks: Range<u64>) -> FsResult<FileMoved> {
-        inode.shared()?.file()?;
-        if inode.pages.has_dirty() {
-            self.flush_file(inode)?;
-        }
-        let elsewhere = |_: u64, extent: &Extent, _: &WriteEntry| self.space.tier_of(extent.addr) != tier;
-        let mut result = FileMoved::default();
-        let mut from = blocks.start;
-        loop {
-            let next = {
-                let inner = inode.shared()?;
-                inner.file()?.index.overlaps(from, blocks.end).next().map(|(start, _)| start.max(from))
-            };
-            let Some(start) = next else {
-                return Ok(result);
-            };
-            let stretch = start..start + STRETCH_BLOCKS.min(blocks.end - start);
-            let stretches = std::slice::from_ref(&stretch);
-            let order = Order { stretches, wanted: &elsewhere, tier, keep_cached: false };
-            match self.move_stretch(inode, order) {
-                Ok(Moved { blocks, overtaken }) => {
-                    self.counters.add(Counter::MigratedByHand, blocks * BLOCK_BYTES);
-                    self.counters.add(Counter::MigrationsOvertaken, overtaken * BLOCK_BYTES);
-                    result.moved_bytes += blocks * BLOCK_BYTES;
-                }
-                Err(error) if !error.is_no_room() => return Err(error),
-                Err(_) => {}
-            }
-            from = stretch.end;
-            result.left_bytes += self.count_blocks(inode, start, from, &elsewhere)? * BLOCK_BYTES;
-        }
     }
 
     fn count_blocks(&self, inode: &Inode, from: u64, to: u64, wanted: Wanted<'_>) -> FsResult<u64> {

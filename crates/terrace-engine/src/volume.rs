@@ -83,7 +83,7 @@ pub struct Volume {
     pub(crate) core: Arc<Core>,
     workers: Mutex<Vec<JoinHandle<()>>>,
     /// Shared by whoever may still be at work when the volume is closed.
-    closing: RwLock<()>,
+    pub(crate) closing: RwLock<()>,
     /// What recovery has undone, in words, if anything.
     pub(crate) undone: Option<String>,
 }

@@ -267,11 +267,13 @@ fn write_to(volume: &Volume, ino: Ino) {
     let _ = volume.write(ino, 3, b"patch", options);
     let _ = volume.write(ino, 4096, &[5; 9000], options);
     let _ = volume.write(ino, 0, b"append", WriteOptions { append: true, ..options });
+    let _ = volume.move_file(ino, 1);
     let _ = volume.seek_hole(ino, 0);
     let _ = volume.file_map(ino);
     let _ = volume.setattr(ino, &SetAttr { size: Some(5000), ..Default::default() });
     let _ = volume.fallocate(ino, terrace_engine::Fallocate::PunchHole, 0, 4096);
     let _ = volume.fsync(ino, false);
+    let _ = volume.move_file(ino, 0);
 }
 
 /// One edit of each structure of each volume that changes nothing, one of a raw block, and one of a length.

@@ -1,21 +1,12 @@
 //! One file, several threads: reads see whole writes and the newest ones, nothing acknowledged is lost, promises of
 //! disk space are exact.
 
-use super::{BLOCK, FILE, Rig, Tier, contents, errno, finds, holds, make, put, together};
+use super::{
+    BLOCK, FILE, Rig, Tier, contents, errno, finds, holds, make, must_survive, put, together, truncate, uniform,
+};
 use crate::planted::Bug;
-use crate::sync::{Arc, thread};
-use crate::{Fallocate, Ino, SetAttr, Volume, WriteOptions};
-
-/// The byte that fills all of it.
-fn uniform(bytes: &[u8]) -> u8 {
-    let first = *bytes.first().expect("not empty");
-    assert!(bytes.iter().all(|&b| b == first), "a torn write");
-    first
-}
-
-fn truncate(volume: &Volume, ino: Ino, size: usize) {
-    volume.setattr(ino, &SetAttr { size: Some(size as u64), ..Default::default() }).unwrap();
-}
+use crate::sync::thread;
+use crate::{Fallocate, Ino, Volume, WriteOptions};
 
 /// When all is written back, nothing is promised to anybody.
 fn promises_must_be_exact(volume: &Volume) {
@@ -23,17 +14,6 @@ fn promises_must_be_exact(volume: &Volume) {
     let core = &volume.core;
     let free: u64 = core.space.devices()[1..].iter().map(|d| d.free_blocks()).sum();
     assert_eq!((core.space.disk_available(), core.cache.dirty_pages()), (free, 0));
-}
-
-/// Unmounts and mounts again: the file must be as it was.
-fn must_survive(rig: &Rig, volume: Arc<Volume>, tier: Tier, name: &str) {
-    let ino = volume.lookup(Ino::ROOT, name.as_bytes()).unwrap().ino;
-    let before = contents(&volume, ino);
-    rig.close(volume);
-    let volume = rig.open(tier);
-    let ino = volume.lookup(Ino::ROOT, name.as_bytes()).unwrap().ino;
-    assert!(contents(&volume, ino) == before, "the file changed over an unmount");
-    rig.close(volume);
 }
 
 /// Overwrites of the same bytes, large and small, until the log is compacted, beside readers.

@@ -23,6 +23,7 @@
 mod blocks;
 mod data;
 mod lives;
+mod moves;
 mod names;
 mod pages;
 mod workers;
@@ -37,7 +38,9 @@ use terrace_media::{Disk, DiskStats, MediaError, Pm, memory_disk};
 
 use crate::planted::{Bug, plant};
 use crate::sync::{Arc, switch};
-use crate::{CheckOptions, FileKind, FormatOptions, Ino, NewInode, OpenOptions, Volume, WriteOptions, check, format};
+use crate::{
+    CheckOptions, FileKind, FormatOptions, Ino, NewInode, OpenOptions, SetAttr, Volume, WriteOptions, check, format,
+};
 
 /// Switches that PCT makes where no thread blocks.
 const PCT_DEPTH: usize = 4;
@@ -256,4 +259,26 @@ fn contents(volume: &Volume, ino: Ino) -> Vec<u8> {
 /// What an operation answered: its errno if it failed.
 fn errno<T>(result: crate::FsResult<T>) -> Result<T, i32> {
     result.map_err(|e| e.errno())
+}
+
+/// The byte that fills all of it.
+fn uniform(bytes: &[u8]) -> u8 {
+    let first = *bytes.first().expect("not empty");
+    assert!(bytes.iter().all(|&b| b == first), "a torn write");
+    first
+}
+
+fn truncate(volume: &Volume, ino: Ino, size: usize) {
+    volume.setattr(ino, &SetAttr { size: Some(size as u64), ..Default::default() }).unwrap();
+}
+
+/// Unmounts and mounts again: the file must be as it was.
+fn must_survive(rig: &Rig, volume: Arc<Volume>, tier: Tier, name: &str) {
+    let ino = volume.lookup(Ino::ROOT, name.as_bytes()).unwrap().ino;
+    let before = contents(&volume, ino);
+    rig.close(volume);
+    let volume = rig.open(tier);
+    let ino = volume.lookup(Ino::ROOT, name.as_bytes()).unwrap().ino;
+    assert!(contents(&volume, ino) == before, "the file changed over an unmount");
+    rig.close(volume);
 }
