@@ -11,6 +11,7 @@ use crate::files::{self, OnFiles};
 use crate::ground::Ground;
 use crate::large;
 use crate::many;
+use crate::migration;
 use crate::names;
 use crate::options::Options;
 use crate::progress::Progress;
@@ -397,6 +398,12 @@ pub static CATALOG: &[Benchmark] = &[
         many::read_large_file,
         &[target("in files of 1 MiB", Ground::Engine, How::Volume(many::read_small_files), 0.8)],
     )),
+    Benchmark::Measurement(Measurement {
+        title: "migration",
+        rows: migration::ROWS,
+        room: migration::room,
+        run: migration::run,
+    }),
     Benchmark::Measurement(Measurement {
         title: "mount and recovery of 1 million files",
         rows: large::ROWS,

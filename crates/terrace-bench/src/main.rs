@@ -8,6 +8,7 @@
 //! | `workload` | what every operation has in common: batches, offsets, the file that is worked on |
 //! | `files`, `names`, `stream`, `rocksdb` | operations through system calls |
 //! | `engine`, `threads`, `many` | operations on a volume in process: alone, side by side, among very many |
+//! | `migration` | moving data between tiers: how fast, and beside what |
 //! | `large`, `dram` | mount and recovery of very many files; memory that inodes take |
 //! | `stage`, `ground` | the file systems of one benchmark, gone when dropped |
 //! | `bed`, `kernel`, `disk` | a volume; file systems of the kernel's; the disk under them |
@@ -33,6 +34,7 @@ mod interrupt;
 mod kernel;
 mod large;
 mod many;
+mod migration;
 mod names;
 mod options;
 mod profile;

@@ -30,6 +30,9 @@ pub enum Unit {
     /// Milliseconds.
     #[serde(rename = "ms")]
     Milliseconds,
+    /// Microseconds.
+    #[serde(rename = "µs")]
+    Microseconds,
     /// Nothing: it could not be measured.
     #[serde(rename = "not measured")]
     NotMeasured,
@@ -44,6 +47,7 @@ impl Unit {
             Unit::BytesPerOp => "B/op",
             Unit::Bytes => "B",
             Unit::Milliseconds => "ms",
+            Unit::Microseconds => "µs",
             Unit::NotMeasured => "not measured",
         }
     }

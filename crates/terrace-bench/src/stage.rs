@@ -197,7 +197,11 @@ fn image_bytes(ground: Ground, sizes: Sizes) -> u64 {
     (3 * sizes.stream_bytes).max(least)
 }
 
-fn new_directory(parent: &Path) -> Result<TempDir> {
+/// A directory that goes when it is dropped.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn new_directory(parent: &Path) -> Result<TempDir> {
     let prefix = format!("terrace-bench-{}-", std::process::id());
     let directory = tempfile::Builder::new().prefix(&prefix).tempdir_in(parent);
     directory.with_context(|| format!("creating a directory in {}", parent.display()))

@@ -6,6 +6,7 @@
 //! 2. `Inode::moving`, then `Inode::flush`
 //! 3. `Inode::inner`: parents before children; several directories or several files in order of inode number
 //! 4. `Shard::table`, then one of `Shard::inodes`, `Shard::dirty`, `Shard::doomed`, then `Mover::lists`
+//!    (the other locks of `mover` are held alone)
 //! 5. a file's page map and the cache's pool
 //! 6. `Journal`, then allocator groups
 
@@ -371,6 +372,7 @@ impl Core {
 
     /// The DRAM side of an inode.
     pub fn make_inode(&self, ino: Ino, record: &InodeRecord, inner: Inner) -> FsResult<Inode> {
+        let amtime = inner.file().map_or(0, |file| file.heat.mean().0);
         Ok(Inode {
             ino,
             generation: record.generation,
@@ -387,6 +389,8 @@ impl Core {
             flush: Mutex::new(()),
             read_end: AtomicU64::new(0),
             reads_in_row: AtomicU64::new(0),
+            amtime: AtomicI64::new(amtime),
+            syncs: AtomicU64::new(0),
             read_time: AtomicI64::new(0),
             listed: AtomicU64::new(0),
             inner: RwLock::new(inner),
@@ -584,6 +588,10 @@ impl Core {
     pub fn evict(&self, inode: Arc<Inode>) {
         if !self.is_read_only() {
             let mut inner = inode.inner.write();
+            // Whoever removed it has noted what it owns, and it must be found here until that has been given back.
+            if inode.doomed.load(Ordering::Acquire) {
+                return;
+            }
             let settled = self.mutate(|| {
                 self.commit_lazy(&inode, &mut inner)?;
                 inner.log.settle(&self.pm, &self.space.source(inode.shard, Purpose::Freeing))
@@ -596,6 +604,8 @@ impl Core {
         let mut inodes = shard.inodes.write();
         // Two references: the map's and ours. Nobody can get another while the map is locked.
         let idle = Arc::strong_count(&inode) == 2
+            && inodes.get(&inode.ino.0).is_some_and(|here| Arc::ptr_eq(here, &inode))
+            && !inode.doomed.load(Ordering::Acquire)
             && inode.lookups.load(Ordering::Acquire) == 0
             && !inode.pages.has_dirty()
             && inode.inner.try_read().is_some_and(|inner| !inner.meta.lazy && inner.log.is_settled());

@@ -50,7 +50,7 @@ impl Core {
     /// `EISDIR`, `EINVAL` for what has no data; `EIO` with the place.
     pub fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
         let inode = self.get(ino)?;
-        let sequential = Self::note_read(&inode, offset, buf.len());
+        let sequential = Self::note_read_end(&inode, offset, buf.len());
         let (len, stale_atime) = {
             let inner = inode.shared()?;
             let size = inner.file()?.size;
@@ -58,7 +58,7 @@ impl Core {
             if len > 0 {
                 self.read_range(&inode, &inner, offset, &mut buf[..len], sequential)?;
             }
-            inode.note_read_time(len, size);
+            inode.note_read(len, size);
             (len, self.wants_atime(&inner))
         };
         self.note_traffic();
@@ -153,6 +153,12 @@ impl Core {
         let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
         inner.file()?.index.prefetch(from);
         let now = Time::now();
+        if inode.syncs.load(Ordering::Relaxed) > 0 {
+            // More than two say no more than two do.
+            for _ in 0..inode.syncs.swap(0, Ordering::Relaxed).min(2) {
+                self.note_synced(inner.file_mut()?.1);
+            }
+        }
         let uncover = self.tail_to_uncover(inode, inner, end, Some(from))?;
         let file = inner.file()?;
         // A commit to PM must not commit a size that only dirty pages have reached.
@@ -201,7 +207,9 @@ impl Core {
         inner.meta.ctime = now;
         inode.reads_in_row.store(0, Ordering::Relaxed);
         self.counters.add(choice.reason, write.end - write.offset);
-        self.note_written(inner.file_mut()?.1, write);
+        let (_, file) = inner.file_mut()?;
+        self.note_written(file, write);
+        inode.amtime.store(file.heat.mean().0, Ordering::Relaxed);
         self.note_traffic();
         Ok(())
     }
@@ -539,11 +547,16 @@ impl Core {
             if inode.pages.has_dirty() && !planted(Bug::FsyncDoesNothing) {
                 self.flush_file(&inode)?;
             }
-            let mut inner = inode.exclusive()?;
-            if let Ok((_, file)) = inner.file_mut() {
-                self.note_synced(file);
+            // An fsync that has nothing to do waits for nobody: else the next write tells the predictor.
+            match inode.inner.try_write() {
+                Some(mut inner) => inner.file_mut().map(|(_, file)| self.note_synced(file)).unwrap_or_default(),
+                None => drop(inode.syncs.fetch_add(1, Ordering::Relaxed)),
             }
-            if data_only { Ok(()) } else { self.commit_lazy_if_room(&inode, &mut inner) }
+            if !data_only && inode.shared()?.meta.lazy {
+                let mut inner = inode.exclusive()?;
+                self.commit_lazy_if_room(&inode, &mut inner)?;
+            }
+            Ok(())
         })
     }
 

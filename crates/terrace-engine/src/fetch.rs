@@ -311,12 +311,10 @@ impl Core {
     }
 
     /// Notes where a read of `len` bytes at `offset` ends; true if it began where the last one ended.
-    pub fn note_read(inode: &Inode, offset: u64, len: usize) -> bool {
+    pub fn note_read_end(inode: &Inode, offset: u64, len: usize) -> bool {
         // Not in one step: a hint need not survive a race, and a locked instruction costs more than all the rest.
         let sequential = inode.read_end.load(Ordering::Relaxed) == offset;
         inode.read_end.store(offset + len as u64, Ordering::Relaxed);
-        let blocks = inode.reads_in_row.load(Ordering::Relaxed) + len.div_ceil(BLOCK) as u64;
-        inode.reads_in_row.store(blocks, Ordering::Relaxed);
         sequential
     }
 }

@@ -54,6 +54,10 @@ pub(crate) struct Inode {
     pub read_end: AtomicU64,
     /// Blocks read since the last write: the read-frequency predictor.
     pub reads_in_row: AtomicU64,
+    /// Mean time of writes, by blocks (amtime): what the file's `heat` says, for those who do not hold `inner`.
+    pub amtime: AtomicI64,
+    /// How often it was synced without its predictor's knowledge.
+    pub syncs: AtomicU64,
     /// Mean time of reads, by blocks (artime).
     pub read_time: AtomicI64,
     /// A bit per tier: the file is listed there, for movers to find it.
@@ -509,9 +513,12 @@ impl Inode {
         self.kind == FileKind::Regular
     }
 
-    /// `len` bytes of a file of `size` bytes were read: its mean time of reads moves by as much of the way to now.
-    pub fn note_read_time(&self, len: usize, size: u64) {
-        // Not in one step: a mean survives a race.
+    /// `len` bytes of a file of `size` bytes were read: the predictor counts them, and the mean time of reads moves by as much
+    /// of the way to now.
+    pub fn note_read(&self, len: usize, size: u64) {
+        // Not in one step: a count and a mean survive a race.
+        let blocks = self.reads_in_row.load(Ordering::Relaxed) + (len as u64).div_ceil(terrace_layout::BLOCK_BYTES);
+        self.reads_in_row.store(blocks, Ordering::Relaxed);
         let (mean, now) = (self.read_time.load(Ordering::Relaxed), Time::now().0);
         let share = (len as f64 / size.max(1) as f64).min(1.0);
         let moved = if mean == 0 { now } else { mean + (now.saturating_sub(mean) as f64 * share) as i64 };

@@ -29,8 +29,10 @@ use crate::sync::atomic::Ordering;
 use crate::types::{Ino, Time};
 use crate::volume::Volume;
 
-/// Blocks of a file that are looked at together when all of it moves: 16 MiB.
-const STRETCH_BLOCKS: u64 = 4096;
+/// Blocks of a file that are looked at together when all of it moves, and made durable together: 64 MiB.
+const STRETCH_BLOCKS: u64 = 16384;
+/// Blocks that are copied through one buffer, which the CPU's caches should hold, and committed together: 16 MiB.
+const BUFFER_BLOCKS: u64 = 4096;
 
 /// What came of moving a file to a tier, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -41,8 +43,14 @@ pub struct FileMoved {
     pub left_bytes: u64,
 }
 
-/// Which of a file's extents move: asked with the file block, the extent and its entry.
-pub(crate) type Wanted<'a> = &'a dyn Fn(u64, &Extent, &WriteEntry) -> bool;
+/// Which of a file's extents move.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// By where they are.
+    pub there: &'a dyn Fn(&Extent) -> bool,
+    /// By what their entries say; asked of those only.
+    pub such: &'a dyn Fn(&WriteEntry) -> bool,
+}
 
 /// Stretches of a file and where they are to go.
 #[derive(Clone, Copy)]
@@ -71,6 +79,15 @@ struct Piece {
     extent: Extent,
     entry: WriteEntry,
     checksums: Checksums,
+}
+
+/// Copies that went through one buffer, to be committed together.
+struct Copy<'a> {
+    /// What was copied, ascending.
+    pieces: &'a [&'a Piece],
+    runs: Vec<DataRun>,
+    /// Pages for the cache.
+    kept: Vec<(u64, BlankPage)>,
 }
 
 /// A copied block.
@@ -119,13 +136,14 @@ impl Volume {
         if inode.pages.has_dirty() {
             self.before_closing(|| core.flush_file(&inode))?;
         }
-        let elsewhere = |_: u64, extent: &Extent, _: &WriteEntry| core.space.tier_of(extent.addr) != tier;
+        let elsewhere = |extent: &Extent| core.space.tier_of(extent.addr) != tier;
+        let wanted = Wanted { there: &elsewhere, such: &|_| true };
         let mut result = FileMoved::default();
         let mut from = blocks.start;
         while let Some(start) = inode.first_mapped(from, blocks.end)? {
             let stretch = start..start + STRETCH_BLOCKS.min(blocks.end - start);
             let stretches = std::slice::from_ref(&stretch);
-            let order = Order { stretches, wanted: &elsewhere, tier, keep_cached: false };
+            let order = Order { stretches, wanted, tier, keep_cached: false };
             match self.before_closing(|| core.move_stretch(&inode, order)) {
                 Ok(Moved { blocks, overtaken }) => {
                     core.counters.add(Counter::MigratedByHand, blocks * BLOCK_BYTES);
@@ -142,7 +160,7 @@ impl Volume {
     }
 
     /// A part of something that may take long: who closes the volume waits for this part, and the next one is refused.
-    fn before_closing<T>(&self, part: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
+    pub(crate) fn before_closing<T>(&self, part: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
         let _not_closing = self.closing.read();
         self.core.mutate(part)
     }
@@ -166,13 +184,12 @@ impl Core {
         Err(FsError::with_message(libc::EINVAL, message))
     }
 
-    fn count_blocks(&self, inode: &Inode, from: u64, to: u64, wanted: Wanted<'_>) -> FsResult<u64> {
+    fn count_blocks(&self, inode: &Inode, from: u64, to: u64, wanted: &dyn Fn(&Extent) -> bool) -> FsResult<u64> {
         let inner = inode.shared()?;
         let mut blocks = 0;
         for (start, extent) in inner.file()?.index.overlaps(from, to) {
-            let entry = read_write_entry(&self.pm, extent.entry())?;
             let (a, b) = (start.max(from), (start + u64::from(extent.blocks)).min(to));
-            blocks += if wanted(a, &extent, &entry) { b - a } else { 0 };
+            blocks += if wanted(&extent) { b - a } else { 0 };
         }
         Ok(blocks)
     }
@@ -190,6 +207,10 @@ impl Core {
             if pieces.is_empty() {
                 return Ok(Moved::default());
             }
+            // What has no place to go is not even read.
+            if !self.has_room(order.tier) {
+                return Err(FsError::new(libc::ENOSPC));
+            }
             let (_, file) = inner.file_mut()?;
             let (first, last) = (&order.stretches[0], &order.stretches[order.stretches.len() - 1]);
             file.begin_move(first.start, last.end - first.start);
@@ -198,6 +219,13 @@ impl Core {
         let moved = self.move_pieces(inode, order, &pieces, committed);
         inode.inner.write().file_mut()?.1.end_move();
         moved
+    }
+
+    fn has_room(&self, tier: u8) -> bool {
+        match tier {
+            0 => self.space.room_for_data() > 0,
+            _ => self.space.disk_takes(1) && self.space.tiers().any(|t| t >= tier && self.space.tier_space(t).1 > 0),
+        }
     }
 
     /// Looks up what is wanted.
@@ -213,9 +241,12 @@ impl Core {
         for (stretch, (start, whole)) in order.stretches.iter().flat_map(overlaps) {
             let (a, b) = (start.max(stretch.start), (start + u64::from(whole.blocks)).min(stretch.end));
             let extent = whole.part(a - start, b - a);
-            let entry = read_write_entry(&self.pm, extent.entry())?;
             // The newest version of a dirty block is on its way to a disk anyway.
-            if (order.wanted)(a, &extent, &entry) && !self.cache.is_dirty(&inode.pages, a, b) {
+            if !(order.wanted.there)(&extent) || self.cache.is_dirty(&inode.pages, a, b) {
+                continue;
+            }
+            let entry = read_write_entry(&self.pm, extent.entry())?;
+            if (order.wanted.such)(&entry) {
                 let checksums = self.checksums_of(&extent, &entry, a)?;
                 pieces.push(Piece { block: a, extent, entry, checksums });
             }
@@ -225,12 +256,54 @@ impl Core {
 
     fn move_pieces(&self, inode: &Arc<Inode>, order: Order<'_>, pieces: &[Piece], committed: u64) -> FsResult<Moved> {
         let (reserved, written): (Vec<&Piece>, Vec<&Piece>) = pieces.iter().partition(|p| p.extent.unwritten());
-        let blocks: u64 = written.iter().map(|p| u64::from(p.extent.blocks)).sum();
-        let mut buf = AlignedBuf::new(blocks as usize * BLOCK);
-        let mut copied = Vec::with_capacity(blocks as usize);
-        let mut failed = Ok(());
-        let mut rest = &mut buf[..];
-        for piece in &written {
+        let (copies, failed) = self.copy_all(inode, order, &written, committed);
+        let mut moved = self.commit_copies(inode, order, copies)?;
+        moved.blocks += self.move_reserved(inode, order, &reserved)?;
+        failed.map(|()| moved)
+    }
+
+    /// Copies pieces to where they go, a buffer at a time; what could not be copied, and why, does not keep the others.
+    fn copy_all<'a>(
+        &self,
+        inode: &Inode,
+        order: Order<'_>,
+        pieces: &'a [&'a Piece],
+        committed: u64,
+    ) -> (Vec<Copy<'a>>, FsResult<()>) {
+        let buffers = buffers_of(pieces);
+        let longest = buffers.iter().map(|pieces| blocks_of(pieces)).max().unwrap_or(0);
+        let mut buf = AlignedBuf::new(longest as usize * BLOCK);
+        let (mut copies, mut failed) = (Vec::new(), Ok(()));
+        for pieces in buffers {
+            let copied = self.read_pieces(inode, pieces, committed, &mut buf, &mut failed);
+            let placed = match order.tier {
+                _ if copied.is_empty() => continue,
+                0 => self.store_in_pm(inode.shard, &copied, committed),
+                tier => match self.write_to_tier(inode.shard, &copied, tier) {
+                    Ok(placed) => placed,
+                    Err(error) => {
+                        failed = failed.and(Err(error));
+                        break;
+                    }
+                },
+            };
+            let kept = self.copies_to_keep(inode, order, &copied);
+            copies.push(Copy { pieces, runs: placed.iter().map(Placed::run).collect(), kept });
+        }
+        (copies, failed)
+    }
+
+    fn read_pieces<'b>(
+        &self,
+        inode: &Inode,
+        pieces: &[&Piece],
+        committed: u64,
+        buf: &'b mut [u8],
+        failed: &mut FsResult<()>,
+    ) -> Vec<Copied<'b>> {
+        let mut copied = Vec::with_capacity(blocks_of(pieces) as usize);
+        let mut rest = buf;
+        for piece in pieces {
             let (data, others) = rest.split_at_mut(piece.extent.blocks as usize * BLOCK);
             rest = others;
             match self.copy_piece(piece, committed, data) {
@@ -239,13 +312,12 @@ impl Core {
                     Copied { block: piece.block + i, data, old_crc }
                 })),
                 // What has been freed meanwhile need not be what it was.
-                Err(_) if inode.shared()?.file()?.is_overtaken(piece.block, u64::from(piece.extent.blocks)) => {}
-                Err(error) => failed = failed.and(Err(error)),
+                Err(_) if was_overtaken(inode, piece) => {}
+                Err(error) if failed.is_ok() => *failed = Err(error),
+                Err(_) => {}
             }
         }
-        let mut moved = self.move_copied(inode, order, &written, &copied, committed)?;
-        moved.blocks += self.move_reserved(inode, order, &reserved)?;
-        failed.map(|()| moved)
+        copied
     }
 
     /// Reads a piece as programs would, with zeros beyond the committed end of the file; returns its checksums, if it has any.
@@ -269,43 +341,57 @@ impl Core {
         Ok(crcs)
     }
 
-    fn move_copied(
-        &self,
-        inode: &Arc<Inode>,
-        order: Order<'_>,
-        pieces: &[&Piece],
-        copied: &[Copied<'_>],
-        committed: u64,
-    ) -> FsResult<Moved> {
-        if copied.is_empty() {
-            return Ok(Moved::default());
+    /// Makes copies durable, and commits of each what nobody has changed meanwhile.
+    fn commit_copies(&self, inode: &Inode, order: Order<'_>, copies: Vec<Copy<'_>>) -> FsResult<Moved> {
+        let devices = copies.iter().flat_map(|copy| &copy.runs).map(|run| run.addr.device());
+        // PM is made durable by each commit's fence.
+        let disks = devices.filter(|&device| device > 0 && !planted(Bug::MoveNotFlushed)).collect();
+        let mut failed = self.flush_disks(disks);
+        let mut moved = Moved::default();
+        for copy in copies {
+            if failed.is_err() {
+                self.free_runs(&copy.runs);
+                continue;
+            }
+            match self.commit_copy(inode, order, copy) {
+                Ok(some) => {
+                    moved.blocks += some.blocks;
+                    moved.overtaken += some.overtaken;
+                }
+                Err(error) => failed = Err(error),
+            }
         }
-        let placed = match order.tier {
-            0 => self.store_in_pm(inode.shard, copied, committed),
-            tier => self.write_to_tier(inode.shard, copied, tier)?,
-        };
-        let blanks = self.copies_to_keep(inode, order, copied);
+        failed.map(|()| moved)
+    }
+
+    fn commit_copy(&self, inode: &Inode, order: Order<'_>, copy: Copy<'_>) -> FsResult<Moved> {
         let mut inner = inode.inner.write();
         // A file that is gone has given back its blocks, and nothing is current any more.
         let gone = is_gone(inode);
         let file = inner.file()?;
-        let is_current = |page: &Copied<'_>| !gone && file.is_current(page.block);
-        let (mut runs, overtaken) = self.sift(&placed, |run| run.pages.iter().map(is_current).collect());
-        let kept: Vec<_> = blanks.into_iter().filter(|(block, _)| !gone && file.is_current(*block)).collect();
+        let is_current = |block: u64| !gone && file.is_current(block);
+        let flags = |run: &DataRun| (run.file_block..run.file_block + run.blocks).map(is_current).collect();
+        let (mut runs, overtaken) = self.sift(copy.runs.into_iter().map(|run| {
+            let flags = flags(&run);
+            (run, flags)
+        }));
+        let kept: Vec<_> = copy.kept.into_iter().filter(|(block, _)| is_current(*block)).collect();
         for run in &mut runs {
-            describe(run, pieces);
+            describe(run, copy.pieces);
         }
-        let blocks = self.publish(inode, &mut inner, &runs)?;
+        let blocks = self.publish(inode, &mut inner, order, copy.pieces, &runs)?;
         if order.tier == 0 {
             // Readers look there first: what PM holds is read from PM.
-            runs.iter()
-                .for_each(|run| self.cache.drop_clean(&inode.pages, run.file_block, run.file_block + run.blocks));
+            let clean = |run: &DataRun| {
+                self.cache.drop_clean(&inode.pages, run.file_block, run.file_block + run.blocks);
+            };
+            runs.iter().for_each(clean);
         }
         self.cache.publish_clean(&inode.pages, kept);
         Ok(Moved { blocks, overtaken: overtaken.len() as u64 })
     }
 
-    /// Writes copies to disks of `tier`, or of the next below it that has room, durably.
+    /// Writes copies to disks of `tier`, or of the next below it that has room.
     fn write_to_tier<'a>(
         &self,
         shard: usize,
@@ -317,7 +403,7 @@ impl Core {
         if !self.space.reserve_disk(blocks) {
             return Err(FsError::new(libc::ENOSPC));
         }
-        let placed = self.write_pages(copied, Target { shard, tier, is_move: true });
+        let placed = self.write_pages(copied, Target { shard, tier });
         self.space.unreserve_disk(blocks);
         placed
     }
@@ -353,17 +439,28 @@ impl Core {
             describe(&mut run, pieces);
             runs.push(run);
         }
-        self.publish(inode, &mut inner, &runs)
+        self.publish(inode, &mut inner, order, pieces, &runs)
     }
 
     /// Commits where data is now; returns how many blocks.
-    fn publish(&self, inode: &Inode, inner: &mut Inner, runs: &[DataRun]) -> FsResult<u64> {
+    fn publish(
+        &self,
+        inode: &Inode,
+        inner: &mut Inner,
+        order: Order<'_>,
+        pieces: &[&Piece],
+        runs: &[DataRun],
+    ) -> FsResult<u64> {
         if runs.is_empty() {
             return Ok(0);
         }
-        let source = self.space.source(inode.shard, Purpose::Freeing);
+        // What leaves PM makes room there, and may take the last blocks for that.
+        let frees = order.tier > 0 && pieces.iter().any(|piece| piece.extent.addr.is_pm());
+        let source = self.space.source(inode.shard, if frees { Purpose::Freeing } else { Purpose::Ordinary });
         let (log, file) = inner.file_mut()?;
         file.commit_moved(log, self.io(&source), runs).inspect_err(|_| self.free_runs(runs))?;
+        let mean = file.heat.mean();
+        runs.iter().for_each(|run| self.note_data_in(inode, self.space.tier_of(run.addr), mean));
         self.tidy(inode.shard, inner)?;
         Ok(runs.iter().map(|run| run.blocks).sum())
     }
@@ -373,12 +470,39 @@ fn is_gone(inode: &Inode) -> bool {
     inode.doomed.load(Ordering::Acquire) && !planted(Bug::MoveOfRemoved)
 }
 
+/// Parts of a list of pieces that are copied through one buffer each.
+fn buffers_of<'a>(pieces: &'a [&'a Piece]) -> Vec<&'a [&'a Piece]> {
+    let (mut buffers, mut from, mut blocks) = (Vec::new(), 0, 0);
+    for (i, piece) in pieces.iter().enumerate() {
+        let more = u64::from(piece.extent.blocks);
+        if i > from && blocks + more > BUFFER_BLOCKS {
+            buffers.push(&pieces[from..i]);
+            (from, blocks) = (i, 0);
+        }
+        blocks += more;
+    }
+    if from < pieces.len() {
+        buffers.push(&pieces[from..]);
+    }
+    buffers
+}
+
+fn blocks_of(pieces: &[&Piece]) -> u64 {
+    pieces.iter().map(|piece| u64::from(piece.extent.blocks)).sum()
+}
+
+/// Whether somebody has changed something of a piece since the move began, or the file is gone.
+fn was_overtaken(inode: &Inode, piece: &Piece) -> bool {
+    let inner = inode.inner.read();
+    is_gone(inode) || inner.file().is_ok_and(|file| file.is_overtaken(piece.block, u64::from(piece.extent.blocks)))
+}
+
 /// What the entry of a run has to say of the pieces that it is made of.
 fn describe(run: &mut DataRun, pieces: &[&Piece]) {
     let end = run.file_block + run.blocks;
-    let within = |p: &&&Piece| p.block < end && p.block + u64::from(p.extent.blocks) > run.file_block;
+    let first = pieces.partition_point(|p| p.block + u64::from(p.extent.blocks) <= run.file_block);
     let (mut counter, mut area, mut mtime) = (u8::MAX, 0, i64::MIN);
-    for piece in pieces.iter().filter(within) {
+    for piece in pieces[first..].iter().take_while(|p| p.block < end) {
         counter = counter.min(piece.extent.counter());
         area = area.max(piece.extent.area_blocks());
         mtime = mtime.max(piece.entry.mtime_ns);

@@ -7,6 +7,7 @@
 //! Invariant: a mover that is wanted either moves something, or says in `Core::migration` why it cannot and sleeps until
 //! somebody wakes it; it never tries the same in vain twice in a row.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use terrace_policy::{
@@ -37,8 +38,8 @@ pub(crate) struct Migration {
     pub started: AtomicBool,
     pulse: Mutex<Pulse>,
     wake: Condvar,
-    /// Why a mover that is wanted does not get on.
-    trouble: Mutex<Option<String>>,
+    /// Why a mover that is wanted does not get on, by shard.
+    trouble: Mutex<BTreeMap<usize, String>>,
     pace: Mutex<Option<Paced>>,
 }
 
@@ -107,8 +108,32 @@ pub(crate) enum Round {
     Idle,
     /// So many bytes were copied; there may be more to do.
     Moved(u64),
-    /// What is wanted cannot be done now, and why.
+    /// There is nothing that would do what is wanted.
     Stuck(String),
+    /// Something kept data from moving. `is_final`: it would keep all other data, too.
+    Failed { why: String, is_final: bool },
+}
+
+impl Round {
+    /// Whether there may be more to do.
+    ///
+    /// # Errors
+    /// What keeps data from moving.
+    pub fn into_progress(self) -> FsResult<bool> {
+        match self {
+            Round::Idle => Ok(false),
+            Round::Moved(_) => Ok(true),
+            Round::Stuck(why) | Round::Failed { why, .. } => Err(FsError::with_message(libc::EAGAIN, why)),
+        }
+    }
+
+    /// This round, or the other if that did more.
+    fn or(self, other: Round) -> Round {
+        match (&self, &other) {
+            (Round::Idle, _) | (_, Round::Moved(_)) => other,
+            _ => self,
+        }
+    }
 }
 
 impl Core {
@@ -201,15 +226,26 @@ impl Core {
     fn tick(&self, pulse: &mut Pulse) {
         let (now, params) = (self.traffic(), self.tuning.params());
         pulse.utilization.tick(now);
-        pulse.leaning = pulse.dataflow.tick(now, &params);
         let threshold = pulse.utilization.threshold_percent(&params);
+        let (leaning, second) = (pulse.dataflow.tick(now, &params), pulse.dataflow.last_second());
+        // What has begun goes on for longer than it takes to begin.
+        let goes_on = match pulse.leaning {
+            Flow::Balanced => false,
+            Flow::FavoursPm => read_migration_goes_on(second),
+            Flow::FavoursDram => reverse_migration_goes_on(second, self.pm_used_percent(), threshold),
+        };
+        if leaning != Flow::Balanced || !goes_on {
+            pulse.leaning = leaning;
+        }
         self.store_floor(threshold);
         pulse.quiet_ticks = if now == pulse.last { pulse.quiet_ticks + 1 } else { 0 };
         pulse.last = now;
         let quiet = pulse.quiet_ticks > QUIET_TICKS_MAX;
         self.migration.resting.store(quiet, Ordering::Relaxed);
-        if !quiet && self.migrates() && self.is_anything_wanted(pulse) {
-            self.shards.iter().for_each(|shard| shard.mover.notify());
+        match self.migrates() && self.is_anything_wanted(pulse) {
+            true if !quiet => self.shards.iter().for_each(|shard| shard.mover.notify()),
+            true => {}
+            false => self.migration.trouble.lock().clear(),
         }
     }
 
@@ -251,12 +287,16 @@ impl Core {
                 match self.migrate_some(shard) {
                     Round::Moved(bytes) => self.keep_pace(shard, bytes),
                     Round::Idle => {
-                        *self.migration.trouble.lock() = None;
+                        self.migration.trouble.lock().remove(&shard);
                         mover.notified.store(false, Ordering::Relaxed);
                         break;
                     }
                     Round::Stuck(why) => {
-                        self.note_trouble(why);
+                        self.migration.trouble.lock().insert(shard, why);
+                        break;
+                    }
+                    Round::Failed { why, .. } => {
+                        self.note_failure(shard, why);
                         break;
                     }
                 }
@@ -270,41 +310,32 @@ impl Core {
             return Round::Idle;
         }
         let round = self.mutate(|| self.migrate_wanted(shard));
-        round.unwrap_or_else(|error| Round::Stuck(error.to_string()))
+        round.unwrap_or_else(|error| Round::Failed { why: error.to_string(), is_final: true })
     }
 
-    /// Does all that is wanted.
-    ///
-    /// # Errors
-    /// What keeps data from moving.
-    pub fn migrate_all(&self, shard: usize) -> FsResult<()> {
-        loop {
-            match self.migrate_some(shard) {
-                Round::Idle => return Ok(()),
-                Round::Moved(_) => {}
-                Round::Stuck(why) => return Err(FsError::with_message(libc::EAGAIN, why)),
-            }
-        }
-    }
-
+    /// Does what is wanted most and can be done: each kind has its turn when those before it have nothing to do.
     fn migrate_wanted(&self, shard: usize) -> FsResult<Round> {
         let params = self.tuning.params();
-        let (threshold, leaning, second) = {
+        let (threshold, leaning) = {
             let pulse = self.migration.pulse.lock();
-            (pulse.utilization.threshold_percent(&params), pulse.leaning, pulse.dataflow.last_second())
+            (pulse.utilization.threshold_percent(&params), pulse.leaning)
         };
         let used = self.pm_used_percent();
+        let mut first = Round::Idle;
         if write_migration_goes_on(used, threshold) {
-            return self.migrate_cold(shard, 0, Counter::MigratedWrite);
+            first = self.migrate_cold(shard, 0, Counter::MigratedWrite)?;
         }
-        if let Some((tier, _)) = self.full_tier() {
-            return self.migrate_cold(shard, tier, Counter::MigratedDemoted);
+        if let (false, Some((tier, _))) = (matches!(first, Round::Moved(_)), self.full_tier()) {
+            first = first.or(self.migrate_cold(shard, tier, Counter::MigratedDemoted)?);
+        }
+        if !matches!(first, Round::Idle) {
+            return Ok(first);
         }
         match leaning {
-            Flow::FavoursPm if read_migration_goes_on(second) => self.migrate_read_hot(shard),
-            Flow::FavoursDram if reverse_migration_goes_on(second, used, threshold) => {
-                let room = ((threshold - used) / 100.0 * self.space.pm().blocks() as f64) as u64;
-                self.migrate_reverse(shard, room)
+            Flow::FavoursPm => self.migrate_read_hot(shard),
+            Flow::FavoursDram if used < threshold => {
+                let room = (threshold - used) / 100.0 * self.space.pm().blocks() as f64;
+                self.migrate_reverse(shard, room as u64 / self.shards.len() as u64)
             }
             _ => Ok(Round::Idle),
         }
@@ -327,21 +358,23 @@ impl Core {
         let until = Instant::now() + pause;
         let mover = &self.shards[shard].mover;
         let mut work = mover.work.lock();
-        while !self.stopping.load(Ordering::Acquire) {
-            let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
+        // Until then, or until the limit changes.
+        while !self.stopping.load(Ordering::Acquire) && self.tuning.get(Param::MigrateRate) == rate {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
                 return;
-            };
-            mover.wake.wait_for(&mut work, left);
+            }
+            mover.wake.wait_for(&mut work, left.min(TICK));
         }
     }
 
     /// Says so once, however often it is so.
-    fn note_trouble(&self, why: String) {
+    fn note_failure(&self, shard: usize, why: String) {
         let mut trouble = self.migration.trouble.lock();
-        if trouble.as_ref() != Some(&why) {
+        if !trouble.values().any(|known| *known == why) {
             tracing::warn!("migration waits: {why}");
-            *trouble = Some(why);
         }
+        trouble.insert(shard, why);
     }
 
     /// Wakes everybody here, to end.
@@ -373,7 +406,7 @@ impl Core {
             Flow::FavoursDram => "reverse migration: reads lean towards DRAM",
             Flow::Balanced => "idle",
         };
-        let trouble = self.migration.trouble.lock().clone();
+        let trouble = self.migration.trouble.lock().values().next().cloned();
         let percent = |share: f64| share.round() as u8;
         MigrationStatus {
             state: state.into(),

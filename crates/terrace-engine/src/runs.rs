@@ -1,4 +1,4 @@
-//! Runs of adjacent pages on disks: where they go, and writing them, durably. Nothing refers to them before a commit does.
+//! Runs of adjacent pages on disks: where they go, writing them, making them durable. Nothing refers to them before a commit does.
 
 use std::collections::BTreeSet;
 use std::io::IoSlice;
@@ -48,8 +48,6 @@ pub(crate) struct Target {
     pub shard: usize,
     /// This tier, or the next below it that has room.
     pub tier: u8,
-    /// The data is elsewhere, too, and stays there until this is committed.
-    pub is_move: bool,
 }
 
 /// A run of pages and where it goes.
@@ -60,24 +58,33 @@ pub(crate) struct Placed<'a, P> {
     crc_run: Option<(BlockAddr, u64)>,
 }
 
+impl<P: Page> Placed<'_, P> {
+    /// The run without its pages.
+    pub fn run(&self) -> DataRun {
+        DataRun {
+            blocks: self.pages.len() as u64,
+            crcs: self.crcs.clone(),
+            crc_run: self.crc_run,
+            ..DataRun::new(self.pages[0].block(), self.addr)
+        }
+    }
+}
+
 impl Core {
-    /// Writes pages to disk, durably; returns where they went. If a disk does not take them, another may; each attempt
+    /// Writes pages to disk, not durably yet; returns where they went. If a disk does not take them, another may; each attempt
     /// begins with the disk that should have them, so that one that has returned is found to work again.
     ///
     /// # Errors
-    /// `ENOSPC`, or what the disk said that should have them; a disk that cannot flush is fatal.
+    /// `ENOSPC`, or what the disk said that should have them.
     pub fn write_pages<'a, P: Page>(&self, pages: &'a [P], target: Target) -> FsResult<Vec<Placed<'a, P>>> {
         let (mut avoided, mut first_error) = (Vec::new(), None);
         loop {
             let (mut placed, tried) = (Vec::new(), avoided.len());
             let found = self.place_runs(pages, target, &avoided, &mut placed);
-            let Err(error) = found.and_then(|()| self.write_runs(&placed, target, &mut avoided)) else {
+            let Err(error) = found.and_then(|()| self.write_runs(&placed, &mut avoided)) else {
                 return Ok(placed);
             };
             placed.iter().for_each(|p| self.free_placed(p));
-            if error.is_fatal() {
-                return Err(error);
-            }
             let error = first_error.unwrap_or(error);
             if avoided.len() == tried {
                 return Err(error);
@@ -119,10 +126,8 @@ impl Core {
         Ok(())
     }
 
-    /// Writes the runs, each with one sequential write, and waits until the disks have made them durable. `failing` gets
-    /// the disk that did not take one.
-    fn write_runs<P: Page>(&self, placed: &[Placed<'_, P>], target: Target, failing: &mut Vec<u16>) -> FsResult<()> {
-        let mut disks = BTreeSet::new();
+    /// Writes the runs, each with one sequential write. `failing` gets the disk that did not take one.
+    fn write_runs<P: Page>(&self, placed: &[Placed<'_, P>], failing: &mut Vec<u16>) -> FsResult<()> {
         for run in placed {
             let crc_run = run.crc_run.filter(|_| !planted(Bug::ChecksumsAfterFlush));
             let crc_blocks = crc_run.map(|_| crc_block_bytes(&run.crcs));
@@ -134,24 +139,38 @@ impl Core {
                 self.disk_failed(start.device(), e);
                 failing.push(start.device());
             })?;
-            disks.insert(start.device());
         }
-        let forgotten = if target.is_move { Bug::MoveNotFlushed } else { Bug::DiskNotFlushed };
-        if planted(forgotten) {
+        Ok(())
+    }
+
+    /// Makes runs durable that have been written.
+    ///
+    /// # Errors
+    /// A disk that cannot flush is fatal.
+    pub fn flush_placed<P>(&self, placed: &[Placed<'_, P>]) -> FsResult<()> {
+        if planted(Bug::DiskNotFlushed) {
             return Ok(());
         }
-        disks.into_iter().try_for_each(|device| {
-            let flushed = self.disks[usize::from(device) - 1].flush();
-            flushed.inspect_err(|e| self.disk_failed(device, e)).map_err(FsError::fatal)?;
-            self.disk_works(device);
-            Ok::<(), FsError>(())
-        })?;
+        self.flush_disks(placed.iter().map(|run| run.addr.device()).collect())?;
         for (run, (addr, _)) in placed.iter().filter_map(|run| Some((run, run.crc_run?))) {
             if planted(Bug::ChecksumsAfterFlush) {
                 self.disks[usize::from(addr.device()) - 1].write_at(addr.byte(), &crc_block_bytes(&run.crcs))?;
             }
         }
         Ok(())
+    }
+
+    /// Waits until these disks have made durable what they took.
+    ///
+    /// # Errors
+    /// A disk that cannot flush is fatal.
+    pub fn flush_disks(&self, devices: BTreeSet<u16>) -> FsResult<()> {
+        devices.into_iter().try_for_each(|device| {
+            let flushed = self.disks[usize::from(device) - 1].flush();
+            flushed.inspect_err(|e| self.disk_failed(device, e)).map_err(FsError::fatal)?;
+            self.disk_works(device);
+            Ok(())
+        })
     }
 
     /// Stores as many pages in PM as it takes, run by run; durable with the next fence. `committed`: size of the file.
@@ -185,21 +204,16 @@ impl Core {
         }
     }
 
-    /// What of the runs is to be committed, those blocks for which `is_current` says so, and gives back the rest. Also returns
-    /// the blocks of the rest.
-    pub fn sift<P: Page>(
-        &self,
-        placed: &[Placed<'_, P>],
-        is_current: impl Fn(&Placed<'_, P>) -> Vec<bool>,
-    ) -> (Vec<DataRun>, Vec<u64>) {
+    /// What of the runs is to be committed, those blocks whose flag says so, and gives back the rest. Also returns the blocks of
+    /// the rest.
+    pub fn sift(&self, runs: impl IntoIterator<Item = (DataRun, Vec<bool>)>) -> (Vec<DataRun>, Vec<u64>) {
         let (mut survivors, mut overtaken) = (Vec::new(), Vec::new());
-        for run in placed {
-            let current = is_current(run);
+        for (run, current) in runs {
             let before = survivors.len();
-            surviving_runs(run, &current, &mut survivors);
-            for i in (0..run.pages.len()).filter(|&i| !current[i]) {
-                self.space.free(run.addr.offset(i as u64), 1);
-                overtaken.push(run.pages[i].block());
+            surviving_runs(&run, &current, &mut survivors);
+            for (i, _) in (0..).zip(&current).filter(|(_, is_current)| !**is_current) {
+                self.space.free(run.addr.offset(i), 1);
+                overtaken.push(run.file_block + i);
             }
             if survivors.len() == before
                 && let Some((addr, blocks)) = run.crc_run
@@ -246,11 +260,11 @@ fn crc_block_bytes(crcs: &[u32]) -> AlignedBuf {
     bytes
 }
 
-/// The runs of pages that are still current.
-fn surviving_runs<P: Page>(run: &Placed<'_, P>, current: &[bool], out: &mut Vec<DataRun>) {
+/// The parts of a run that are still current.
+fn surviving_runs(run: &DataRun, current: &[bool], out: &mut Vec<DataRun>) {
     let mut open = false;
-    for (i, page) in run.pages.iter().enumerate() {
-        if !current[i] {
+    for (i, _) in (0..).zip(current) {
+        if !current[i as usize] {
             open = false;
             continue;
         }
@@ -258,12 +272,12 @@ fn surviving_runs<P: Page>(run: &Placed<'_, P>, current: &[bool], out: &mut Vec<
             out.push(DataRun {
                 crc_run: run.crc_run,
                 crc_skip: if run.crc_run.is_some() { i as u32 } else { 0 },
-                ..DataRun::new(page.block(), run.addr.offset(i as u64))
+                ..DataRun::new(run.file_block + i, run.addr.offset(i))
             });
             open = true;
         }
         let last = out.last_mut().expect("just opened");
-        last.crcs.extend(run.crcs.get(i));
+        last.crcs.extend(run.crcs.get(i as usize));
         last.blocks += 1;
     }
 }

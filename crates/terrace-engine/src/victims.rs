@@ -24,6 +24,8 @@ const SCAN_RECORDS: u64 = 256;
 const TRIED_FILES_MAX: usize = 16;
 /// Extents that are looked at before the lock is given away for a moment.
 const EXTENTS_PER_LOOK: usize = 512;
+/// Groups that a disk makes durable together: a flush costs about as much as the write of some megabytes.
+const GROUPS_PER_FLUSH: u64 = 4;
 /// A stretch that is moved at once spans no more than this, however little of it moves: 256 MiB.
 const SPAN_BLOCKS_MAX: u64 = 65536;
 
@@ -42,58 +44,52 @@ impl Core {
     /// Moves cold data of one of the coldest files of a shard from `tier` to the next.
     ///
     /// # Errors
-    /// What keeps data from moving, as [`Core::move_stretch`] says it.
+    /// Fatal ones.
     pub fn migrate_cold(&self, shard: usize, tier: u8, counter: Counter) -> FsResult<Round> {
         let Some(target) = self.space.tiers().find(|&t| t > tier) else {
             return Ok(Round::Idle);
         };
         self.scan_some(shard);
         let mut tried: Vec<Arc<Inode>> = Vec::new();
-        let mut copied = 0;
-        let mut failed = Ok(());
-        while copied == 0 && tried.len() < TRIED_FILES_MAX {
+        let mut round = Round::Stuck(format!("no file has data to give away in {}", tier_name(tier)));
+        while tried.len() < TRIED_FILES_MAX && round.may_try_another() {
             let Some(inode) = self.pop_coldest(shard, tier) else {
                 break;
             };
             let moved = self.migrate_file(&inode, tier, target, Pressure::Low, counter);
             tried.push(inode);
-            match moved {
-                Ok(bytes) => copied = bytes,
-                Err(error) if error.is_fatal() => return Err(error),
-                Err(error) => failed = failed.and(Err(error)),
-            }
+            round = round.after(moved, tier)?;
         }
         for pressure in [Pressure::Medium, Pressure::High] {
-            for inode in tried.iter().filter(|_| failed.is_ok()) {
-                if copied == 0 {
-                    copied = self.migrate_file(inode, tier, target, pressure, counter)?;
+            for inode in &tried {
+                if round.may_try_another() {
+                    round = round.after(self.migrate_file(inode, tier, target, pressure, counter), tier)?;
                 }
             }
         }
         tried.iter().for_each(|inode| self.list_again(inode, tier));
-        failed?;
-        Ok(match (copied, tried.is_empty()) {
-            (0, true) => Round::Stuck(format!("no file has data to give away in {}", tier_name(tier))),
-            (0, false) => Round::Stuck(format!("what is in {} is in use", tier_name(tier))),
-            (bytes, _) => Round::Moved(bytes),
-        })
+        Ok(round)
     }
 
     /// Lists files that nobody has used since the mount, a few at a time.
     fn scan_some(&self, shard: usize) {
         let shards = self.shards.len() as u64;
-        let records = self.shards[shard].table.read().counts().0;
-        let scanned = self.shards[shard].mover.lists.lock().scanned;
+        let this = &self.shards[shard];
+        let records = this.table.read().counts().0;
+        let scanned = this.mover.lists.lock().scanned;
         let next = (scanned + SCAN_RECORDS).min(records);
         for index in scanned..next {
             let ino = Ino(index * shards + shard as u64 + 1);
+            let is_resident = this.inodes.read().contains_key(&ino.0);
             // Records that nobody uses, and damaged ones, are not listed.
             if let Ok(inode) = self.get(ino) {
                 self.list_everywhere(&inode);
-                self.evict(inode);
+                if !is_resident {
+                    self.evict(inode);
+                }
             }
         }
-        self.shards[shard].mover.lists.lock().scanned = next;
+        this.mover.lists.lock().scanned = next;
     }
 
     /// Lists a file in every tier where it has data.
@@ -113,13 +109,11 @@ impl Core {
         loop {
             let inodes = self.shards[shard].inodes.read();
             // A file that is not in DRAM has not changed since it was listed.
-            let current = |ino| match inodes.get(&ino).map(|inode| inode.inner.try_read()) {
-                Some(Some(inner)) => Some(inner.file().map_or(i64::MIN, |file| file.heat.mean().0)),
-                _ => Some(i64::MIN),
-            };
+            let current = |ino| Some(inodes.get(&ino).map_or(i64::MIN, |inode| inode.amtime.load(Ordering::Relaxed)));
             let (ino, _) = self.shards[shard].mover.lists.lock().of_tier(tier).pop_coldest(current)?;
             drop(inodes);
-            if let Ok(inode) = self.get(Ino(ino)) {
+            // The number may be another's by now, or nobody's.
+            if let Some(inode) = self.get(Ino(ino)).ok().filter(|inode| inode.is_file()) {
                 inode.listed.fetch_and(!tier_bit(tier), Ordering::Relaxed);
                 return Some(inode);
             }
@@ -148,7 +142,7 @@ impl Core {
         }
     }
 
-    /// Moves a group's worth of a file's cold data, or less; returns how many bytes were copied.
+    /// Moves some groups of a file's cold data, or less; returns how many bytes are elsewhere now.
     fn migrate_file(
         &self,
         inode: &Arc<Inode>,
@@ -157,72 +151,78 @@ impl Core {
         pressure: Pressure,
         counter: Counter,
     ) -> FsResult<u64> {
-        let params = self.tuning.params();
-        let cut = match (inode.shared()?.file()?.heat.cold(Time::now(), &params), pressure) {
+        let (params, now) = (self.tuning.params(), Time::now());
+        let (cut, in_use) = {
+            let inner = inode.shared()?;
+            let heat = &inner.file()?.heat;
+            (heat.cold(now, &params), heat.is_in_use(now))
+        };
+        let cut = match (cut, pressure) {
+            // It would be back at once.
+            (_, Pressure::High) if in_use && params.get(Param::ColdAge) > 0 => return Ok(0),
             (_, Pressure::High) => ColdCut::Whole,
             (ColdCut::OlderThan(mean), Pressure::Medium) => ColdCut::OlderThan(mean.saturating_add(1)),
             (cut, _) => cut,
         };
-        let is_cold = |_: u64, extent: &Extent, entry: &WriteEntry| {
-            self.space.tier_of(extent.addr) == from && cut.is_cold(entry.mtime_ns)
-        };
+        let there = |extent: &Extent| self.space.tier_of(extent.addr) == from;
+        let such = |entry: &WriteEntry| cut.is_cold(entry.mtime_ns);
         let (used, budget) = (self.cache.clean_pages() + self.cache.dirty_pages(), self.cache.budget_pages());
-        let keep_cached = from == 0 && keeps_cached(used, budget, &params);
-        self.migrate_wanted_of(inode, &is_cold, cut != ColdCut::Whole, to, keep_cached, counter)
+        let errand = Errand {
+            wanted: Wanted { there: &there, such: &such },
+            spares_touched: cut != ColdCut::Whole,
+            tier: to,
+            keep_cached: from == 0 && keeps_cached(used, budget, &params),
+            most: u64::MAX,
+            counter,
+        };
+        self.run_errand(inode, errand)
     }
 
-    /// Moves as much of what is wanted of a file as a group holds.
-    fn migrate_wanted_of(
-        &self,
-        inode: &Arc<Inode>,
-        wanted: Wanted<'_>,
-        spares_touched: bool,
-        tier: u8,
-        keep_cached: bool,
-        counter: Counter,
-    ) -> FsResult<u64> {
+    /// Moves as much of what is wanted of a file as is made durable together; returns how many bytes are elsewhere now.
+    fn run_errand(&self, inode: &Arc<Inode>, errand: Errand<'_>) -> FsResult<u64> {
+        let Errand { wanted, tier, keep_cached, counter, .. } = errand;
         let group_blocks = (self.tuning.get(Param::Group) / BLOCK_BYTES).max(1);
-        let pieces = self.find_pieces(inode, wanted, spares_touched, group_blocks)?;
+        // A limit is kept best with little at a time.
+        let at_once = if self.tuning.get(Param::MigrateRate) > 0 { 1 } else { GROUPS_PER_FLUSH };
+        let most = (at_once * group_blocks).min(errand.most);
+        let pieces = self.find_pieces(inode, wanted, errand.spares_touched, most)?;
         let planned = groups(pieces.into_iter(), group_blocks);
-        let mut copied = 0;
-        for batch in batches(&planned, group_blocks) {
+        let mut moved_bytes = 0;
+        for batch in batches(&planned, most) {
             let order = Order { stretches: &batch, wanted, tier, keep_cached };
             let Moved { blocks, overtaken } = self.move_stretch(inode, order)?;
             self.counters.add(counter, blocks * BLOCK_BYTES);
             self.counters.add(Counter::MigrationsOvertaken, overtaken * BLOCK_BYTES);
-            copied += (blocks + overtaken) * BLOCK_BYTES;
+            moved_bytes += blocks * BLOCK_BYTES;
         }
         if tier > 0 {
             self.counters.add(Counter::GroupsWritten, planned.len() as u64);
         }
-        if copied > 0 {
-            self.note_data_in(inode, tier, inode.inner.read().file()?.heat.mean());
-        }
-        Ok(copied)
+        Ok(moved_bytes)
     }
 
-    /// The first pieces that are wanted, up to `most` blocks. `spares_touched`: what has changed in place since the last look is
-    /// not taken this time.
+    /// The first pieces that are wanted, up to `most` blocks. `spares_touched`: what has changed in place of late is not taken.
     fn find_pieces(&self, inode: &Inode, wanted: Wanted<'_>, spares_touched: bool, most: u64) -> FsResult<Vec<Piece>> {
         let (mut pieces, mut found, mut at) = (Vec::new(), 0, 0);
-        let mut touched: Vec<Range<u64>> = Vec::new();
+        let now = Time::now();
+        if spares_touched && inode.shared()?.file()?.heat.is_to_be_cooled(now) {
+            inode.exclusive()?.file_mut()?.1.heat.cool(now);
+        }
         'file: loop {
             let inner = inode.shared()?;
             let file = inner.file()?;
-            let mut looked_at = 0;
-            for (start, extent) in file.index.overlaps(at, u64::MAX) {
+            for (looked_at, (start, extent)) in file.index.overlaps(at, u64::MAX).enumerate() {
                 if looked_at == EXTENTS_PER_LOOK {
                     continue 'file;
                 }
-                looked_at += 1;
                 at = start + u64::from(extent.blocks);
-                if !wanted(start, &extent, &read_write_entry(&self.pm, extent.entry())?) {
+                let is_wanted = (wanted.there)(&extent)
+                    && !self.cache.is_dirty(&inode.pages, start, at)
+                    && (wanted.such)(&read_write_entry(&self.pm, extent.entry())?);
+                if !is_wanted {
                     continue;
                 }
-                if self.cache.is_dirty(&inode.pages, start, at) {
-                    continue;
-                }
-                for blocks in untouched(&file.heat, start..at, spares_touched, &mut touched) {
+                for blocks in untouched(&file.heat, start..at, spares_touched) {
                     let blocks = blocks.start..blocks.end.min(blocks.start + (most - found));
                     found += blocks.end - blocks.start;
                     pieces.push(Piece { block: blocks.start, blocks: blocks.end - blocks.start });
@@ -233,78 +233,129 @@ impl Core {
             }
             break;
         }
-        if !touched.is_empty() {
-            let mut inner = inode.exclusive()?;
-            let (_, file) = inner.file_mut()?;
-            touched.iter().for_each(|blocks| file.heat.cool(blocks.start, blocks.end));
-        }
         Ok(pieces)
     }
 
     /// Moves read-hot data of read-dominated files from PM to a disk and into the page cache.
     ///
     /// # Errors
-    /// As [`Self::migrate_cold`].
+    /// Fatal ones.
     pub fn migrate_read_hot(&self, shard: usize) -> FsResult<Round> {
         let params = self.tuning.params();
-        let group_blocks = (params.get(Param::Group) / BLOCK_BYTES).max(1);
         let (used, budget) = (self.cache.clean_pages() + self.cache.dirty_pages(), self.cache.budget_pages());
         // What does not fit would be read from the disk.
-        if used + group_blocks > budget {
-            return Ok(Round::Stuck("read migration: the page cache is full".into()));
-        }
-        let in_pm = |_: u64, extent: &Extent, _: &WriteEntry| extent.addr.is_pm();
-        for inode in self.hottest_files(shard) {
-            let blocks = inode.shared()?.file()?.size.div_ceil(BLOCK_BYTES);
-            if !is_read_dominated(inode.reads_in_row.load(Ordering::Relaxed), blocks, &params) {
-                continue;
-            }
-            let copied = self.migrate_wanted_of(&inode, &in_pm, false, 1, true, Counter::MigratedRead)?;
-            if copied > 0 {
-                return Ok(Round::Moved(copied));
-            }
-        }
-        Ok(Round::Stuck("read migration: no read-dominated file has data in PM".into()))
+        let room = budget.saturating_sub(used);
+        let is_dominated = |inode: &Inode| {
+            let blocks = inode.inner.try_read()?.file().ok()?.size.div_ceil(BLOCK_BYTES);
+            Some(is_read_dominated(inode.reads_in_row.load(Ordering::Relaxed), blocks, &params))
+        };
+        let in_pm = |extent: &Extent| extent.addr.is_pm();
+        let errand = Errand {
+            wanted: Wanted { there: &in_pm, such: &|_| true },
+            spares_touched: false,
+            tier: 1,
+            keep_cached: true,
+            most: room,
+            counter: Counter::MigratedRead,
+        };
+        let files = if room == 0 { Vec::new() } else { self.hottest_files(shard, &in_pm) };
+        let files = files.into_iter().filter(|inode| is_dominated(inode) == Some(true));
+        self.run_errands(files, errand, "read migration: no read-dominated file has data in PM, or the cache is full")
     }
 
     /// Moves data of the files that are read most from disks to PM, up to `room` blocks.
     ///
     /// # Errors
-    /// As [`Self::migrate_cold`].
+    /// Fatal ones.
     pub fn migrate_reverse(&self, shard: usize, room: u64) -> FsResult<Round> {
-        let on_disk = |_: u64, extent: &Extent, _: &WriteEntry| !extent.addr.is_pm();
-        if room == 0 {
-            return Ok(Round::Idle);
-        }
-        for inode in self.hottest_files(shard) {
-            let copied = self.migrate_wanted_of(&inode, &on_disk, false, 0, false, Counter::MigratedReverse)?;
-            if copied > 0 {
-                return Ok(Round::Moved(copied));
-            }
-        }
-        Ok(Round::Stuck("reverse migration: no file that is read has data on a disk".into()))
+        let on_disk = |extent: &Extent| !extent.addr.is_pm() && !extent.unwritten();
+        let errand = Errand {
+            wanted: Wanted { there: &on_disk, such: &|_| true },
+            spares_touched: false,
+            tier: 0,
+            keep_cached: false,
+            most: room,
+            counter: Counter::MigratedReverse,
+        };
+        let files = if room == 0 { Vec::new() } else { self.hottest_files(shard, &on_disk) };
+        self.run_errands(files.into_iter(), errand, "reverse migration: nothing that is read fits into PM")
     }
 
-    /// Files of a shard that were read, hottest first.
-    fn hottest_files(&self, shard: usize) -> Vec<Arc<Inode>> {
+    /// Does the same for the first of the files of which anything moves.
+    fn run_errands(
+        &self,
+        files: impl Iterator<Item = Arc<Inode>>,
+        errand: Errand<'_>,
+        otherwise: &str,
+    ) -> FsResult<Round> {
+        let mut round = Round::Stuck(otherwise.to_owned());
+        for inode in files {
+            if round.may_try_another() {
+                round = round.after(self.run_errand(&inode, errand), errand.tier)?;
+            }
+        }
+        Ok(round)
+    }
+
+    /// Files of a shard that were read and of which something lies `there`, hottest first.
+    fn hottest_files(&self, shard: usize, there: &dyn Fn(&Extent) -> bool) -> Vec<Arc<Inode>> {
         let inodes = self.shards[shard].inodes.read();
-        let mut files: Vec<(i64, u64)> = inodes
-            .values()
-            .filter(|inode| inode.reads_in_row.load(Ordering::Relaxed) > 0)
-            .map(|inode| (inode.read_time.load(Ordering::Relaxed), inode.ino.0))
-            .collect();
-        hottest(&mut files, TRIED_FILES_MAX);
-        files.iter().filter_map(|(_, ino)| inodes.get(ino).cloned()).filter(|inode| inode.is_file()).collect()
+        let is_read = |inode: &&Arc<Inode>| inode.is_file() && inode.reads_in_row.load(Ordering::Relaxed) > 0;
+        let has_data_there = |inode: &&Arc<Inode>| {
+            let inner = inode.inner.try_read();
+            inner.and_then(|inner| inner.file().ok().map(|file| file.index.iter().any(|(_, e)| there(&e))))
+                == Some(true)
+        };
+        let files = inodes.values().filter(is_read).filter(has_data_there);
+        let mut hot = files.map(|inode| (inode.read_time.load(Ordering::Relaxed), inode.ino.0)).collect();
+        hottest(&mut hot, TRIED_FILES_MAX);
+        hot.iter().filter_map(|(_, ino)| inodes.get(ino).cloned()).collect()
     }
 }
 
-/// What of `blocks` may go: all of it, or, if that is `spared`, not what has changed in place since the last look. That goes to
-/// `touched`.
-fn untouched(heat: &Heat, blocks: Range<u64>, spared: bool, touched: &mut Vec<Range<u64>>) -> Vec<Range<u64>> {
+/// What is to be done with a file.
+#[derive(Clone, Copy)]
+struct Errand<'a> {
+    wanted: Wanted<'a>,
+    /// What has changed in place of late is not wanted.
+    spares_touched: bool,
+    tier: u8,
+    keep_cached: bool,
+    /// Blocks.
+    most: u64,
+    /// Counts the bytes.
+    counter: Counter,
+}
+
+impl Round {
+    fn may_try_another(&self) -> bool {
+        !matches!(self, Round::Moved(_) | Round::Failed { is_final: true, .. })
+    }
+
+    /// The round so far, after one more attempt.
+    fn after(self, attempt: FsResult<u64>, tier: u8) -> FsResult<Round> {
+        match attempt {
+            Ok(0) => Ok(match self {
+                Round::Stuck(_) => Round::Stuck(format!("what is in {} is in use", tier_name(tier))),
+                round => round,
+            }),
+            Ok(bytes) => Ok(Round::Moved(bytes)),
+            Err(error) if error.is_fatal() => Err(error),
+            // It has gone meanwhile.
+            Err(error) if error.errno() == libc::ESTALE => Ok(self),
+            Err(error) if error.is_no_room() => {
+                Ok(Round::Failed { why: "the tiers below have no room".into(), is_final: true })
+            }
+            Err(error) => Ok(Round::Failed { why: error.to_string(), is_final: false }),
+        }
+    }
+}
+
+/// What of `blocks` may go: all of it, or, if that is `spared`, not what has changed in place of late.
+fn untouched(heat: &Heat, blocks: Range<u64>, spared: bool) -> Vec<Range<u64>> {
     if !spared || !heat.is_touched(blocks.start, blocks.end) {
         return vec![blocks];
     }
-    touched.push(blocks.clone());
     let mut rest: Vec<Range<u64>> = Vec::new();
     for block in blocks.filter(|&block| !heat.is_touched(block, block + 1)) {
         match rest.last_mut().filter(|last| last.end == block) {
@@ -315,7 +366,7 @@ fn untouched(heat: &Heat, blocks: Range<u64>, spared: bool, touched: &mut Vec<Ra
     rest
 }
 
-/// Groups that are moved together, with one flush of the disk and one commit.
+/// Groups that are moved together, with one flush of the disk.
 fn batches(groups: &[Group], most: u64) -> Vec<Vec<Range<u64>>> {
     let mut batches: Vec<Vec<Range<u64>>> = Vec::new();
     let mut blocks = 0;

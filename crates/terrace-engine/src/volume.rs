@@ -325,7 +325,7 @@ impl Volume {
         // Whoever closes the volume takes the threads' handles under this lock, after it has said so.
         let mut workers = self.workers.lock();
         if !self.core.stopping.load(Ordering::Acquire) {
-            workers.extend(spawn_movers(&self.core)?);
+            spawn_movers(&self.core, &mut workers)?;
         }
         Ok(())
     }
@@ -338,7 +338,7 @@ impl Volume {
     pub fn migrate(&self, seconds: u32) -> FsResult<()> {
         (0..seconds).for_each(|_| self.core.tick_now());
         for shard in 0..self.core.shards.len() {
-            self.core.migrate_all(shard)?;
+            while self.before_closing(|| self.core.migrate_some(shard).into_progress())? {}
         }
         Ok(())
     }
@@ -742,22 +742,21 @@ fn spawn_workers(core: &Arc<Core>) -> FsResult<Vec<JoinHandle<()>>> {
     for shard in 0..core.shards.len() {
         workers.push(spawn(core, format!("terrace-work-{shard}"), move |core| core.work(shard))?);
     }
-    workers.extend(spawn_movers(core)?);
+    spawn_movers(core, &mut workers)?;
     Ok(workers)
 }
 
 /// The threads of migration, once it is switched on.
-fn spawn_movers(core: &Arc<Core>) -> FsResult<Vec<JoinHandle<()>>> {
-    let mut movers = Vec::new();
+fn spawn_movers(core: &Arc<Core>, workers: &mut Vec<JoinHandle<()>>) -> FsResult<()> {
     if !core.options.workers || !core.migrates() || core.migration.started.swap(true, Ordering::AcqRel) {
-        return Ok(movers);
+        return Ok(());
     }
     for shard in 0..core.shards.len() {
-        movers.push(spawn(core, format!("terrace-move-{shard}"), move |core| core.move_data(shard))?);
+        workers.push(spawn(core, format!("terrace-move-{shard}"), move |core| core.move_data(shard))?);
     }
-    movers.push(spawn(core, "terrace-pulse".into(), |core| core.beat())?);
+    workers.push(spawn(core, "terrace-pulse".into(), |core| core.beat())?);
     core.set_floor();
-    Ok(movers)
+    Ok(())
 }
 
 fn spawn(core: &Arc<Core>, name: String, work: impl FnOnce(&Core) + Send + 'static) -> FsResult<JoinHandle<()>> {

@@ -60,7 +60,7 @@ impl Core {
                 break;
             };
             from = last.block + 1;
-            let placed = self.write_pages(&pages, writeback_target(inode))?;
+            let placed = self.write_durably(inode, &pages)?;
             overtaken.extend(self.commit_runs(inode, &mut inode.inner.write(), &placed)?);
             if pages.len() < COMMIT_PAGES_MAX {
                 break;
@@ -90,6 +90,13 @@ impl Core {
         }
     }
 
+    /// Writes pages to the fastest disks that have room, durably; returns where they went.
+    fn write_durably<'a>(&self, inode: &Inode, pages: &'a [DirtyPage]) -> FsResult<Vec<Placed<'a, DirtyPage>>> {
+        let placed = self.write_pages(pages, Target { shard: inode.shard, tier: 1 })?;
+        self.flush_placed(&placed).inspect_err(|_| placed.iter().for_each(|run| self.free_placed(run)))?;
+        Ok(placed)
+    }
+
     /// Flushes blocks that were written again while their older version was on its way to disk. That version was dropped,
     /// and somebody may wait for what it held; so this time writers wait.
     fn flush_overtaken(&self, inode: &Arc<Inode>, blocks: &BTreeSet<u64>) -> FsResult<()> {
@@ -99,7 +106,7 @@ impl Core {
             pages.extend(self.cache.dirty(&inode.pages, block, 1).into_iter().filter(|p| p.block == block));
         }
         for pages in pages.chunks(COMMIT_PAGES_MAX) {
-            let placed = self.write_pages(pages, writeback_target(inode))?;
+            let placed = self.write_durably(inode, pages)?;
             let overtaken = self.commit_runs(inode, &mut inner, &placed)?;
             debug_assert!(overtaken.is_empty(), "the lock keeps writers out");
         }
@@ -109,11 +116,12 @@ impl Core {
     /// Commits what is still the newest version of its block, and frees the rest. Returns the blocks that have a newer
     /// version by now.
     fn commit_runs(&self, inode: &Inode, inner: &mut Inner, placed: &[Placed<'_, DirtyPage>]) -> FsResult<Vec<u64>> {
-        let (mut survivors, overtaken) = self.sift(placed, |run| match inode.doomed.load(Ordering::Acquire) {
+        let current = |run: &Placed<'_, DirtyPage>| match inode.doomed.load(Ordering::Acquire) {
             true => vec![false; run.pages.len()],
             false if planted(Bug::CommitOvertaken) => vec![true; run.pages.len()],
             false => self.cache.current(&inode.pages, run.pages),
-        });
+        };
+        let (mut survivors, overtaken) = self.sift(placed.iter().map(|run| (run.run(), current(run))));
         if survivors.is_empty() {
             return Ok(overtaken);
         }
@@ -257,9 +265,4 @@ impl Core {
         };
         self.shards[shard].dirty.lock().values().filter_map(due).collect()
     }
-}
-
-/// Dirty pages go to the fastest disks that have room.
-fn writeback_target(inode: &Inode) -> Target {
-    Target { shard: inode.shard, tier: 1, is_move: false }
 }

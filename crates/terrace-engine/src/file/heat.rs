@@ -1,12 +1,14 @@
 //! How hot a file's data is: what the policy needs to know to find what is cold.
 //!
 //! A block's own time stands in its log entry. Changes in place (patches, and appends inside the last block) leave that entry
-//! as it is; a bit per block remembers them instead, until somebody who looks for cold blocks has passed: a second chance.
+//! as it is; a bit per block remembers them instead, until somebody who looks for cold blocks has passed twice: a second chance.
 
 use terrace_policy::{ColdCut, MeanTime, Params, cold_before};
 
 use crate::types::Time;
 
+/// For how long at least a block is spared that has changed in place.
+const SPARED_NS: i64 = 1_000_000_000;
 /// Blocks beyond this have no bit of their own: 64 GiB into the file.
 const TOUCHED_BLOCKS_MAX: u64 = 1 << 24;
 
@@ -17,6 +19,9 @@ pub(crate) struct Heat {
     mean: MeanTime,
     last_write: Time,
     touched: Vec<u64>,
+    /// What had changed in place before that.
+    spared: Vec<u64>,
+    cooled: Time,
 }
 
 impl Heat {
@@ -64,17 +69,31 @@ impl Heat {
         self.touched[word] |= 1 << bit;
     }
 
-    /// Whether one of the blocks changed in place since [`Self::cool`].
+    /// Whether one of the blocks changed in place and has not been spared for it yet.
     pub fn is_touched(&self, from: u64, to: u64) -> bool {
-        (from..to.min(self.touched.len() as u64 * 64))
-            .any(|block| self.touched[(block / 64) as usize] >> (block % 64) & 1 == 1)
+        let is_set = |bits: &[u64]| {
+            let to = to.min(bits.len() as u64 * 64);
+            (from..to).any(|block| bits[(block / 64) as usize] >> (block % 64) & 1 == 1)
+        };
+        is_set(&self.touched) || is_set(&self.spared)
     }
 
-    /// Forgets changes in place.
-    pub fn cool(&mut self, from: u64, to: u64) {
-        for block in from..to.min(self.touched.len() as u64 * 64) {
-            self.touched[(block / 64) as usize] &= !(1 << (block % 64));
+    /// Somebody looks for cold blocks: what changed in place is spared until somebody looks a second later, or later still.
+    pub fn cool(&mut self, now: Time) {
+        if self.is_to_be_cooled(now) {
+            self.spared = std::mem::take(&mut self.touched);
+            self.cooled = now;
         }
+    }
+
+    /// Whether [`Self::cool`] has anything to do.
+    pub fn is_to_be_cooled(&self, now: Time) -> bool {
+        now.0.saturating_sub(self.cooled.0) >= SPARED_NS && !(self.touched.is_empty() && self.spared.is_empty())
+    }
+
+    /// Whether the file was written within the last second.
+    pub fn is_in_use(&self, now: Time) -> bool {
+        now.0.saturating_sub(self.last_write.0) < SPARED_NS
     }
 
     /// What of the file is cold.
@@ -114,7 +133,14 @@ mod tests {
         let touched = |heat: &Heat| (0..200).filter(|&b| heat.is_touched(b, b + 1)).collect::<Vec<_>>();
         assert_eq!(touched(&heat), [3, 64]);
         assert!(heat.is_touched(0, 4) && !heat.is_touched(4, 64) && heat.is_touched(0, u64::MAX));
-        heat.cool(0, 64);
+        // Two looks, a second apart, and what was not touched in between is spared no more.
+        heat.cool(Time(2 * SPARED_NS));
+        heat.touch(64);
+        heat.cool(Time(3 * SPARED_NS - 1));
+        assert_eq!(touched(&heat), [3, 64]);
+        heat.cool(Time(3 * SPARED_NS));
         assert_eq!(touched(&heat), [64]);
+        heat.cool(Time(4 * SPARED_NS));
+        assert!(touched(&heat).is_empty());
     }
 }

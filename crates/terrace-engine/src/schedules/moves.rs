@@ -1,6 +1,8 @@
 //! Files that move between tiers while others use them: nobody sees anything but the newest contents, and no block is lost,
 //! or has two owners.
 
+use terrace_policy::Param;
+
 use super::{
     BLOCK, FILE, Rig, Tier, contents, errno, finds, holds, make, must_survive, put, together, truncate, uniform,
 };
@@ -123,6 +125,36 @@ fn crossing() {
     must_survive(&rig, volume, Tier::Pm, "file");
 }
 
+/// Background migration finds a file that nobody has used since the mount, which is removed at that moment, and its record and
+/// blocks go to another one.
+fn scanning() {
+    let (rig, volume, file) = three_blocks(Tier::Pm);
+    volume.forget(file, 1);
+    rig.close(volume);
+    let volume = rig.open(Tier::Pm);
+    for param in [Param::MigrateMin, Param::MigrateAt, Param::MigrateMax] {
+        volume.tune(param, 1).unwrap();
+    }
+    volume.tune(Param::ColdAge, 0).unwrap();
+    together! {
+        {
+            volume.unlink(Ino::ROOT, b"file").unwrap();
+            errno(volume.sync()).unwrap();
+            let other = make(&volume, Ino::ROOT, "other", &FILE);
+            put(&volume, other, 0, &[2; 3 * BLOCK]);
+        }
+        {
+            // That nothing is left to move is no failure.
+            for _ in 0..2 {
+                let _ = volume.migrate(1);
+            }
+        }
+    };
+    let other = volume.lookup(Ino::ROOT, b"other").unwrap().ino;
+    assert_eq!(uniform(&contents(&volume, other)), 2);
+    must_survive(&rig, volume, Tier::Pm, "other");
+}
+
 /// An unmount waits for a move that is under way, and what comes later is refused.
 fn unmounting() {
     let (rig, volume, file) = three_blocks(Tier::Pm);
@@ -185,6 +217,11 @@ fn a_move_into_a_removed_file_is_found() {
 #[test]
 fn moves_wait_for_one_another() {
     holds(300, crossing);
+}
+
+#[test]
+fn who_looks_for_cold_files_may_find_a_removed_one() {
+    holds(300, scanning);
 }
 
 #[test]

@@ -1,0 +1,209 @@
+//! Migration: how fast groups go to disk, beside the disk alone and beside one entry at a time; and what it costs programs
+//! that write meanwhile.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use terrace_engine::{Counter, Ino, OpenOptions, Volume};
+use terrace_media::{AlignedBuf, DiskOpenOptions, create_disk_file, open_disk};
+use terrace_policy::Param;
+
+use crate::bed::{Bed, DiskKind};
+use crate::disk::disk_directory;
+use crate::engine::{DURABLE, FILE, write_all};
+use crate::interrupt;
+use crate::options::Options;
+use crate::progress::Progress;
+use crate::report::{Row, Unit};
+use crate::stage::{Room, memory_directory, new_directory};
+use crate::workload::{BLOCK_BYTES, FILLING};
+
+const GROUPS: &str = "migration: PM to disk in groups, data of random 4 KiB writes vs the disk, sequentially";
+const SINGLY: &str = "migration: PM to disk in groups, data of random 4 KiB writes vs entry by entry";
+const BESIDE: &str = "migration: p99 of durable 4 KiB overwrites while it runs flat out vs without it";
+
+/// All rows.
+pub const ROWS: &[&str] = &[GROUPS, SINGLY, BESIDE];
+
+/// Data that migrates.
+const COLD_BYTES: u64 = 128 << 20;
+/// Of which so much goes entry by entry.
+const SINGLE_BYTES: u64 = 2 << 20;
+/// Data that is overwritten meanwhile.
+const HOT_BYTES: u64 = 32 << 20;
+const PM_BYTES: u64 = COLD_BYTES + HOT_BYTES + (64 << 20);
+const DISK_BYTES: u64 = 1 << 30;
+/// What the disk alone writes at a time: what a group is long.
+const GROUP_BYTES: usize = 16 << 20;
+const ROUNDS: usize = 5;
+const OVERWRITES: usize = 100_000;
+
+/// What it needs.
+pub fn room(_: &Options) -> Room {
+    Room { shm: PM_BYTES + (16 << 20), disk: DISK_BYTES + COLD_BYTES, ..Room::default() }
+}
+
+/// Measures.
+///
+/// # Errors
+/// If the system or the engine refuses.
+pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
+    let (rounds, cold_bytes, overwrites) = match options.quick {
+        true => (1, COLD_BYTES / 8, OVERWRITES / 50),
+        false => (ROUNDS, COLD_BYTES, OVERWRITES),
+    };
+    let (memory, on_disk) = (memory_directory()?, new_directory(&disk_directory(options)?)?);
+    let disk_path = on_disk.path().join("disk");
+    create_disk_file(&disk_path, DISK_BYTES)?;
+    // Nothing moves by itself: what is measured is asked for.
+    let open = OpenOptions { cache_bytes: 64 << 20, workers: false, ..OpenOptions::default() };
+    let mut bed = Bed::new(memory.path(), "migration", PM_BYTES, &DiskKind::Device(disk_path), open)?;
+    let volume = bed.volume().clone();
+    for param in [Param::MigrateMin, Param::MigrateAt, Param::MigrateMax] {
+        volume.tune(param, 1)?;
+    }
+    volume.tune(Param::ColdAge, 0)?;
+    // What stays cached costs a copy, and is nothing that the disk is compared with.
+    volume.tune(Param::KeepCached, 0)?;
+    let cold = volume.create(Ino::ROOT, b"cold", &FILE)?.ino;
+    let (mut disk_rates, mut group_ratios, mut group_rates, mut single_rates) = (vec![], vec![], vec![], vec![]);
+    for round in 1..=rounds {
+        progress.step(&format!("round {round} of {rounds}"));
+        interrupt::check()?;
+        let disk = write_disk(on_disk.path(), cold_bytes)?;
+        let groups = migrate_in_groups(&volume, cold, cold_bytes)?;
+        disk_rates.push(disk);
+        group_rates.push(groups);
+        group_ratios.push(groups / disk);
+        single_rates.push(migrate_singly(&volume, cold)?);
+    }
+    let hot = volume.create(Ino::ROOT, b"hot", &FILE)?.ino;
+    progress.step("overwriting");
+    let (alone, beside) = overwrite_beside_moves(&volume, hot, cold, cold_bytes, overwrites)?;
+    drop(volume);
+    bed.close()?;
+
+    let (disk, groups, singly) = (median(&disk_rates), median(&group_rates), median(&single_rates));
+    let spread = |row: Row, ratios: &[f64]| {
+        let (min, max) = ratios.iter().fold((f64::MAX, f64::MIN), |(min, max), &r| (min.min(r), max.max(r)));
+        Row { ratio_min: min, ratio_max: max, ..row }
+    };
+    let row = |name: &str, baseline, ratio, reach| {
+        Row::new(name.to_owned(), Unit::MibPerSecond, baseline, groups, ratio, Some(reach))
+    };
+    let us = |latency: Duration| latency.as_secs_f64() * 1e6;
+    Ok(vec![
+        spread(row(GROUPS, disk, median(&group_ratios), 0.9), &group_ratios),
+        row(SINGLY, singly, groups / singly, 5.0),
+        Row::lower_is_better(BESIDE, Unit::Microseconds, us(alone), us(beside), Some(0.5)),
+    ])
+}
+
+fn mib_per_second(bytes: u64, time: Duration) -> f64 {
+    bytes as f64 / f64::from(1 << 20) / time.as_secs_f64()
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// What the disk takes of as much data in long writes to a new file, all of it durable at the end.
+fn write_disk(directory: &Path, bytes: u64) -> Result<f64> {
+    let path = directory.join("alone");
+    create_disk_file(&path, bytes)?;
+    let disk = open_disk(&path, &DiskOpenOptions::default())?;
+    let mut buf = AlignedBuf::new(GROUP_BYTES);
+    buf.chunks_mut(FILLING.len()).for_each(|chunk| chunk.copy_from_slice(&FILLING[..chunk.len()]));
+    let begin = Instant::now();
+    for offset in (0..bytes).step_by(GROUP_BYTES) {
+        disk.write_at(offset, &buf)?;
+    }
+    disk.flush()?;
+    let time = begin.elapsed();
+    drop(disk);
+    std::fs::remove_file(&path).with_context(|| path.display().to_string())?;
+    Ok(mib_per_second(bytes, time))
+}
+
+/// Writes each block of the file once, in an order that no two neighbours share.
+fn write_randomly(volume: &Volume, ino: Ino, bytes: u64) -> Result<()> {
+    let blocks = bytes / BLOCK_BYTES as u64;
+    // Odd, so that every block comes up once among a power of two of them.
+    let step = 0x9e37_79b1 | 1;
+    ensure!(blocks.is_power_of_two(), "{blocks} blocks are no power of two");
+    for i in 0..blocks {
+        let block = i.wrapping_mul(step) % blocks;
+        write_all(volume, ino, block * BLOCK_BYTES as u64, &FILLING[..BLOCK_BYTES], DURABLE)?;
+    }
+    Ok(())
+}
+
+fn migrate_in_groups(volume: &Volume, ino: Ino, bytes: u64) -> Result<f64> {
+    write_randomly(volume, ino, bytes)?;
+    let moved = || volume.stats().counters.get(Counter::MigratedWrite);
+    let before = moved();
+    let begin = Instant::now();
+    volume.migrate(1)?;
+    let (time, moved) = (begin.elapsed(), moved() - before);
+    ensure!(moved > bytes / 10 * 9, "no more than {moved} bytes have left PM");
+    Ok(mib_per_second(moved, time))
+}
+
+fn migrate_singly(volume: &Volume, ino: Ino) -> Result<f64> {
+    write_randomly(volume, ino, SINGLE_BYTES)?;
+    let begin = Instant::now();
+    for offset in (0..SINGLE_BYTES).step_by(BLOCK_BYTES) {
+        volume.move_range(ino, 1, offset, BLOCK_BYTES as u64)?;
+    }
+    Ok(mib_per_second(SINGLE_BYTES, begin.elapsed()))
+}
+
+/// p99 of overwrites alone, and while another file goes to disk and back all the time.
+fn overwrite_beside_moves(
+    volume: &Volume,
+    hot: Ino,
+    cold: Ino,
+    cold_bytes: u64,
+    count: usize,
+) -> Result<(Duration, Duration)> {
+    write_randomly(volume, hot, HOT_BYTES)?;
+    write_randomly(volume, cold, cold_bytes)?;
+    let alone = overwrite(volume, hot, count)?;
+    let stop = AtomicBool::new(false);
+    let beside = std::thread::scope(|scope| -> Result<Duration> {
+        let mover = scope.spawn(|| -> Result<u32> {
+            let mut moves = 0;
+            while !stop.load(Ordering::Relaxed) {
+                volume.move_file(cold, if moves % 2 == 0 { 1 } else { 0 })?;
+                moves += 1;
+            }
+            Ok(moves)
+        });
+        let beside = overwrite(volume, hot, count);
+        stop.store(true, Ordering::Relaxed);
+        let moves = mover.join().expect("the mover does not panic")?;
+        ensure!(moves > 0, "nothing moved");
+        beside
+    })?;
+    Ok((alone, beside))
+}
+
+fn overwrite(volume: &Volume, ino: Ino, count: usize) -> Result<Duration> {
+    let blocks = HOT_BYTES / BLOCK_BYTES as u64;
+    let mut latencies = Vec::with_capacity(count);
+    for i in 0..count as u64 {
+        let block = i.wrapping_mul(0x9e37_79b1) % blocks;
+        let begin = Instant::now();
+        write_all(volume, ino, block * BLOCK_BYTES as u64, &FILLING[..BLOCK_BYTES], DURABLE)?;
+        latencies.push(begin.elapsed());
+        if i % 1024 == 0 {
+            interrupt::check()?;
+        }
+    }
+    let p99 = latencies.len() * 99 / 100;
+    Ok(*latencies.select_nth_unstable(p99).1)
+}
