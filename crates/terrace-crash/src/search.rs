@@ -85,7 +85,7 @@ const MOVES: [&str; 14] = [
     "reserved/move-to-disk",
     "checksums/move-to-disk",
     "checksums/move-to-disk,move-to-pm",
-    "tiers/move-to-pm",
+    "plain/write-large,move-to-disk,move-to-pm",
     "dirty/fsync,move-to-disk",
     "three-tiers/move-to-pm",
     "three-tiers/move-to-last-tier",

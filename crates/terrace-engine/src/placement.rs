@@ -1,12 +1,17 @@
 //! Where a write goes: the papers' decision tree (TPFS, figure 3), asked of `terrace-policy`, and what it learns from each write.
 
 use terrace_layout::{BLOCK_BYTES, WriteEntry};
-use terrace_policy::{Judged, Overlap, Param, Target, is_large, next_counter, prefers_disk};
+use terrace_policy::{
+    ColdCut, Judged, Overlap, Param, Target, is_large, is_read_dominated, next_counter, prefers_disk,
+};
 
 use crate::core::Core;
 use crate::counters::Counter;
 use crate::error::FsResult;
 use crate::file::FileData;
+use crate::inode::Inode;
+use crate::sync::atomic::Ordering;
+use crate::types::{FileOpinion, Time};
 
 /// What was decided about a write.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +84,21 @@ impl Core {
         let on_media = rest.into_iter().flat_map(|gap| file.index.overlaps(gap.start, gap.end));
         let on_media = on_media.map(|(_, e)| Overlap { counter: e.counter().into(), area_blocks: e.area_blocks() });
         next_counter(blocks, cached.into_iter().chain(on_media), &self.tuning.params()) as u8
+    }
+
+    /// What the policy makes of a file.
+    pub fn opinion_of(&self, inode: &Inode, file: &FileData) -> FileOpinion {
+        let (params, now) = (self.tuning.params(), Time::now());
+        let age = |time_ns: i64| now.0.saturating_sub(time_ns).max(0) as u64 / 1_000_000_000;
+        let read_time = inode.read_time.load(Ordering::Relaxed);
+        let reads = inode.reads_in_row.load(Ordering::Relaxed);
+        FileOpinion {
+            synchronous: self.options.durable || file.habits.is_synchronous(),
+            read_dominated: is_read_dominated(reads, file.size.div_ceil(BLOCK_BYTES), &params),
+            cold: file.heat.cold(now, &params) == ColdCut::Whole,
+            mean_write_age_seconds: (file.index.data_blocks() > 0).then(|| age(file.heat.mean().0)),
+            mean_read_age_seconds: (read_time != 0).then(|| age(read_time)),
+        }
     }
 
     /// A write has been placed: the file's habits follow.

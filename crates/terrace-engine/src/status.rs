@@ -195,6 +195,7 @@ impl Core {
                 device_offset_bytes: e.addr.byte(),
                 unwritten: e.unwritten(),
                 cached_bytes: (cached - dirty) as u64 * BLOCK_BYTES,
+                write_counter: e.counter(),
             }
         });
         Ok(FileMap {
@@ -204,6 +205,7 @@ impl Core {
             dirty_bytes: inode.pages.dirty_pages() * BLOCK_BYTES,
             dirty: dirty_ranges(&self.cache.dirty_blocks(&inode.pages, 0, u64::MAX)),
             log_pages: inner.log.pages().count() as u64,
+            opinion: self.opinion_of(&inode, file),
         })
     }
 }

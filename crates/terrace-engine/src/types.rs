@@ -270,6 +270,8 @@ pub struct ExtentInfo {
     pub unwritten: bool,
     /// Bytes of it that the page cache holds clean.
     pub cached_bytes: u64,
+    /// How often in a row it was rewritten in long pieces of a stable size: the write-size predictor's counter.
+    pub write_counter: u8,
 }
 
 /// Bytes of a file that wait in the page cache for a disk: their newest version is there, and on no device yet.
@@ -296,6 +298,23 @@ pub struct FileMap {
     pub dirty: Vec<DirtyRange>,
     /// 4 KiB log pages that the inode owns, beyond its record.
     pub log_pages: u64,
+    /// What the policy makes of the file.
+    pub opinion: FileOpinion,
+}
+
+/// What the policy makes of a file at this moment (`docs/POLICY.md`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileOpinion {
+    /// It will be synced soon: the synchronicity predictor.
+    pub synchronous: bool,
+    /// It is mostly read: the read-frequency predictor.
+    pub read_dominated: bool,
+    /// Nobody has written it for so long that it is cold as a whole.
+    pub cold: bool,
+    /// Age in seconds of its blocks, on average, since they were written (amtime); none without blocks.
+    pub mean_write_age_seconds: Option<u64>,
+    /// The same since they were read (artime); none if nobody has read it since it was loaded.
+    pub mean_read_age_seconds: Option<u64>,
 }
 
 /// One device, for `terrace status`.

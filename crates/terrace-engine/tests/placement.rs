@@ -82,10 +82,12 @@ fn figure_2_a_to_f() {
     // (a) Three large asynchronous writes go to the page cache.
     thirds(10).for_each(|(at, data)| put(&volume, ino, at, &data));
     assert_eq!(runs(&volume, ino), "24 cache");
-    // (b) fsync writes them back, merged: one extent.
+    assert!(!volume.file_map(ino).unwrap().opinion.synchronous);
+    // (b) fsync writes them back, merged: one extent, whose counter is that of the writes.
     volume.fsync(ino, false).unwrap();
     assert_eq!(runs(&volume, ino), "24 disk1");
-    assert_eq!(volume.file_map(ino).unwrap().extents.len(), 1);
+    let extents = volume.file_map(ino).unwrap().extents;
+    assert_eq!((extents.len(), extents[0].write_counter), (1, 5));
     // (c) Eight small synchronous appends go to PM.
     let mut expected: Vec<u8> = thirds(10).flat_map(|(_, data)| data).collect();
     for i in 0..8 {
@@ -287,6 +289,9 @@ fn reads_that_lean_to_pm_move_read_dominated_files_to_the_cache_and_back() {
     }
     assert_eq!((runs(&volume, read), runs(&volume, written)), ("64 disk1".into(), "64 pm".into()));
     assert_eq!(volume.stats().counters.get(Counter::MigratedRead), 256 << 10);
+    let opinion = |ino| volume.file_map(ino).unwrap().opinion;
+    assert!(opinion(read).read_dominated && !opinion(written).read_dominated);
+    assert!(opinion(read).mean_read_age_seconds.is_some() && !opinion(read).cold);
     let cached: u64 = volume.file_map(read).unwrap().extents.iter().map(|e| e.cached_bytes).sum();
     assert_eq!(cached, 256 << 10, "it is read from DRAM from now on");
     // Now nothing is read from PM any more.

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::Deserialize;
-use terrace_engine::CheckReport;
+use terrace_engine::{CheckReport, FileOpinion};
 
 use crate::size::{format_size, percent};
 
@@ -77,6 +77,7 @@ pub struct FileMap {
     dirty_bytes: u64,
     dirty: Vec<Dirty>,
     log_pages: u64,
+    opinion: Option<FileOpinion>,
 }
 
 /// What is shown of a [`terrace_engine::DirtyRange`].
@@ -98,6 +99,7 @@ struct Extent {
     device_offset_bytes: u64,
     unwritten: bool,
     cached_bytes: u64,
+    write_counter: u8,
 }
 
 /// The state of a volume.
@@ -199,10 +201,28 @@ pub fn file_map(path: &Path, map: &FileMap) -> String {
         let _ = write!(text, ", {} log pages", map.log_pages);
     }
     text += "\n";
+    if let Some(opinion) = &map.opinion {
+        text += &in_words(opinion);
+    }
     if !map.extents.is_empty() || !map.dirty.is_empty() {
         text += &extents(map);
     }
     text
+}
+
+/// What the policy makes of a file.
+fn in_words(opinion: &FileOpinion) -> String {
+    let age = |age_seconds: Option<u64>| match age_seconds {
+        None => "never".to_owned(),
+        Some(seconds @ 0..120) => format!("{seconds} s ago"),
+        Some(seconds @ 120..7200) => format!("{} min ago", seconds / 60),
+        Some(seconds) => format!("{} h ago", seconds / 3600),
+    };
+    let synchronous = if opinion.synchronous { "synchronous" } else { "asynchronous" };
+    let dominated = if opinion.read_dominated { ", read-dominated" } else { "" };
+    let cold = if opinion.cold { ", cold" } else { "" };
+    let (written, read) = (age(opinion.mean_write_age_seconds), age(opinion.mean_read_age_seconds));
+    format!("{synchronous}{dominated}{cold}; on average written {written}, read {read}\n")
 }
 
 /// Extents, what waits in memory, and the holes between them. What waits over an extent is newer than it.
@@ -210,15 +230,21 @@ fn extents(map: &FileMap) -> String {
     let on_devices = map.extents.iter().map(|extent| {
         let unwritten = if extent.unwritten { "unwritten" } else { "" };
         let (at, cached) = (extent.device_offset_bytes.to_string(), extent.cached_bytes.to_string());
-        let cells = [extent.tier.clone(), at, cached, unwritten.to_owned(), extent.device.clone()];
+        let rewritten = extent.write_counter.to_string();
+        let cells = [extent.tier.clone(), at, cached, rewritten, unwritten.to_owned(), extent.device.clone()];
         (extent.offset_bytes, extent.len_bytes, cells)
     });
-    let alone = |name: &str| [name.to_owned(), String::new(), String::new(), String::new(), String::new()];
+    let alone = |name: &str| {
+        let mut cells: [String; 6] = Default::default();
+        name.clone_into(&mut cells[0]);
+        cells
+    };
     let dirty = map.dirty.iter().map(|range| (range.offset_bytes, range.len_bytes, alone("page cache (dirty)")));
-    let mut pieces: Vec<(u64, u64, [String; 5])> = on_devices.chain(dirty).collect();
+    let mut pieces: Vec<(u64, u64, [String; 6])> = on_devices.chain(dirty).collect();
     pieces.sort_by_key(|&(offset_bytes, ..)| offset_bytes);
-    let mut table = Table::new(&[">OFFSET", ">LENGTH", "TIER", ">DEVICE OFFSET", ">CACHED", "", "DEVICE"]);
-    let mut row = |offset_bytes: u64, len_bytes: u64, cells: [String; 5]| {
+    let mut table =
+        Table::new(&[">OFFSET", ">LENGTH", "TIER", ">DEVICE OFFSET", ">CACHED", ">REWRITTEN", "", "DEVICE"]);
+    let mut row = |offset_bytes: u64, len_bytes: u64, cells: [String; 6]| {
         table.row([offset_bytes.to_string(), len_bytes.to_string()].into_iter().chain(cells));
     };
     let mut end_bytes = 0;
@@ -399,6 +425,7 @@ note: contents are lost at reboot
             device_offset_bytes: 1 << 20,
             unwritten,
             cached_bytes: 0,
+            write_counter: 3,
         };
         let map = terrace_engine::FileMap {
             ino: 7,
@@ -409,14 +436,21 @@ note: contents are lost at reboot
                 .map(|(offset_bytes, len_bytes)| terrace_engine::DirtyRange { offset_bytes, len_bytes })
                 .to_vec(),
             log_pages: 2,
+            opinion: FileOpinion {
+                read_dominated: true,
+                mean_write_age_seconds: Some(500),
+                mean_read_age_seconds: Some(20_000),
+                ..FileOpinion::default()
+            },
         };
         let expected = "\
 /mnt/f: inode 7, 64 KiB, 4 KiB in disk1, 8 KiB in pm, 12 KiB dirty in memory, 2 log pages
-OFFSET  LENGTH  TIER                DEVICE OFFSET  CACHED             DEVICE
+asynchronous, read-dominated; on average written 8 min ago, read 5 h ago
+OFFSET  LENGTH  TIER                DEVICE OFFSET  CACHED  REWRITTEN             DEVICE
      0    4096  hole
-  4096    8192  pm                        1048576       0             /dev/pm
+  4096    8192  pm                        1048576       0          3             /dev/pm
   8192    4096  page cache (dirty)
- 12288    4096  disk1                     1048576       0  unwritten  /dev/disk1
+ 12288    4096  disk1                     1048576       0          3  unwritten  /dev/disk1
  16384    4096  hole
  20480    8192  page cache (dirty)
  28672   36864  hole

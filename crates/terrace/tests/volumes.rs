@@ -96,6 +96,7 @@ fn thresholds_are_set_and_files_moved_by_hand() {
         maps[0]["extents"].as_array().unwrap().iter().map(|e| e["tier"].as_str().unwrap().to_owned()).collect()
     };
     assert!(tiers(&file).iter().all(|tier| tier == "pm"));
+    assert!(terrace(["where", &file]).ok().contains("synchronous; on average written"));
     assert!(terrace(["evict", &file]).ok().is_empty());
     assert_eq!((tiers(&file), fs::read(&file).unwrap() == data), (vec!["disk1".to_owned()], true));
     terrace(["evict", "--tier", "2", &file]).fails(1, &["no such tier"]);
