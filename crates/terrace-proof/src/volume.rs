@@ -78,6 +78,18 @@ impl VolumeSpec {
         self
     }
 
+    /// Whether it is such a volume as [`Self::migrating`] makes.
+    pub fn migrates(&self) -> bool {
+        self.options.iter().any(|option| option == "migrate_at=1")
+    }
+
+    /// PM is so small, and the thresholds such, that all data migrates all the time.
+    pub fn migrating(self) -> Self {
+        self.pm_mib(16)
+            .disk_mib(512)
+            .options("migrate_min=1,migrate_at=1,migrate_max=1,cold_age=0,group=64K,flow_seconds=1")
+    }
+
     /// Adds the options of a mount for several users, with the kernel's permission checks.
     pub fn shared(self) -> Self {
         self.options("allow_other,default_permissions")
@@ -164,6 +176,16 @@ impl TestVolume {
     /// The PM device's file (an empty path in directory mode).
     pub fn pm_path(&self) -> &Path {
         &self.pm
+    }
+
+    /// Bytes that background migration has taken from PM to a disk since the volume was mounted.
+    ///
+    /// # Errors
+    /// If the daemon does not tell.
+    pub fn migrated_bytes(&self) -> Result<u64> {
+        let output = self.terrace("stats")?.args(["--once", "--json"]).arg(self.root()).output()?;
+        let stats: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        stats["counters"]["migrated_write_bytes"].as_u64().with_context(|| format!("{stats}: no such counter"))
     }
 
     /// A `terrace` command line that starts with `subcommand`.

@@ -1,6 +1,6 @@
 //! fsx: random reads, writes, maps, truncates and holes in one file, each read verified.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use std::process::Command;
 use terrace_proof::{Scratch, VolumeSpec, proof, tool};
 
@@ -27,6 +27,7 @@ struct Run {
 
 fn fsx(spec: VolumeSpec, run: &Run) -> Result<()> {
     let fsx = tool("fsx")?;
+    let migrates = spec.migrates();
     let mut volume = spec.mount()?;
     let artifacts = Scratch::new("fsx-artifacts")?;
     std::fs::write(artifacts.join("fsx.toml"), &run.config)?;
@@ -45,7 +46,19 @@ fn fsx(spec: VolumeSpec, run: &Run) -> Result<()> {
             bail!("fsx with seed {seed} and\n{}: {}\n{log}\n{text}", run.config, output.status);
         }
     }
+    if volume.is_mount() && migrates {
+        ensure!(volume.migrated_bytes()? > 1 << 20, "{} bytes migrated", volume.migrated_bytes()?);
+    }
     volume.check()
+}
+
+/// PM never keeps anything for long: what is written moves, and is written again.
+#[test]
+fn everything_migrates_all_the_time() {
+    proof(|| {
+        let config = configuration(2 << 20, 128 << 10, 1);
+        fsx(VolumeSpec::new("fsx-migrating").migrating(), &Run { config, seeds: 3, operations: 3000 })
+    });
 }
 
 #[test]

@@ -89,24 +89,32 @@ fn skipped_only(text: &str, allowed: &[&str]) -> Result<()> {
 /// `crates/terrace-proof/pjdfstest-exclusions.txt`.
 #[test]
 fn posix_semantics() {
-    proof(|| {
-        tool("pjdfstest")?;
-        ensure!(rustix::process::geteuid().is_root(), terrace_proof::skip("pjdfstest needs root"));
-        let mut volume = VolumeSpec::new("pjdfstest").shared().mount()?;
-        let dir = Scratch::new("pjdfstest-config")?;
-        mount_without_helpers(&dir)?;
-        let expected_failures = exclusions()?;
-        let suite = Suite { root: volume.root(), dir: &dir, expected_failures: &expected_failures };
-        let text = suite.run(None, false)?;
-        for name in &expected_failures {
-            ensure!(text.contains(name.as_str()), "the suite has no test {name}; remove the exclusion");
-        }
-        // pathconf(3) knows no limit on hard links for FUSE.
-        skipped_only(&text, &["erofs", "link::link_count_max"])?;
-        if volume.is_mount() {
-            // In a process of their own: other tests leave files open, which keeps a mount writable.
-            skipped_only(&suite.run(Some("erofs"), true)?, &[])?;
-        }
-        volume.check()
-    });
+    proof(|| suite(VolumeSpec::new("pjdfstest")));
+}
+
+/// The name is short, because paths of sockets must be.
+#[test]
+fn posix_semantics_while_everything_migrates() {
+    proof(|| suite(VolumeSpec::new("pjdmoving").migrating()));
+}
+
+fn suite(spec: VolumeSpec) -> Result<()> {
+    tool("pjdfstest")?;
+    ensure!(rustix::process::geteuid().is_root(), terrace_proof::skip("pjdfstest needs root"));
+    let mut volume = spec.shared().mount()?;
+    let dir = Scratch::new("pjdfstest-config")?;
+    mount_without_helpers(&dir)?;
+    let expected_failures = exclusions()?;
+    let suite = Suite { root: volume.root(), dir: &dir, expected_failures: &expected_failures };
+    let text = suite.run(None, false)?;
+    for name in &expected_failures {
+        ensure!(text.contains(name.as_str()), "the suite has no test {name}; remove the exclusion");
+    }
+    // pathconf(3) knows no limit on hard links for FUSE.
+    skipped_only(&text, &["erofs", "link::link_count_max"])?;
+    if volume.is_mount() {
+        // In a process of their own: other tests leave files open, which keeps a mount writable.
+        skipped_only(&suite.run(Some("erofs"), true)?, &[])?;
+    }
+    volume.check()
 }
