@@ -11,8 +11,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use terrace_policy::{
-    ColdList, Dataflow, Flow, Pace, Param, Traffic, Utilization, read_migration_goes_on, reverse_migration_goes_on,
-    tier_is_full, used_percent, write_migration_goes_on,
+    ColdList, Dataflow, Flow, Pace, Param, Traffic, Utilization, tier_is_full, used_percent, write_migration_goes_on,
 };
 
 use crate::core::Core;
@@ -48,7 +47,6 @@ pub(crate) struct Migration {
 struct Pulse {
     utilization: Utilization,
     dataflow: Dataflow,
-    leaning: Flow,
     last: Traffic,
     quiet_ticks: u32,
     woken: bool,
@@ -227,16 +225,7 @@ impl Core {
         let (now, params) = (self.traffic(), self.tuning.params());
         pulse.utilization.tick(now);
         let threshold = pulse.utilization.threshold_percent(&params);
-        let (leaning, second) = (pulse.dataflow.tick(now, &params), pulse.dataflow.last_second());
-        // What has begun goes on for longer than it takes to begin.
-        let goes_on = match pulse.leaning {
-            Flow::Balanced => false,
-            Flow::FavoursPm => read_migration_goes_on(second),
-            Flow::FavoursDram => reverse_migration_goes_on(second, self.pm_used_percent(), threshold),
-        };
-        if leaning != Flow::Balanced || !goes_on {
-            pulse.leaning = leaning;
-        }
+        pulse.dataflow.choose(now, self.pm_used_percent(), threshold, &params);
         self.store_floor(threshold);
         pulse.quiet_ticks = if now == pulse.last { pulse.quiet_ticks + 1 } else { 0 };
         pulse.last = now;
@@ -255,7 +244,7 @@ impl Core {
 
     fn is_anything_wanted(&self, pulse: &Pulse) -> bool {
         let params = self.tuning.params();
-        pulse.leaning != Flow::Balanced
+        pulse.dataflow.under_way() != Flow::Balanced
             || write_migration_goes_on(self.pm_used_percent(), pulse.utilization.threshold_percent(&params))
             || self.full_tier().is_some()
     }
@@ -316,9 +305,9 @@ impl Core {
     /// Does what is wanted most and can be done: each kind has its turn when those before it have nothing to do.
     fn migrate_wanted(&self, shard: usize) -> FsResult<Round> {
         let params = self.tuning.params();
-        let (threshold, leaning) = {
+        let (threshold, flow) = {
             let pulse = self.migration.pulse.lock();
-            (pulse.utilization.threshold_percent(&params), pulse.leaning)
+            (pulse.utilization.threshold_percent(&params), pulse.dataflow.under_way())
         };
         let used = self.pm_used_percent();
         let mut first = Round::Idle;
@@ -331,7 +320,7 @@ impl Core {
         if !matches!(first, Round::Idle) {
             return Ok(first);
         }
-        match leaning {
+        match flow {
             Flow::FavoursPm => self.migrate_read_hot(shard),
             Flow::FavoursDram if used < threshold => {
                 let room = (threshold - used) / 100.0 * self.space.pm().blocks() as f64;
@@ -398,7 +387,7 @@ impl Core {
         let pulse = self.migration.pulse.lock();
         let threshold_percent = pulse.utilization.threshold_percent(&params);
         let used = self.pm_used_percent();
-        let state = match pulse.leaning {
+        let state = match pulse.dataflow.under_way() {
             _ if !self.migrates() => "off",
             _ if write_migration_goes_on(used, threshold_percent) => "write migration: PM is fuller than the threshold",
             _ if self.full_tier().is_some() => "demotion: a disk tier is nearly full",

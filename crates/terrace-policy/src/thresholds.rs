@@ -101,6 +101,7 @@ pub struct Dataflow {
     second: Traffic,
     leaning: Flow,
     seconds: u64,
+    under_way: Flow,
 }
 
 impl Dataflow {
@@ -120,6 +121,27 @@ impl Dataflow {
         }
         self.seconds = self.seconds.saturating_add(1);
         if self.seconds >= params.get(Param::FlowSeconds) { leaning } else { Flow::Balanced }
+    }
+
+    /// As [`Self::tick`], and which migration follows: what has begun goes on for longer than it takes to begin, as long as
+    /// [`read_migration_goes_on`] or [`reverse_migration_goes_on`] says so.
+    pub fn choose(&mut self, now: Traffic, pm_used_percent: f64, threshold_percent: f64, params: &Params) -> Flow {
+        let wanted = match self.tick(now, params) {
+            Flow::Balanced => self.under_way,
+            flow => flow,
+        };
+        let goes_on = match wanted {
+            Flow::Balanced => false,
+            Flow::FavoursPm => read_migration_goes_on(self.second),
+            Flow::FavoursDram => reverse_migration_goes_on(self.second, pm_used_percent, threshold_percent),
+        };
+        self.under_way = if goes_on { wanted } else { Flow::Balanced };
+        self.under_way
+    }
+
+    /// The migration that is under way, as of the last second.
+    pub fn under_way(&self) -> Flow {
+        self.under_way
     }
 
     /// The traffic of the last second.
@@ -183,6 +205,31 @@ mod tests {
         let mut params = Params::default();
         settings.iter().for_each(|&(param, value)| params.set(param, value).unwrap());
         params
+    }
+
+    #[test]
+    fn what_has_begun_ends_later_than_it_would_begin() {
+        let params = params(&[(Param::FlowSeconds, 2)]);
+        let (mut flows, mut now) = (Dataflow::default(), Traffic::default());
+        let mut second = |pm_read, dram_read, used| {
+            now = Traffic { pm_read: now.pm_read + pm_read, dram_read: now.dram_read + dram_read, ..now };
+            let flow = flows.choose(now, used, 70.0, &params);
+            assert_eq!(flow, flows.under_way());
+            flow
+        };
+        use Flow::{Balanced, FavoursDram, FavoursPm};
+        assert_eq!([second(300, 100, 0.0), second(300, 100, 0.0)], [Balanced, FavoursPm]);
+        // Not enough to begin with, enough to go on, until reads are even.
+        assert_eq!(
+            [second(120, 100, 0.0), second(100, 100, 0.0), second(99, 100, 0.0)],
+            [FavoursPm, FavoursPm, Balanced]
+        );
+        assert_eq!(
+            [second(10, 100, 0.0), second(10, 100, 0.0), second(90, 100, 0.0)],
+            [Balanced, FavoursDram, FavoursDram]
+        );
+        assert_eq!(second(10, 100, 70.0), Balanced, "PM is as full as it may be");
+        assert_eq!(second(100, 10, 0.0), Balanced, "once is not twice");
     }
 
     #[test]

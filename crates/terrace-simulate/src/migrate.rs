@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use terrace_policy::{
     ColdCut, Flow, Pace, Param, Params, Piece, Target, cold_before, groups, hottest, is_read_dominated, keeps_cached,
-    read_migration_goes_on, reverse_migration_goes_on,
 };
 
 use crate::BLOCK_BYTES;
@@ -48,8 +47,6 @@ pub(crate) struct Mover {
     planned: VecDeque<Move>,
     /// There was nothing to do: it looks again at the next tick.
     rests: bool,
-    read: bool,
-    reverse: bool,
     /// Files that read or reverse migration looks at before the next tick, hottest first.
     hot: VecDeque<u64>,
     pace: Pace,
@@ -61,8 +58,6 @@ impl Mover {
             under_way: None,
             planned: VecDeque::new(),
             rests: false,
-            read: false,
-            reverse: false,
             hot: VecDeque::new(),
             pace: Pace::new(params.get(Param::MigrateRate)),
         }
@@ -76,28 +71,25 @@ impl Mover {
 
 impl Simulation {
     /// Once a second: begins and ends read and reverse migration, and wakes the mover.
-    pub(crate) fn choose_migrations(&mut self, flow: Flow) {
-        let last = self.dataflow.last_second();
-        let (used, threshold) = (self.pm_used_percent(), self.utilization.threshold_percent(&self.config.params));
-        let mover = &mut self.mover;
-        mover.read = (mover.read || flow == Flow::FavoursPm) && read_migration_goes_on(last);
-        mover.reverse =
-            (mover.reverse || flow == Flow::FavoursDram) && reverse_migration_goes_on(last, used, threshold);
-        mover.rests = false;
+    pub(crate) fn choose_migrations(&mut self) {
+        let (used, params) = (self.pm_used_percent(), &self.config.params);
+        self.dataflow.choose(self.traffic, used, self.utilization.threshold_percent(params), params);
+        self.mover.rests = false;
         self.mover.hot = self.hot_files().into();
         self.wake_mover();
     }
 
     fn hot_files(&self) -> Vec<u64> {
         let params = &self.config.params;
-        let is_candidate = |file: &File| match (self.mover.read, self.mover.reverse) {
-            (true, _) => {
+        let flow = self.dataflow.under_way();
+        let is_candidate = |file: &File| match flow {
+            Flow::FavoursPm => {
                 file.blocks_at(Place::Pm) > 0 && is_read_dominated(file.read_in_a_row, file.size_blocks(), params)
             }
-            (false, true) => file.blocks_at(Place::Disk) > 0,
-            (false, false) => false,
+            Flow::FavoursDram => file.blocks_at(Place::Disk) > 0,
+            Flow::Balanced => false,
         };
-        if !self.mover.read && !self.mover.reverse {
+        if flow == Flow::Balanced {
             return Vec::new();
         }
         let candidates = self.files.iter().filter(|(_, file)| file.rtimes.blocks() > 0 && is_candidate(file));
@@ -119,15 +111,18 @@ impl Simulation {
             }
         }
         // Below the threshold it does not rest, but there was nothing to look for.
-        self.mover.rests &= self.is_above_threshold() || self.mover.read || self.mover.reverse;
+        self.mover.rests &= self.is_above_threshold() || self.dataflow.under_way() != Flow::Balanced;
     }
 
     fn is_wanted(&self, reason: Reason) -> bool {
         match reason {
             Reason::Write => self.is_above_threshold(),
             // What moves to where reads are slowest must find a place in the page cache.
-            Reason::Read => self.mover.read && self.room_for_clean() >= self.clean.len() + self.group_blocks(),
-            Reason::Reverse => self.mover.reverse && !self.is_above_threshold(),
+            Reason::Read => {
+                self.dataflow.under_way() == Flow::FavoursPm
+                    && self.room_for_clean() >= self.clean.len() + self.group_blocks()
+            }
+            Reason::Reverse => self.dataflow.under_way() == Flow::FavoursDram && !self.is_above_threshold(),
         }
     }
 
@@ -141,7 +136,7 @@ impl Simulation {
             return true;
         }
         while let Some(ino) = self.mover.hot.pop_front() {
-            let reason = if self.mover.read { Reason::Read } else { Reason::Reverse };
+            let reason = if self.dataflow.under_way() == Flow::FavoursPm { Reason::Read } else { Reason::Reverse };
             if self.is_wanted(reason) {
                 self.plan_of(ino, reason, ColdCut::Whole);
             }

@@ -115,9 +115,8 @@ impl Simulation {
     /// A second has passed.
     fn tick(&mut self) {
         self.utilization.tick(self.traffic);
-        let flow = self.dataflow.tick(self.traffic, &self.config.params);
         self.write_back_due();
-        self.choose_migrations(flow);
+        self.choose_migrations();
     }
 
     pub(crate) fn blocks_at(&self, place: Place) -> u64 {
