@@ -2,7 +2,7 @@
 
 use terrace_layout::{BLOCK_BYTES, WriteEntry};
 use terrace_policy::{
-    ColdCut, Judged, Overlap, Param, Target, is_large, is_read_dominated, next_counter, prefers_disk,
+    ColdCut, Judged, Overlap, Param, Pressure, Target, is_large, is_read_dominated, next_counter, prefers_disk,
 };
 
 use crate::core::Core;
@@ -95,7 +95,7 @@ impl Core {
         FileOpinion {
             synchronous: self.options.durable || file.habits.is_synchronous(),
             read_dominated: is_read_dominated(reads, file.size.div_ceil(BLOCK_BYTES), &params),
-            cold: file.heat.cold(now, &params) == ColdCut::Whole,
+            cold: file.heat.cold(Pressure::Low, now, &params) == Some(ColdCut::Whole),
             mean_write_age_seconds: (file.index.data_blocks() > 0).then(|| age(file.heat.mean().0)),
             mean_read_age_seconds: (read_time != 0).then(|| age(read_time)),
         }

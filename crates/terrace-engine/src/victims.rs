@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use terrace_layout::{BLOCK_BYTES, WriteEntry};
-use terrace_policy::{ColdCut, Group, Param, Piece, groups, hottest, is_read_dominated, keeps_cached};
+use terrace_policy::{ColdCut, Group, Param, Piece, Pressure, groups, hottest, is_read_dominated, keeps_cached};
 
 use crate::core::Core;
 use crate::counters::Counter;
@@ -28,17 +28,6 @@ const EXTENTS_PER_LOOK: usize = 512;
 const GROUPS_PER_FLUSH: u64 = 4;
 /// A stretch that is moved at once spans no more than this, however little of it moves: 256 MiB.
 const SPAN_BLOCKS_MAX: u64 = 65536;
-
-/// How cold is cold: more and more is taken when nothing else is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pressure {
-    /// As the papers have it: of a file that was written lately, what is older than its average.
-    Low,
-    /// What is not younger than the average: there is always something, unless the older part has moved already.
-    Medium,
-    /// The coldest file, whole.
-    High,
-}
 
 impl Core {
     /// Moves cold data of one of the coldest files of a shard from `tier` to the next.
@@ -151,18 +140,9 @@ impl Core {
         pressure: Pressure,
         counter: Counter,
     ) -> FsResult<u64> {
-        let (params, now) = (self.tuning.params(), Time::now());
-        let (cut, in_use) = {
-            let inner = inode.shared()?;
-            let heat = &inner.file()?.heat;
-            (heat.cold(now, &params), heat.is_in_use(now))
-        };
-        let cut = match (cut, pressure) {
-            // It would be back at once.
-            (_, Pressure::High) if in_use && params.get(Param::ColdAge) > 0 => return Ok(0),
-            (_, Pressure::High) => ColdCut::Whole,
-            (ColdCut::OlderThan(mean), Pressure::Medium) => ColdCut::OlderThan(mean.saturating_add(1)),
-            (cut, _) => cut,
+        let params = self.tuning.params();
+        let Some(cut) = inode.shared()?.file()?.heat.cold(pressure, Time::now(), &params) else {
+            return Ok(0);
         };
         let there = |extent: &Extent| self.space.tier_of(extent.addr) == from;
         let such = |entry: &WriteEntry| cut.is_cold(entry.mtime_ns);

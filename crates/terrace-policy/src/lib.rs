@@ -19,7 +19,7 @@ pub use pace::Pace;
 pub use params::{OutOfRange, PARAMS, Param, Params, TUNABLES, Tunable, Unit};
 pub use read_frequency::is_read_dominated;
 pub use synchronicity::{Judged, Synchronicity};
-pub use temperature::{ColdCut, ColdList, MeanTime, cold_before, hottest};
+pub use temperature::{ColdCut, ColdList, MeanTime, Pressure, cold_before, cold_under, hottest};
 pub use thresholds::{
     Dataflow, Flow, Traffic, Utilization, keeps_cached, read_migration_goes_on, reverse_migration_goes_on,
     tier_is_full, used_percent, utilization_threshold, write_migration_goes_on,

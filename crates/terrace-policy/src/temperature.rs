@@ -55,11 +55,6 @@ impl MeanTime {
         }
     }
 
-    /// Starts anew from the times of all blocks, (blocks, time): what roundings and [`Self::replace`] lost is found again.
-    pub fn set_exact(&mut self, pieces: impl IntoIterator<Item = (u64, i64)>) {
-        *self = pieces.into_iter().collect();
-    }
-
     /// `blocks` of all blocks leave with the mean and come back with `time_ns`.
     fn move_towards(&mut self, time_ns: i64, blocks: u64) {
         if blocks > 0 {
@@ -114,6 +109,33 @@ pub fn cold_before(now_ns: i64, amtime_ns: i64, last_write_ns: i64, params: &Par
     let age_ns = now_ns.saturating_sub(last_write_ns).max(0);
     let cold_age_ns = params.get(Param::ColdAge) as i64 * NS_PER_SECOND;
     if age_ns >= cold_age_ns { ColdCut::Whole } else { ColdCut::OlderThan(amtime_ns) }
+}
+
+/// How cold is cold: more and more is taken while nothing is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pressure {
+    /// As the papers have it ([`cold_before`]).
+    Low,
+    /// What is not younger than the average: there is always something, unless the older part has moved already.
+    Medium,
+    /// All of a file that was not written within the last second, which would be back at once.
+    High,
+}
+
+/// As [`cold_before`], under pressure; `None` if nothing of the file is cold even so.
+pub fn cold_under(
+    pressure: Pressure,
+    now_ns: i64,
+    amtime_ns: i64,
+    last_write_ns: i64,
+    params: &Params,
+) -> Option<ColdCut> {
+    match (cold_before(now_ns, amtime_ns, last_write_ns, params), pressure) {
+        (ColdCut::Whole, _) => Some(ColdCut::Whole),
+        (cut, Pressure::Low) => Some(cut),
+        (ColdCut::OlderThan(mean_ns), Pressure::Medium) => Some(ColdCut::OlderThan(mean_ns.saturating_add(1))),
+        (_, Pressure::High) => (now_ns.saturating_sub(last_write_ns) >= NS_PER_SECOND).then_some(ColdCut::Whole),
+    }
 }
 
 /// Files ordered by their temperatures, coldest first.
@@ -204,6 +226,21 @@ mod tests {
     }
 
     #[test]
+    fn pressure_takes_more_and_more() {
+        let cut = |pressure, written_before_ns| {
+            cold_under(pressure, 100 * NS_PER_SECOND, 7, 100 * NS_PER_SECOND - written_before_ns, &Params::default())
+        };
+        use Pressure::{High, Low, Medium};
+        let lately = NS_PER_SECOND;
+        assert_eq!(
+            [Low, Medium, High].map(|p| cut(p, lately)),
+            [Some(ColdCut::OlderThan(7)), Some(ColdCut::OlderThan(8)), Some(ColdCut::Whole)]
+        );
+        assert_eq!(cut(High, lately - 1), None);
+        assert_eq!([Low, Medium, High].map(|p| cut(p, 30 * NS_PER_SECOND)), [Some(ColdCut::Whole); 3]);
+    }
+
+    #[test]
     fn it_is_small_and_never_overflows() {
         assert!(size_of::<MeanTime>() <= 16);
         for (first, then) in [(i64::MIN, i64::MAX), (i64::MAX, i64::MIN)] {
@@ -214,7 +251,7 @@ mod tests {
                 mean.replace(u64::MAX, then);
                 assert_eq!(mean.time_ns(), then);
                 mean.add(u64::MAX, first);
-                mean.set_exact([(u64::MAX, first), (u64::MAX, then)]);
+                mean = [(u64::MAX, first), (u64::MAX, then)].into_iter().collect();
                 assert_eq!((mean.time_ns(), mean.blocks()), (first, BLOCKS_MAX));
                 mean.remove(u64::MAX);
                 assert_eq!(mean, MeanTime::default());

@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use terrace_policy::{
-    ColdCut, Flow, Pace, Param, Params, Piece, Target, cold_before, groups, hottest, is_read_dominated, keeps_cached,
+    ColdCut, Flow, Pace, Param, Params, Piece, Pressure, Target, cold_under, groups, hottest, is_read_dominated,
+    keeps_cached,
 };
 
 use crate::BLOCK_BYTES;
@@ -147,11 +148,9 @@ impl Simulation {
         false
     }
 
-    /// Something cold. First what the policy calls so, of one of the coldest files; else what of them is not younger than
-    /// average; else the coldest whole.
+    /// Something cold of one of the coldest files, under more and more pressure.
     fn plan_cold(&mut self) -> bool {
         let mut looked_at: Vec<(u64, i64)> = Vec::new();
-        let now_ns = self.clock.now_ns();
         while looked_at.len() < COLD_FILES && self.mover.planned.is_empty() {
             let files = &self.files;
             let in_pm = |ino| files.get(&ino).filter(|file| file.blocks_at(Place::Pm) > 0);
@@ -159,19 +158,23 @@ impl Simulation {
             else {
                 break;
             };
-            let last_write_ns = self.files[&ino].last_write_ns;
             looked_at.push((ino, amtime_ns));
-            self.plan_of(ino, Reason::Write, cold_before(now_ns, amtime_ns, last_write_ns, &self.config.params));
+            self.plan_under(Pressure::Low, ino, amtime_ns);
         }
-        let not_younger = looked_at.iter().map(|&(ino, amtime_ns)| (ino, ColdCut::OlderThan(amtime_ns + 1)));
-        let whole = looked_at.first().map(|&(ino, _)| (ino, ColdCut::Whole));
-        for (ino, cut) in not_younger.chain(whole) {
-            if self.mover.planned.is_empty() {
-                self.plan_of(ino, Reason::Write, cut);
-            }
+        for pressure in [Pressure::Medium, Pressure::High] {
+            looked_at.iter().for_each(|&(ino, amtime_ns)| self.plan_under(pressure, ino, amtime_ns));
         }
         looked_at.into_iter().for_each(|(ino, amtime_ns)| self.cold.note(ino, amtime_ns));
         !self.mover.planned.is_empty()
+    }
+
+    /// Plans to move what of a file is cold, if nothing is planned yet.
+    fn plan_under(&mut self, pressure: Pressure, ino: u64, amtime_ns: i64) {
+        let (now_ns, last_write_ns) = (self.clock.now_ns(), self.files[&ino].last_write_ns);
+        let cut = cold_under(pressure, now_ns, amtime_ns, last_write_ns, &self.config.params);
+        if let Some(cut) = cut.filter(|_| self.mover.planned.is_empty()) {
+            self.plan_of(ino, Reason::Write, cut);
+        }
     }
 
     /// Plans to move what of a file is cold enough: to the disk in groups, to PM extent by extent.

@@ -3,7 +3,7 @@
 //! A block's own time stands in its log entry. Changes in place (patches, and appends inside the last block) leave that entry
 //! as it is; a bit per block remembers them instead, until somebody who looks for cold blocks has passed twice: a second chance.
 
-use terrace_policy::{ColdCut, MeanTime, Params, cold_before};
+use terrace_policy::{ColdCut, MeanTime, Params, Pressure, cold_under};
 
 use crate::types::Time;
 
@@ -91,14 +91,9 @@ impl Heat {
         now.0.saturating_sub(self.cooled.0) >= SPARED_NS && !(self.touched.is_empty() && self.spared.is_empty())
     }
 
-    /// Whether the file was written within the last second.
-    pub fn is_in_use(&self, now: Time) -> bool {
-        now.0.saturating_sub(self.last_write.0) < SPARED_NS
-    }
-
-    /// What of the file is cold.
-    pub fn cold(&self, now: Time, params: &Params) -> ColdCut {
-        cold_before(now.0, self.mean.time_ns(), self.last_write.0, params)
+    /// What of the file is cold, if anything is.
+    pub fn cold(&self, pressure: Pressure, now: Time, params: &Params) -> Option<ColdCut> {
+        cold_under(pressure, now.0, self.mean.time_ns(), self.last_write.0, params)
     }
 }
 
