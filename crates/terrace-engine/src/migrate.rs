@@ -62,15 +62,8 @@ pub(crate) struct Order<'a> {
     pub tier: u8,
     /// Copies of what goes to a disk are left in the page cache, if there is room without writing back.
     pub keep_cached: bool,
-}
-
-/// What came of a move, in blocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Moved {
-    /// Elsewhere now.
-    pub blocks: u64,
-    /// Copied in vain: somebody changed them meanwhile.
-    pub overtaken: u64,
+    /// Counts the bytes that move.
+    pub counter: Counter,
 }
 
 /// A piece of the stretch as it was looked up.
@@ -143,13 +136,9 @@ impl Volume {
         while let Some(start) = inode.first_mapped(from, blocks.end)? {
             let stretch = start..start + STRETCH_BLOCKS.min(blocks.end - start);
             let stretches = std::slice::from_ref(&stretch);
-            let order = Order { stretches, wanted, tier, keep_cached: false };
+            let order = Order { stretches, wanted, tier, keep_cached: false, counter: Counter::MigratedByHand };
             match self.before_closing(|| core.move_stretch(&inode, order)) {
-                Ok(Moved { blocks, overtaken }) => {
-                    core.counters.add(Counter::MigratedByHand, blocks * BLOCK_BYTES);
-                    core.counters.add(Counter::MigrationsOvertaken, overtaken * BLOCK_BYTES);
-                    result.moved_bytes += blocks * BLOCK_BYTES;
-                }
+                Ok(blocks) => result.moved_bytes += blocks * BLOCK_BYTES,
                 Err(error) if !error.is_no_room() => return Err(error),
                 Err(_) => {}
             }
@@ -194,18 +183,19 @@ impl Core {
         Ok(blocks)
     }
 
-    /// Moves what is wanted of some stretches, all at once. Moves of one file wait for one another.
+    /// Moves what is wanted of some stretches, all at once; returns how many blocks are elsewhere now. Moves of one file wait for
+    /// one another.
     ///
     /// # Errors
     /// `ENOSPC` where it was to go, `EIO` with the place that cannot be read or written, `ESTALE` if the file is gone:
     /// what has not moved stays where it is.
-    pub fn move_stretch(&self, inode: &Arc<Inode>, order: Order<'_>) -> FsResult<Moved> {
+    pub fn move_stretch(&self, inode: &Arc<Inode>, order: Order<'_>) -> FsResult<u64> {
         let _alone = inode.moving.lock();
         let (pieces, committed) = {
             let mut inner = inode.exclusive()?;
             let pieces = self.pieces(inode, &inner, order)?;
             if pieces.is_empty() {
-                return Ok(Moved::default());
+                return Ok(0);
             }
             // What has no place to go is not even read.
             if !self.has_room(order.tier) {
@@ -254,11 +244,10 @@ impl Core {
         Ok(pieces)
     }
 
-    fn move_pieces(&self, inode: &Arc<Inode>, order: Order<'_>, pieces: &[Piece], committed: u64) -> FsResult<Moved> {
+    fn move_pieces(&self, inode: &Arc<Inode>, order: Order<'_>, pieces: &[Piece], committed: u64) -> FsResult<u64> {
         let (reserved, written): (Vec<&Piece>, Vec<&Piece>) = pieces.iter().partition(|p| p.extent.unwritten());
         let (copies, failed) = self.copy_all(inode, order, &written, committed);
-        let mut moved = self.commit_copies(inode, order, copies)?;
-        moved.blocks += self.move_reserved(inode, order, &reserved)?;
+        let moved = self.commit_copies(inode, order, copies)? + self.move_reserved(inode, order, &reserved)?;
         failed.map(|()| moved)
     }
 
@@ -342,29 +331,26 @@ impl Core {
     }
 
     /// Makes copies durable, and commits of each what nobody has changed meanwhile.
-    fn commit_copies(&self, inode: &Inode, order: Order<'_>, copies: Vec<Copy<'_>>) -> FsResult<Moved> {
+    fn commit_copies(&self, inode: &Inode, order: Order<'_>, copies: Vec<Copy<'_>>) -> FsResult<u64> {
         let devices = copies.iter().flat_map(|copy| &copy.runs).map(|run| run.addr.device());
         // PM is made durable by each commit's fence.
         let disks = devices.filter(|&device| device > 0 && !planted(Bug::MoveNotFlushed)).collect();
         let mut failed = self.flush_disks(disks);
-        let mut moved = Moved::default();
+        let mut moved = 0;
         for copy in copies {
             if failed.is_err() {
                 self.free_runs(&copy.runs);
                 continue;
             }
             match self.commit_copy(inode, order, copy) {
-                Ok(some) => {
-                    moved.blocks += some.blocks;
-                    moved.overtaken += some.overtaken;
-                }
+                Ok(blocks) => moved += blocks,
                 Err(error) => failed = Err(error),
             }
         }
         failed.map(|()| moved)
     }
 
-    fn commit_copy(&self, inode: &Inode, order: Order<'_>, copy: Copy<'_>) -> FsResult<Moved> {
+    fn commit_copy(&self, inode: &Inode, order: Order<'_>, copy: Copy<'_>) -> FsResult<u64> {
         let mut inner = inode.inner.write();
         // A file that is gone has given back its blocks, and nothing is current any more.
         let gone = is_gone(inode);
@@ -375,6 +361,7 @@ impl Core {
             let flags = flags(&run);
             (run, flags)
         }));
+        self.counters.add(Counter::MigrationsOvertaken, overtaken.len() as u64 * BLOCK_BYTES);
         let kept: Vec<_> = copy.kept.into_iter().filter(|(block, _)| is_current(*block)).collect();
         for run in &mut runs {
             describe(run, copy.pieces);
@@ -388,7 +375,7 @@ impl Core {
             runs.iter().for_each(clean);
         }
         self.cache.publish_clean(&inode.pages, kept);
-        Ok(Moved { blocks, overtaken: overtaken.len() as u64 })
+        Ok(blocks)
     }
 
     /// Writes copies to disks of `tier`, or of the next below it that has room.
@@ -461,8 +448,10 @@ impl Core {
         file.commit_moved(log, self.io(&source), runs).inspect_err(|_| self.free_runs(runs))?;
         let mean = file.heat.mean();
         runs.iter().for_each(|run| self.note_data_in(inode, self.space.tier_of(run.addr), mean));
+        let blocks = runs.iter().map(|run| run.blocks).sum::<u64>();
+        self.counters.add(order.counter, blocks * BLOCK_BYTES);
         self.tidy(inode.shard, inner)?;
-        Ok(runs.iter().map(|run| run.blocks).sum())
+        Ok(blocks)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::counters::Counter;
 use crate::error::{FsError, FsResult};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
-use crate::types::{Ino, MigrationStatus};
+use crate::types::MigrationStatus;
 
 /// The pulse.
 const TICK: Duration = Duration::from_secs(1);
@@ -123,6 +123,11 @@ impl Round {
             Round::Moved(_) => Ok(true),
             Round::Stuck(why) | Round::Failed { why, .. } => Err(FsError::with_message(libc::EAGAIN, why)),
         }
+    }
+
+    /// Nothing has moved.
+    fn is_in_vain(&self) -> bool {
+        !matches!(self, Round::Moved(_))
     }
 
     /// This round, or the other if that did more.
@@ -310,24 +315,21 @@ impl Core {
             (pulse.utilization.threshold_percent(&params), pulse.dataflow.under_way())
         };
         let used = self.pm_used_percent();
-        let mut first = Round::Idle;
+        let mut round = Round::Idle;
         if write_migration_goes_on(used, threshold) {
-            first = self.migrate_cold(shard, 0, Counter::MigratedWrite)?;
+            round = self.migrate_cold(shard, 0, Counter::MigratedWrite)?;
         }
-        if let (false, Some((tier, _))) = (matches!(first, Round::Moved(_)), self.full_tier()) {
-            first = first.or(self.migrate_cold(shard, tier, Counter::MigratedDemoted)?);
+        if let (true, Some((tier, _))) = (round.is_in_vain(), self.full_tier()) {
+            round = round.or(self.migrate_cold(shard, tier, Counter::MigratedDemoted)?);
         }
-        if !matches!(first, Round::Idle) {
-            return Ok(first);
-        }
-        match flow {
-            Flow::FavoursPm => self.migrate_read_hot(shard),
-            Flow::FavoursDram if used < threshold => {
+        Ok(match flow {
+            Flow::FavoursPm if round.is_in_vain() => round.or(self.migrate_read_hot(shard)?),
+            Flow::FavoursDram if round.is_in_vain() && used < threshold => {
                 let room = (threshold - used) / 100.0 * self.space.pm().blocks() as f64;
-                self.migrate_reverse(shard, room as u64 / self.shards.len() as u64)
+                round.or(self.migrate_reverse(shard, room as u64 / self.shards.len() as u64)?)
             }
-            _ => Ok(Round::Idle),
-        }
+            _ => round,
+        })
     }
 
     /// Waits as long as the limit of migration asks for.
@@ -374,11 +376,6 @@ impl Core {
             *shard.mover.work.lock() = true;
             shard.mover.wake.notify_all();
         }
-    }
-
-    /// The file has data in this tier: it may be found cold there.
-    pub fn list_file(&self, ino: Ino, tier: u8, time_ns: i64) {
-        self.shard(ino).mover.lists.lock().of_tier(tier).note(ino.0, time_ns);
     }
 
     /// What migration is about.

@@ -11,7 +11,7 @@ use crate::error::FsResult;
 use crate::file::{Heat, read_write_entry};
 use crate::index::Extent;
 use crate::inode::{Body, Inode};
-use crate::migrate::{Moved, Order, Wanted};
+use crate::migrate::{Order, Wanted};
 use crate::mover::Round;
 use crate::stats::tier_name;
 use crate::sync::Arc;
@@ -90,7 +90,7 @@ impl Core {
         let mut tiers: Vec<u8> = file.index.iter().map(|(_, extent)| self.space.tier_of(extent.addr)).collect();
         tiers.sort_unstable();
         tiers.dedup();
-        tiers.iter().for_each(|&tier| self.list_file(inode.ino, tier, file.heat.mean().0));
+        tiers.iter().for_each(|&tier| self.note_data_in(inode, tier, file.heat.mean()));
     }
 
     /// The coldest file of a tier that still exists.
@@ -117,17 +117,16 @@ impl Core {
         };
         let lies_there = |(_, extent): (u64, Extent)| self.space.tier_of(extent.addr) == tier;
         if file.index.iter().any(lies_there) && !inode.doomed.load(Ordering::Acquire) {
-            inode.listed.fetch_or(tier_bit(tier), Ordering::Relaxed);
-            self.list_file(inode.ino, tier, file.heat.mean().0);
+            self.note_data_in(inode, tier, file.heat.mean());
         }
     }
 
-    /// The file has got data in a tier.
+    /// The file has data in a tier: it may be found cold there.
     #[inline]
     pub fn note_data_in(&self, inode: &Inode, tier: u8, mean: Time) {
         if inode.listed.load(Ordering::Relaxed) & tier_bit(tier) == 0 {
             inode.listed.fetch_or(tier_bit(tier), Ordering::Relaxed);
-            self.list_file(inode.ino, tier, mean.0);
+            self.shards[inode.shard].mover.lists.lock().of_tier(tier).note(inode.ino.0, mean.0);
         }
     }
 
@@ -169,11 +168,8 @@ impl Core {
         let planned = groups(pieces.into_iter(), group_blocks);
         let mut moved_bytes = 0;
         for batch in batches(&planned, most) {
-            let order = Order { stretches: &batch, wanted, tier, keep_cached };
-            let Moved { blocks, overtaken } = self.move_stretch(inode, order)?;
-            self.counters.add(counter, blocks * BLOCK_BYTES);
-            self.counters.add(Counter::MigrationsOvertaken, overtaken * BLOCK_BYTES);
-            moved_bytes += blocks * BLOCK_BYTES;
+            let order = Order { stretches: &batch, wanted, tier, keep_cached, counter };
+            moved_bytes += self.move_stretch(inode, order)? * BLOCK_BYTES;
         }
         if tier > 0 {
             self.counters.add(Counter::GroupsWritten, planned.len() as u64);
