@@ -45,6 +45,7 @@ mod space;
 mod stats;
 mod status;
 mod sync;
+mod threads;
 mod tuning;
 mod types;
 mod victims;

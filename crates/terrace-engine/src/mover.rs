@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use terrace_policy::{
-    ColdList, Dataflow, Flow, Pace, Param, Traffic, Utilization, tier_is_full, used_percent, write_migration_goes_on,
+    ColdList, Dataflow, Flow, Pace, Param, Params, Traffic, Utilization, tier_is_full, used_percent,
+    write_migration_goes_on,
 };
 
 use crate::core::Core;
@@ -19,7 +20,9 @@ use crate::counters::Counter;
 use crate::error::{FsError, FsResult};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
+use crate::threads::spawn_movers;
 use crate::types::MigrationStatus;
+use crate::volume::Volume;
 
 /// The pulse.
 const TICK: Duration = Duration::from_secs(1);
@@ -136,6 +139,42 @@ impl Round {
             (Round::Idle, _) | (_, Round::Moved(_)) => other,
             _ => self,
         }
+    }
+}
+
+impl Volume {
+    /// The policy's thresholds as they are now.
+    pub fn params(&self) -> Params {
+        self.core.tuning.params()
+    }
+
+    /// Changes one of the policy's thresholds, until the volume is unmounted.
+    ///
+    /// # Errors
+    /// `EINVAL` for a value outside its range.
+    pub fn tune(&self, param: Param, value: u64) -> FsResult<()> {
+        let set = self.core.tuning.set(param, value);
+        set.map_err(|error| FsError::with_message(libc::EINVAL, error.to_string()))?;
+        self.core.set_floor();
+        // Whoever closes the volume takes the threads' handles under this lock, after it has said so.
+        let mut workers = self.workers.lock();
+        if !self.core.stopping.load(Ordering::Acquire) {
+            spawn_movers(&self.core, &mut workers)?;
+        }
+        Ok(())
+    }
+
+    /// Moves data as background migration would now, and returns when nothing more is to be done, or why it cannot be: for
+    /// volumes without workers, and tests. `seconds` of the policy's clock pass first.
+    ///
+    /// # Errors
+    /// What keeps data from moving.
+    pub fn migrate(&self, seconds: u32) -> FsResult<()> {
+        (0..seconds).for_each(|_| self.core.tick_now());
+        for shard in 0..self.core.shards.len() {
+            while self.before_closing(|| self.core.migrate_some(shard).into_progress())? {}
+        }
+        Ok(())
     }
 }
 

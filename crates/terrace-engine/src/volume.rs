@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use terrace_layout::{BLOCK_BYTES, FORMAT_MINOR, INCOMPAT_MOVES, Superblock};
 use terrace_media::{Disk, Pm};
-use terrace_policy::{Param, Params, Placement};
+use terrace_policy::{Params, Placement};
 use terrace_trace::Operation;
 
 use crate::alloc::DeviceAlloc;
@@ -26,6 +26,7 @@ use crate::space::Space;
 use crate::sync::atomic::Ordering;
 use crate::sync::thread::JoinHandle;
 use crate::sync::{Arc, Mutex, RwLock, limit, thread};
+use crate::threads::spawn_workers;
 use crate::types::{
     AtimePolicy, Attr, DirEntry, Fallocate, FileKind, Ino, NewInode, RenameFlags, SetAttr, StatFs, Time, WriteOptions,
     XattrFlags,
@@ -81,7 +82,7 @@ impl Default for OpenOptions {
 #[derive(Debug)]
 pub struct Volume {
     pub(crate) core: Arc<Core>,
-    workers: Mutex<Vec<JoinHandle<()>>>,
+    pub(crate) workers: Mutex<Vec<JoinHandle<()>>>,
     /// Shared by whoever may still be at work when the volume is closed.
     pub(crate) closing: RwLock<()>,
     /// What recovery has undone, in words, if anything.
@@ -307,40 +308,6 @@ impl Volume {
             let _ = worker.join();
         }
         true
-    }
-
-    /// The policy's thresholds as they are now.
-    pub fn params(&self) -> Params {
-        self.core.tuning.params()
-    }
-
-    /// Changes one of the policy's thresholds, until the volume is unmounted.
-    ///
-    /// # Errors
-    /// `EINVAL` for a value outside its range.
-    pub fn tune(&self, param: Param, value: u64) -> FsResult<()> {
-        let set = self.core.tuning.set(param, value);
-        set.map_err(|error| FsError::with_message(libc::EINVAL, error.to_string()))?;
-        self.core.set_floor();
-        // Whoever closes the volume takes the threads' handles under this lock, after it has said so.
-        let mut workers = self.workers.lock();
-        if !self.core.stopping.load(Ordering::Acquire) {
-            spawn_movers(&self.core, &mut workers)?;
-        }
-        Ok(())
-    }
-
-    /// Moves data as background migration would now, and returns when nothing more is to be done, or why it cannot be: for
-    /// volumes without workers, and tests. `seconds` of the policy's clock pass first.
-    ///
-    /// # Errors
-    /// What keeps data from moving.
-    pub fn migrate(&self, seconds: u32) -> FsResult<()> {
-        (0..seconds).for_each(|_| self.core.tick_now());
-        for shard in 0..self.core.shards.len() {
-            while self.before_closing(|| self.core.migrate_some(shard).into_progress())? {}
-        }
-        Ok(())
     }
 
     /// Finds a name and counts a lookup of its inode.
@@ -732,37 +699,6 @@ fn adopt(core: &Arc<Core>, pages: Vec<RecoveredPage>) -> FsResult<()> {
     core.mutate(|| core.flush_all())?;
     drop(pages);
     core.cache.forget_recovered()
-}
-
-fn spawn_workers(core: &Arc<Core>) -> FsResult<Vec<JoinHandle<()>>> {
-    if core.options.read_only || !core.options.workers {
-        return Ok(Vec::new());
-    }
-    let mut workers = Vec::new();
-    for shard in 0..core.shards.len() {
-        workers.push(spawn(core, format!("terrace-work-{shard}"), move |core| core.work(shard))?);
-    }
-    spawn_movers(core, &mut workers)?;
-    Ok(workers)
-}
-
-/// The threads of migration, once it is switched on.
-fn spawn_movers(core: &Arc<Core>, workers: &mut Vec<JoinHandle<()>>) -> FsResult<()> {
-    if !core.options.workers || !core.migrates() || core.migration.started.swap(true, Ordering::AcqRel) {
-        return Ok(());
-    }
-    for shard in 0..core.shards.len() {
-        workers.push(spawn(core, format!("terrace-move-{shard}"), move |core| core.move_data(shard))?);
-    }
-    workers.push(spawn(core, "terrace-pulse".into(), |core| core.beat())?);
-    core.set_floor();
-    Ok(())
-}
-
-fn spawn(core: &Arc<Core>, name: String, work: impl FnOnce(&Core) + Send + 'static) -> FsResult<JoinHandle<()>> {
-    let core = core.clone();
-    let spawned = thread::Builder::new().name(name).spawn(move || work(&core));
-    spawned.map_err(|e| FsError::with_message(libc::EAGAIN, format!("cannot start a worker thread: {e}")))
 }
 
 impl Core {
