@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use rustix::process::{getegid, geteuid};
 use terrace_engine::{FormatOptions, OpenOptions, Volume};
-use terrace_media::{Disk, DiskOpenOptions, Pm, PmOpenOptions, create_disk_file, open_disk};
+use terrace_media::{DeviceModel, Disk, DiskOpenOptions, Pm, PmOpenOptions, create_disk_file, open_disk};
 
 use crate::workload::BLOCK_BYTES;
 
@@ -26,6 +26,7 @@ pub struct Bed {
     pm_path: PathBuf,
     disk_path: Option<PathBuf>,
     open: OpenOptions,
+    model: Option<DeviceModel>,
     running: Option<Running>,
 }
 
@@ -53,6 +54,21 @@ impl Bed {
     /// # Errors
     /// If the system or the engine refuses.
     pub fn new(directory: &Path, name: &str, pm_bytes: u64, disk: &DiskKind, open: OpenOptions) -> Result<Self> {
+        Self::modelled(directory, name, pm_bytes, disk, open, None)
+    }
+
+    /// As [`Bed::new`], with PM as slow as the model says.
+    ///
+    /// # Errors
+    /// If the system or the engine refuses.
+    pub fn modelled(
+        directory: &Path,
+        name: &str,
+        pm_bytes: u64,
+        disk: &DiskKind,
+        open: OpenOptions,
+        model: Option<DeviceModel>,
+    ) -> Result<Self> {
         let pm_path = directory.join(format!("{name}-pm"));
         Pm::create_file(&pm_path, pm_bytes)?;
         let disk_path = match disk {
@@ -64,7 +80,7 @@ impl Bed {
                 Some(path)
             }
         };
-        let mut bed = Self { pm_path, disk_path, open, running: None };
+        let mut bed = Self { pm_path, disk_path, open, model, running: None };
         let devices = bed.open_devices()?;
         map_all(&devices.pm);
         let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
@@ -75,7 +91,7 @@ impl Bed {
     }
 
     fn open_devices(&self) -> Result<Devices> {
-        let pm = Pm::open(&self.pm_path, &PmOpenOptions::default())?;
+        let pm = Pm::open(&self.pm_path, &PmOpenOptions { model: self.model, ..PmOpenOptions::default() })?;
         let open = |path: &PathBuf| open_disk(path, &DiskOpenOptions::default());
         Ok(Devices { pm, disk: self.disk_path.as_ref().map(open).transpose()? })
     }

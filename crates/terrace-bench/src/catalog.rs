@@ -14,7 +14,9 @@ use crate::many;
 use crate::migration;
 use crate::names;
 use crate::options::Options;
+use crate::policy;
 use crate::progress::Progress;
+use crate::read_migration;
 use crate::report::{Row, Unit};
 use crate::rocksdb;
 use crate::stage::Room;
@@ -403,6 +405,18 @@ pub static CATALOG: &[Benchmark] = &[
         rows: migration::ROWS,
         room: migration::room,
         run: migration::run,
+    }),
+    Benchmark::Measurement(Measurement {
+        title: "read migration",
+        rows: read_migration::ROWS,
+        room: read_migration::room,
+        run: read_migration::run,
+    }),
+    Benchmark::Measurement(Measurement {
+        title: "policy in a durable write",
+        rows: policy::ROWS,
+        room: policy::room,
+        run: policy::run,
     }),
     Benchmark::Measurement(Measurement {
         title: "mount and recovery of 1 million files",

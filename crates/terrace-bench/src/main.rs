@@ -8,7 +8,8 @@
 //! | `workload` | what every operation has in common: batches, offsets, the file that is worked on |
 //! | `files`, `names`, `stream`, `rocksdb` | operations through system calls |
 //! | `engine`, `threads`, `many` | operations on a volume in process: alone, side by side, among very many |
-//! | `migration` | moving data between tiers: how fast, and beside what |
+//! | `migration`, `read_migration` | moving data between tiers: how fast, and beside what; what it gives readers |
+//! | `policy` | what placement takes of a write |
 //! | `large`, `dram` | mount and recovery of very many files; memory that inodes take |
 //! | `stage`, `ground` | the file systems of one benchmark, gone when dropped |
 //! | `bed`, `kernel`, `disk` | a volume; file systems of the kernel's; the disk under them |
@@ -37,8 +38,10 @@ mod many;
 mod migration;
 mod names;
 mod options;
+mod policy;
 mod profile;
 mod progress;
+mod read_migration;
 mod report;
 mod rocksdb;
 mod stage;

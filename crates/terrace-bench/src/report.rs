@@ -33,6 +33,9 @@ pub enum Unit {
     /// Microseconds.
     #[serde(rename = "µs")]
     Microseconds,
+    /// Nanoseconds.
+    #[serde(rename = "ns")]
+    Nanoseconds,
     /// Nothing: it could not be measured.
     #[serde(rename = "not measured")]
     NotMeasured,
@@ -48,6 +51,7 @@ impl Unit {
             Unit::Bytes => "B",
             Unit::Milliseconds => "ms",
             Unit::Microseconds => "µs",
+            Unit::Nanoseconds => "ns",
             Unit::NotMeasured => "not measured",
         }
     }

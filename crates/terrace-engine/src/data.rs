@@ -205,12 +205,7 @@ impl Core {
     /// A write is where it was to go.
     fn written(&self, inode: &Inode, inner: &mut Inner, write: Write, choice: Choice, now: Time) -> FsResult<()> {
         inner.meta.ctime = now;
-        inode.reads_in_row.store(0, Ordering::Relaxed);
-        self.counters.add(choice.reason, write.end - write.offset);
-        let (_, file) = inner.file_mut()?;
-        self.note_written(file, write);
-        inode.amtime.store(file.heat.mean().0, Ordering::Relaxed);
-        self.note_traffic();
+        self.learn_from(inode, inner.file_mut()?.1, write, choice, write.end - write.offset);
         Ok(())
     }
 

@@ -1,17 +1,18 @@
 //! Where a write goes: the papers' decision tree (TPFS, figure 3), asked of `terrace-policy`, and what it learns from each write.
 
-use terrace_layout::{BLOCK_BYTES, WriteEntry};
+use terrace_layout::{BLOCK_BYTES, FILE_BYTES_MAX, WriteEntry};
 use terrace_policy::{
     ColdCut, Judged, Overlap, Param, Pressure, Target, is_large, is_read_dominated, next_counter, prefers_disk,
 };
 
 use crate::core::Core;
 use crate::counters::Counter;
-use crate::error::FsResult;
+use crate::error::{FsError, FsResult};
 use crate::file::FileData;
 use crate::inode::Inode;
 use crate::sync::atomic::Ordering;
-use crate::types::{FileOpinion, Time};
+use crate::types::{FileOpinion, Ino, Time};
+use crate::volume::Volume;
 
 /// What was decided about a write.
 #[derive(Clone, Copy, Debug)]
@@ -101,8 +102,17 @@ impl Core {
         }
     }
 
-    /// A write has been placed: the file's habits follow.
-    pub fn note_written(&self, file: &mut FileData, write: Write) {
+    /// A write has been placed: the file's habits follow, and what is counted and kept in view of migration. `len` bytes
+    /// count as written.
+    pub fn learn_from(&self, inode: &Inode, file: &mut FileData, write: Write, choice: Choice, len: u64) {
+        inode.reads_in_row.store(0, Ordering::Relaxed);
+        self.counters.add(choice.reason, len);
+        self.note_written(file, write);
+        inode.amtime.store(file.heat.mean().0, Ordering::Relaxed);
+        self.note_traffic();
+    }
+
+    fn note_written(&self, file: &mut FileData, write: Write) {
         let threshold = self.tuning.get(Param::SyncBlocks);
         let judged = match write.durable {
             true => file.habits.wrote_synchronously(threshold),
@@ -124,6 +134,33 @@ impl Core {
         if judged.wrong > 0 {
             self.counters.add(Counter::PredictedWrong, judged.wrong.into());
         }
+    }
+}
+
+impl Volume {
+    /// Does all that the policy does for a durable write of `len` bytes at `offset`, and nothing else: `times` times its place
+    /// is chosen and learned from. So benchmarks can tell what of a write's time that takes. The file is as warm afterwards
+    /// as after its last write; nothing is stored, and nothing is counted as written.
+    ///
+    /// # Errors
+    /// `EISDIR`, `EINVAL` for what has no data; `EFBIG`.
+    pub fn rehearse_placement(&self, ino: Ino, offset: u64, len: u64, times: u32) -> FsResult<()> {
+        let core = &self.core;
+        let inode = core.get(ino)?;
+        let mut inner = inode.exclusive()?;
+        let file = inner.file_mut()?.1;
+        let end = offset.checked_add(len).filter(|&end| end <= FILE_BYTES_MAX).ok_or(FsError::new(libc::EFBIG))?;
+        let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
+        for _ in 0..times {
+            let joins_dirty = file.size > file.committed || core.cache.is_dirty(&inode.pages, from, to);
+            let write = Write { offset, end, durable: true, joins_dirty };
+            let choice = core.choose(file, write)?;
+            file.heat.wrote(to - from, file.index.data_blocks(), file.mtime);
+            core.learn_from(&inode, file, write, choice, 0);
+            core.note_data_in(&inode, 0, file.heat.mean());
+            core.note_pm_use(inode.shard);
+        }
+        Ok(())
     }
 }
 
