@@ -24,8 +24,8 @@ use crate::inode::{Inner, Inode};
 use crate::planted::{Bug, planted};
 use crate::runs::{Page, Placed, Target};
 use crate::space::Purpose;
-use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, thread};
 use crate::types::{Ino, Time};
 use crate::volume::Volume;
 
@@ -48,8 +48,8 @@ pub struct FileMoved {
 pub(crate) struct Wanted<'a> {
     /// By where they are.
     pub there: &'a dyn Fn(&Extent) -> bool,
-    /// By what their entries say; asked of those only.
-    pub such: &'a dyn Fn(&WriteEntry) -> bool,
+    /// By what their entries say, if that matters; asked of those only.
+    pub such: Option<&'a dyn Fn(&WriteEntry) -> bool>,
 }
 
 /// Stretches of a file and where they are to go.
@@ -87,8 +87,7 @@ struct Copy<'a> {
 struct Copied<'a> {
     block: u64,
     data: &'a [u8],
-    /// What the entry that it leaves says, if that keeps checksums.
-    old_crc: Option<u32>,
+    crc: u32,
 }
 
 impl Page for Copied<'_> {
@@ -101,7 +100,27 @@ impl Page for Copied<'_> {
     }
 
     fn crc(&self) -> u32 {
-        self.old_crc.filter(|_| planted(Bug::MoveCrcOfSource)).unwrap_or_else(|| data_crc(self.data))
+        self.crc
+    }
+}
+
+/// What pieces are copied through.
+struct Buffer {
+    bytes: AlignedBuf,
+    /// Blocks of the file and their checksums, in the order of the bytes; what could not be read is left out.
+    blocks: Vec<(u64, u32)>,
+    /// Size of the file when it was looked up.
+    committed: u64,
+}
+
+impl Buffer {
+    fn new(blocks: u64) -> Self {
+        Self { bytes: AlignedBuf::new(blocks as usize * BLOCK), blocks: Vec::new(), committed: 0 }
+    }
+
+    fn copied(&self) -> Vec<Copied<'_>> {
+        let pages = self.blocks.iter().zip(self.bytes.chunks(BLOCK));
+        pages.map(|(&(block, crc), data)| Copied { block, data, crc }).collect()
     }
 }
 
@@ -130,7 +149,7 @@ impl Volume {
             self.before_closing(|| core.flush_file(&inode))?;
         }
         let elsewhere = |extent: &Extent| core.space.tier_of(extent.addr) != tier;
-        let wanted = Wanted { there: &elsewhere, such: &|_| true };
+        let wanted = Wanted { there: &elsewhere, such: None };
         let mut result = FileMoved::default();
         let mut from = blocks.start;
         while let Some(start) = inode.first_mapped(from, blocks.end)? {
@@ -236,7 +255,7 @@ impl Core {
                 continue;
             }
             let entry = read_write_entry(&self.pm, extent.entry())?;
-            if (order.wanted.such)(&entry) {
+            if order.wanted.such.is_none_or(|such| such(&entry)) {
                 let checksums = self.checksums_of(&extent, &entry, a)?;
                 pieces.push(Piece { block: a, extent, entry, checksums });
             }
@@ -251,7 +270,8 @@ impl Core {
         failed.map(|()| moved)
     }
 
-    /// Copies pieces to where they go, a buffer at a time; what could not be copied, and why, does not keep the others.
+    /// Copies pieces to where they go, a buffer at a time, and fills the next one meanwhile; what could not be copied, and why,
+    /// does not keep the others.
     fn copy_all<'a>(
         &self,
         inode: &Inode,
@@ -259,54 +279,72 @@ impl Core {
         pieces: &'a [&'a Piece],
         committed: u64,
     ) -> (Vec<Copy<'a>>, FsResult<()>) {
-        let buffers = buffers_of(pieces);
-        let longest = buffers.iter().map(|pieces| blocks_of(pieces)).max().unwrap_or(0);
-        let mut buf = AlignedBuf::new(longest as usize * BLOCK);
-        let (mut copies, mut failed) = (Vec::new(), Ok(()));
-        for pieces in buffers {
-            let copied = self.read_pieces(inode, pieces, committed, &mut buf, &mut failed);
-            let placed = match order.tier {
-                _ if copied.is_empty() => continue,
-                0 => self.store_in_pm(inode.shard, &copied, committed),
-                tier => match self.write_to_tier(inode.shard, &copied, tier) {
-                    Ok(placed) => placed,
-                    Err(error) => {
-                        failed = failed.and(Err(error));
-                        break;
-                    }
-                },
-            };
-            let kept = self.copies_to_keep(inode, order, &copied);
-            copies.push(Copy { pieces, runs: placed.iter().map(Placed::run).collect(), kept });
+        let parts = buffers_of(pieces);
+        let longest = parts.iter().map(|pieces| blocks_of(pieces)).max().unwrap_or(0);
+        let mut full = Buffer::new(longest);
+        let mut next = Buffer::new(if parts.len() > 1 { longest } else { 0 });
+        let mut copies = Vec::new();
+        let mut failed = parts.first().map_or(Ok(()), |first| self.fill(&mut full, inode, first, committed));
+        for (i, pieces) in parts.iter().enumerate() {
+            let (placed, read) = thread::scope(|scope| {
+                let following = parts.get(i + 1);
+                let reader = following.map(|part| scope.spawn(|| self.fill(&mut next, inode, part, committed)));
+                let placed = self.place(inode, order, pieces, &full);
+                (placed, reader.map_or(Ok(()), |reader| reader.join().expect("a copy does not panic")))
+            });
+            match placed {
+                Ok(copy) => copies.push(copy),
+                Err(error) => {
+                    failed = failed.and(Err(error));
+                    break;
+                }
+            }
+            failed = failed.and(read);
+            std::mem::swap(&mut full, &mut next);
         }
         (copies, failed)
     }
 
-    fn read_pieces<'b>(
+    /// Writes what a buffer holds to where it goes.
+    fn place<'a>(
         &self,
         inode: &Inode,
-        pieces: &[&Piece],
-        committed: u64,
-        buf: &'b mut [u8],
-        failed: &mut FsResult<()>,
-    ) -> Vec<Copied<'b>> {
-        let mut copied = Vec::with_capacity(blocks_of(pieces) as usize);
-        let mut rest = buf;
+        order: Order<'_>,
+        pieces: &'a [&'a Piece],
+        buffer: &Buffer,
+    ) -> FsResult<Copy<'a>> {
+        let copied = buffer.copied();
+        let placed = match order.tier {
+            _ if copied.is_empty() => Vec::new(),
+            0 => self.store_in_pm(inode.shard, &copied, buffer.committed),
+            tier => self.write_to_tier(inode.shard, &copied, tier)?,
+        };
+        let kept = self.copies_to_keep(inode, order, &copied);
+        Ok(Copy { pieces, runs: placed.iter().map(Placed::run).collect(), kept })
+    }
+
+    /// Reads pieces into a buffer, as many as can be read.
+    ///
+    /// # Errors
+    /// The first piece's that cannot be read, and that nobody has overtaken.
+    fn fill(&self, buffer: &mut Buffer, inode: &Inode, pieces: &[&Piece], committed: u64) -> FsResult<()> {
+        buffer.blocks.clear();
+        buffer.committed = committed;
+        let mut failed = Ok(());
         for piece in pieces {
-            let (data, others) = rest.split_at_mut(piece.extent.blocks as usize * BLOCK);
-            rest = others;
+            let at = buffer.blocks.len() * BLOCK;
+            let data = &mut buffer.bytes[at..at + piece.extent.blocks as usize * BLOCK];
             match self.copy_piece(piece, committed, data) {
-                Ok(crcs) => copied.extend((0..).zip(data.chunks(BLOCK)).map(|(i, data)| {
-                    let old_crc = crcs.get(i as usize).copied();
-                    Copied { block: piece.block + i, data, old_crc }
+                Ok(crcs) => buffer.blocks.extend((0..).zip(data.chunks(BLOCK)).map(|(i, data)| {
+                    let old = crcs.get(i as usize).filter(|_| planted(Bug::MoveCrcOfSource));
+                    (piece.block + i, old.copied().unwrap_or_else(|| data_crc(data)))
                 })),
                 // What has been freed meanwhile need not be what it was.
                 Err(_) if was_overtaken(inode, piece) => {}
-                Err(error) if failed.is_ok() => *failed = Err(error),
-                Err(_) => {}
+                Err(error) => failed = failed.and(Err(error)),
             }
         }
-        copied
+        failed
     }
 
     /// Reads a piece as programs would, with zeros beyond the committed end of the file; returns its checksums, if it has any.

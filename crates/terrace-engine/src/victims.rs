@@ -147,7 +147,7 @@ impl Core {
         let such = |entry: &WriteEntry| cut.is_cold(entry.mtime_ns);
         let (used, budget) = (self.cache.clean_pages() + self.cache.dirty_pages(), self.cache.budget_pages());
         let errand = Errand {
-            wanted: Wanted { there: &there, such: &such },
+            wanted: Wanted { there: &there, such: (cut != ColdCut::Whole).then_some(&such) },
             spares_touched: cut != ColdCut::Whole,
             tier: to,
             keep_cached: from == 0 && keeps_cached(used, budget, &params),
@@ -194,7 +194,10 @@ impl Core {
                 at = start + u64::from(extent.blocks);
                 let is_wanted = (wanted.there)(&extent)
                     && !self.cache.is_dirty(&inode.pages, start, at)
-                    && (wanted.such)(&read_write_entry(&self.pm, extent.entry())?);
+                    && match wanted.such {
+                        Some(such) => such(&read_write_entry(&self.pm, extent.entry())?),
+                        None => true,
+                    };
                 if !is_wanted {
                     continue;
                 }
@@ -227,7 +230,7 @@ impl Core {
         };
         let in_pm = |extent: &Extent| extent.addr.is_pm();
         let errand = Errand {
-            wanted: Wanted { there: &in_pm, such: &|_| true },
+            wanted: Wanted { there: &in_pm, such: None },
             spares_touched: false,
             tier: 1,
             keep_cached: true,
@@ -246,7 +249,7 @@ impl Core {
     pub fn migrate_reverse(&self, shard: usize, room: u64) -> FsResult<Round> {
         let on_disk = |extent: &Extent| !extent.addr.is_pm() && !extent.unwritten();
         let errand = Errand {
-            wanted: Wanted { there: &on_disk, such: &|_| true },
+            wanted: Wanted { there: &on_disk, such: None },
             spares_touched: false,
             tier: 0,
             keep_cached: false,
