@@ -29,6 +29,7 @@ use crate::inode::{Inner, Inode, Replay, kind_of};
 use crate::itable::{InodeTable, RecordState, record_state, shard_of};
 use crate::journal::Journal;
 use crate::log::Log;
+use crate::migrate::Buffers;
 use crate::mover::{Migration, Mover};
 use crate::planted::{Bug, planted};
 use crate::scrub::Scrubs;
@@ -142,6 +143,7 @@ pub(crate) struct Core {
     pub options: OpenOptions,
     pub tuning: Tuning,
     pub migration: Migration,
+    pub buffers: Buffers,
     pub data_crc: bool,
     /// One rename of a directory at a time, so that no two of them make a circle.
     pub rename: Mutex<()>,
@@ -189,6 +191,7 @@ impl Core {
             crcs: crate::fetch::CrcCache::default(),
             tuning: Tuning::new(&options.params),
             migration: Migration::default(),
+            buffers: Buffers::default(),
             options,
             data_crc,
             rename: Mutex::new(()),

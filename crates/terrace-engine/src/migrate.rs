@@ -25,7 +25,7 @@ use crate::planted::{Bug, planted};
 use crate::runs::{Page, Placed, Target};
 use crate::space::Purpose;
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, thread};
+use crate::sync::{Arc, Mutex, thread};
 use crate::types::{Ino, Time};
 use crate::volume::Volume;
 
@@ -105,6 +105,7 @@ impl Page for Copied<'_> {
 }
 
 /// What pieces are copied through.
+#[derive(Debug)]
 struct Buffer {
     bytes: AlignedBuf,
     /// Blocks of the file and their checksums, in the order of the bytes; what could not be read is left out.
@@ -124,6 +125,29 @@ impl Buffer {
     }
 }
 
+/// Buffers of earlier moves for the next ones, until who moves has done: fresh memory costs as much as a copy.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers(Mutex<Vec<Buffer>>);
+
+impl Buffers {
+    fn take(&self, blocks: u64) -> Buffer {
+        let mut spare = self.0.lock();
+        let fits = spare.iter().position(|buffer| buffer.bytes.len() as u64 >= blocks * BLOCK_BYTES);
+        fits.filter(|_| blocks > 0).map_or_else(|| Buffer::new(blocks), |fits| spare.swap_remove(fits))
+    }
+
+    fn give_back(&self, buffer: Buffer) {
+        if buffer.bytes.len() as u64 == BUFFER_BLOCKS * BLOCK_BYTES {
+            self.0.lock().push(buffer);
+        }
+    }
+
+    /// Gives the memory back to the system.
+    pub fn release(&self) {
+        self.0.lock().clear();
+    }
+}
+
 impl Volume {
     /// Moves a file's data to a tier, 0 for PM, while programs go on using it, as far as there is room: what is dirty goes to
     /// a disk first.
@@ -140,13 +164,19 @@ impl Volume {
     /// # Errors
     /// As [`Self::move_file`].
     pub fn move_range(&self, ino: Ino, tier: u8, offset: u64, len: u64) -> FsResult<FileMoved> {
-        let core = &self.core;
-        let inode = core.get(ino)?;
-        core.check_tier(tier)?;
+        let inode = self.core.get(ino)?;
+        self.core.check_tier(tier)?;
         inode.shared()?.file()?;
         let blocks = offset / BLOCK_BYTES..offset.saturating_add(len).div_ceil(BLOCK_BYTES);
+        let moved = self.move_blocks(&inode, tier, blocks);
+        self.core.buffers.release();
+        moved
+    }
+
+    fn move_blocks(&self, inode: &Arc<Inode>, tier: u8, blocks: Range<u64>) -> FsResult<FileMoved> {
+        let core = &self.core;
         if inode.pages.has_dirty() {
-            self.before_closing(|| core.flush_file(&inode))?;
+            self.before_closing(|| core.flush_file(inode))?;
         }
         let elsewhere = |extent: &Extent| core.space.tier_of(extent.addr) != tier;
         let wanted = Wanted { there: &elsewhere, such: None };
@@ -156,13 +186,13 @@ impl Volume {
             let stretch = start..start + STRETCH_BLOCKS.min(blocks.end - start);
             let stretches = std::slice::from_ref(&stretch);
             let order = Order { stretches, wanted, tier, keep_cached: false, counter: Counter::MigratedByHand };
-            match self.before_closing(|| core.move_stretch(&inode, order)) {
+            match self.before_closing(|| core.move_stretch(inode, order)) {
                 Ok(blocks) => result.moved_bytes += blocks * BLOCK_BYTES,
                 Err(error) if !error.is_no_room() => return Err(error),
                 Err(_) => {}
             }
             from = stretch.end;
-            result.left_bytes += core.count_blocks(&inode, start, from, &elsewhere)? * BLOCK_BYTES;
+            result.left_bytes += core.count_blocks(inode, start, from, &elsewhere)? * BLOCK_BYTES;
         }
         Ok(result)
     }
@@ -255,9 +285,13 @@ impl Core {
                 continue;
             }
             let entry = read_write_entry(&self.pm, extent.entry())?;
-            if order.wanted.such.is_none_or(|such| such(&entry)) {
-                let checksums = self.checksums_of(&extent, &entry, a)?;
-                pieces.push(Piece { block: a, extent, entry, checksums });
+            if order.wanted.such.is_some_and(|such| !such(&entry)) {
+                continue;
+            }
+            for block in (a..b).step_by(BUFFER_BLOCKS as usize) {
+                let extent = extent.part(block - a, (b - block).min(BUFFER_BLOCKS));
+                let checksums = self.checksums_of(&extent, &entry, block)?;
+                pieces.push(Piece { block, extent, entry, checksums });
             }
         }
         Ok(pieces)
@@ -281,8 +315,8 @@ impl Core {
     ) -> (Vec<Copy<'a>>, FsResult<()>) {
         let parts = buffers_of(pieces);
         let longest = parts.iter().map(|pieces| blocks_of(pieces)).max().unwrap_or(0);
-        let mut full = Buffer::new(longest);
-        let mut next = Buffer::new(if parts.len() > 1 { longest } else { 0 });
+        let mut full = self.buffers.take(longest);
+        let mut next = self.buffers.take(if parts.len() > 1 { longest } else { 0 });
         let mut copies = Vec::new();
         let mut failed = parts.first().map_or(Ok(()), |first| self.fill(&mut full, inode, first, committed));
         for (i, pieces) in parts.iter().enumerate() {
@@ -302,6 +336,8 @@ impl Core {
             failed = failed.and(read);
             std::mem::swap(&mut full, &mut next);
         }
+        self.buffers.give_back(full);
+        self.buffers.give_back(next);
         (copies, failed)
     }
 

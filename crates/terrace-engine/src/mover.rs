@@ -343,7 +343,11 @@ impl Core {
             return Round::Idle;
         }
         let round = self.mutate(|| self.migrate_wanted(shard));
-        round.unwrap_or_else(|error| Round::Failed { why: error.to_string(), is_final: true })
+        let round = round.unwrap_or_else(|error| Round::Failed { why: error.to_string(), is_final: true });
+        if round.is_in_vain() {
+            self.buffers.release();
+        }
+        round
     }
 
     /// Does what is wanted most and can be done: each kind has its turn when those before it have nothing to do.
