@@ -67,21 +67,21 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
     volume.tune(Param::ColdAge, 0)?;
     // What stays cached costs a copy, and is nothing that the disk is compared with.
     volume.tune(Param::KeepCached, 0)?;
-    let cold = volume.create(Ino::ROOT, b"cold", &FILE)?.ino;
+    let cold = cold_files(&volume)?;
     let (mut disk_rates, mut group_ratios, mut group_rates, mut single_rates) = (vec![], vec![], vec![], vec![]);
     for round in 1..=rounds {
         progress.step(&format!("round {round} of {rounds}"));
         interrupt::check()?;
         let disk = write_disk(on_disk.path(), cold_bytes)?;
-        let groups = migrate_in_groups(&volume, cold, cold_bytes)?;
+        let groups = migrate_in_groups(&volume, &cold, cold_bytes)?;
         disk_rates.push(disk);
         group_rates.push(groups);
         group_ratios.push(groups / disk);
-        single_rates.push(migrate_singly(&volume, cold)?);
+        single_rates.push(migrate_singly(&volume, cold[0])?);
     }
     let hot = volume.create(Ino::ROOT, b"hot", &FILE)?.ino;
     progress.step("overwriting");
-    let (alone, beside) = overwrite_beside_moves(&volume, hot, cold, cold_bytes, overwrites)?;
+    let (alone, beside) = overwrite_beside_moves(&volume, hot, cold[0], cold_bytes, overwrites)?;
     drop(volume);
     bed.close()?;
 
@@ -142,14 +142,35 @@ fn write_randomly(volume: &Volume, ino: Ino, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-fn migrate_in_groups(volume: &Volume, ino: Ino, bytes: u64) -> Result<f64> {
-    write_randomly(volume, ino, bytes)?;
+/// A file for each shard's mover.
+fn cold_files(volume: &Volume) -> Result<Vec<Ino>> {
+    let mut files = Vec::new();
+    // Files go to one shard after the other, dozens at a time; inode numbers tell which.
+    for i in 0..128 * volume.shards() {
+        let ino = volume.create(Ino::ROOT, format!("cold {i}").as_bytes(), &FILE)?.ino;
+        let shard = |ino: Ino| (ino.0 - 1) % volume.shards() as u64;
+        if files.iter().all(|&file| shard(file) != shard(ino)) {
+            files.push(ino);
+        }
+    }
+    ensure!(files.len() == volume.shards(), "files of {} shards only", files.len());
+    Ok(files)
+}
+
+/// As much data of all shards together, moved by all their movers.
+fn migrate_in_groups(volume: &Volume, files: &[Ino], bytes: u64) -> Result<f64> {
+    files.iter().try_for_each(|&file| write_randomly(volume, file, bytes / files.len() as u64))?;
     let moved = || volume.stats().counters.get(Counter::MigratedWrite);
     let before = moved();
     let begin = Instant::now();
-    volume.migrate(1)?;
+    // A mover that has done its part says that it is stuck as long as the others have not done theirs.
+    let ends: Vec<_> = std::thread::scope(|scope| {
+        let shards = 0..volume.shards();
+        let movers: Vec<_> = shards.map(|shard| scope.spawn(move || volume.migrate_shard(shard))).collect();
+        movers.into_iter().map(|mover| mover.join().expect("a mover does not panic")).collect()
+    });
     let (time, moved) = (begin.elapsed(), moved() - before);
-    ensure!(moved > bytes / 10 * 9, "no more than {moved} bytes have left PM");
+    ensure!(moved > bytes / 10 * 9, "no more than {moved} bytes have left PM: {ends:?}");
     Ok(mib_per_second(moved, time))
 }
 

@@ -171,10 +171,24 @@ impl Volume {
     /// What keeps data from moving.
     pub fn migrate(&self, seconds: u32) -> FsResult<()> {
         (0..seconds).for_each(|_| self.core.tick_now());
-        for shard in 0..self.core.shards.len() {
-            while self.before_closing(|| self.core.migrate_some(shard).into_progress())? {}
-        }
+        (0..self.core.shards.len()).try_for_each(|shard| self.migrate_shard(shard))
+    }
+
+    /// As [`Self::migrate`], of one shard's files: what that shard's thread would do.
+    ///
+    /// # Errors
+    /// As [`Self::migrate`].
+    ///
+    /// # Panics
+    /// If there is no such shard.
+    pub fn migrate_shard(&self, shard: usize) -> FsResult<()> {
+        while self.before_closing(|| self.core.migrate_some(shard).into_progress())? {}
         Ok(())
+    }
+
+    /// How many shards the volume has, each with a part of the files and threads of its own.
+    pub fn shards(&self) -> usize {
+        self.core.shards.len()
     }
 }
 
