@@ -75,7 +75,8 @@ test)
     need_shared_memory $((1024 * 1024))
     ;;
 bench)
-    install_packages "fusermount3:fuse3 losetup:mount mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs db_bench:rocksdb-tools"
+    install_packages "fusermount3:fuse3 losetup:mount mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs db_bench:rocksdb-tools
+        fio:fio sqlite3:sqlite3"
     need_shared_memory $((3 * 1024 * 1024))
     ;;
 *)

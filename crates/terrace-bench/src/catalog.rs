@@ -10,11 +10,14 @@ use crate::engine::{self, OnVolume};
 use crate::files::{self, OnFiles};
 use crate::ground::Ground;
 use crate::large;
+use crate::loads;
+use crate::lsm;
 use crate::many;
 use crate::migration;
 use crate::names;
 use crate::options::Options;
 use crate::policy;
+use crate::prediction;
 use crate::progress::Progress;
 use crate::read_migration;
 use crate::report::{Row, Unit};
@@ -70,6 +73,8 @@ pub struct Contest {
     pub reads: Option<u64>,
     /// Nearly all of it must be read from disks, where there are any.
     pub cold: bool,
+    /// At most so many rounds, where each takes long.
+    pub rounds_max: u32,
 }
 
 /// A benchmark that is no contest.
@@ -79,6 +84,8 @@ pub struct Measurement {
     pub title: &'static str,
     /// All rows that it may return.
     pub rows: &'static [&'static str],
+    /// It mounts a volume.
+    pub mounts: bool,
     /// What it needs.
     pub room: fn(&Options) -> Room,
     /// Measures.
@@ -160,7 +167,10 @@ impl Benchmark {
 
     /// Whether it cannot do without FUSE.
     pub fn needs_fuse(&self) -> bool {
-        matches!(self, Benchmark::Contest(contest) if contest.grounds().iter().any(|ground| ground.is_fuse()))
+        match self {
+            Benchmark::Contest(contest) => contest.grounds().iter().any(|ground| ground.is_fuse()),
+            Benchmark::Measurement(measurement) => measurement.mounts,
+        }
     }
 
     /// Whether it cannot do without loop devices.
@@ -201,6 +211,7 @@ const BARE: Contest = Contest {
     payload: None,
     reads: None,
     cold: false,
+    rounds_max: u32::MAX,
 };
 
 /// In process.
@@ -225,10 +236,33 @@ const fn streamed(name: &'static str, how: OnFiles, against: &'static [Against])
     Contest { place, ground, unit: Unit::MibPerSecond, slowest_reach: Some(0.9), ..mounted(name, how, against) }
 }
 
+/// On a mount with a small PM and a disk.
+const fn small_pm(name: &'static str, how: OnFiles, against: &'static [Against]) -> Contest {
+    let (place, ground) = ("mount, small PM", Ground::Tiered { small: true, durable: false });
+    Contest { place, ground, ..mounted(name, how, against) }
+}
+
+/// On such a volume in process.
+const fn in_process(name: &'static str, how: OnVolume, against: &'static [Against]) -> Contest {
+    let (place, ground) = ("engine, small PM", Ground::EngineTiered { small: true });
+    Contest { place, ground, rounds_max: LONG_ROUNDS, ..engine(name, how, against) }
+}
+
+/// The same, mounted and durable.
+const fn small_pm_durable(name: &'static str, how: OnFiles, against: &'static [Against]) -> Contest {
+    let (place, ground) = ("mount -o durable, small PM", Ground::Tiered { small: true, durable: true });
+    Contest { place, ground, ..mounted(name, how, against) }
+}
+
 const TMPFS: Ground = Ground::Tmpfs;
 const TMPFS_HUGE: Ground = Ground::TmpfsHuge;
 const NULL: Ground = Ground::Null { durable: false };
 const NULL_DURABLE: Ground = Ground::Null { durable: true };
+const TIERED: Ground = Ground::Tiered { small: false, durable: false };
+const ENGINE_TIERED: Ground = Ground::EngineTiered { small: false };
+const LARGE_PM: &str = "PM with room for all";
+/// Where a round of one side takes seconds.
+const LONG_ROUNDS: u32 = 3;
 const FUSE: &str = "do-nothing FUSE";
 const EXT4_JOURNAL: &str = "ext4 data=journal, journal in memory";
 const XFS_LOG: &str = "XFS, log in memory";
@@ -239,6 +273,17 @@ macro_rules! null_and_tmpfs {
         &[
             Against { name: FUSE, ground: NULL, how: How::Files($how), reach: $null },
             Against { name: "tmpfs", ground: TMPFS, how: How::Files($how), reach: $tmpfs },
+        ]
+    };
+}
+
+/// What a journaling file system would be set up with in place of Terrace, and what FUSE alone costs.
+macro_rules! null_and_journals {
+    ($how:expr, $null:expr) => {
+        &[
+            target(FUSE, $null, How::Files($how), 0.9),
+            reported(EXT4_JOURNAL, Ground::Ext4Journal, How::Files($how)),
+            reported(XFS_LOG, Ground::XfsLog, How::Files($how)),
         ]
     };
 }
@@ -326,23 +371,60 @@ pub static CATALOG: &[Benchmark] = &[
         stream::write,
         &[reported("ext4", Ground::Ext4, How::Files(stream::write)), reported(FUSE, NULL, How::Files(stream::write))],
     )),
-    Benchmark::Contest(mounted(
-        "RocksDB fillseq, sync",
-        rocksdb::fillseq,
-        &[
-            target(FUSE, NULL, How::Files(rocksdb::fillseq), 0.9),
-            reported(EXT4_JOURNAL, Ground::Ext4Journal, How::Files(rocksdb::fillseq)),
-            reported(XFS_LOG, Ground::XfsLog, How::Files(rocksdb::fillseq)),
-        ],
-    )),
+    Benchmark::Contest(mounted("RocksDB fillseq, sync", rocksdb::fillseq, null_and_journals!(rocksdb::fillseq, NULL))),
     Benchmark::Contest(durable(
         "RocksDB fillseq, sync",
         rocksdb::fillseq,
-        &[
-            target(FUSE, NULL_DURABLE, How::Files(rocksdb::fillseq), 0.9),
-            reported(EXT4_JOURNAL, Ground::Ext4Journal, How::Files(rocksdb::fillseq)),
-            reported(XFS_LOG, Ground::XfsLog, How::Files(rocksdb::fillseq)),
-        ],
+        null_and_journals!(rocksdb::fillseq, NULL_DURABLE),
+    )),
+    Benchmark::Contest(Contest {
+        rounds_max: LONG_ROUNDS,
+        ..small_pm(
+            "RocksDB fillseq of a database, sync",
+            rocksdb::fillseq_all,
+            &[target(LARGE_PM, TIERED, How::Files(rocksdb::fillseq_all), 0.95)],
+        )
+    }),
+    Benchmark::Contest(Contest {
+        rounds_max: LONG_ROUNDS,
+        ..small_pm(
+            "RocksDB fillrandom of a database, sync",
+            rocksdb::fillrandom_all,
+            &[target(LARGE_PM, TIERED, How::Files(rocksdb::fillrandom_all), 0.95)],
+        )
+    }),
+    Benchmark::Contest(in_process(
+        "log and tables of a store, keys in order",
+        lsm::fill_in_order,
+        &[target(LARGE_PM, ENGINE_TIERED, How::Volume(lsm::fill_in_order), 0.95)],
+    )),
+    Benchmark::Contest(in_process(
+        "log and tables of a store, keys at random",
+        lsm::fill_at_random,
+        &[target(LARGE_PM, ENGINE_TIERED, How::Volume(lsm::fill_at_random), 0.95)],
+    )),
+    Benchmark::Contest(small_pm("RocksDB fillseq, sync", rocksdb::fillseq, null_and_journals!(rocksdb::fillseq, NULL))),
+    Benchmark::Contest(small_pm_durable(
+        "RocksDB fillseq, sync",
+        rocksdb::fillseq,
+        null_and_journals!(rocksdb::fillseq, NULL_DURABLE),
+    )),
+    Benchmark::Contest(small_pm("varmail", loads::varmail, null_and_journals!(loads::varmail, NULL))),
+    Benchmark::Contest(small_pm_durable("varmail", loads::varmail, null_and_journals!(loads::varmail, NULL_DURABLE))),
+    Benchmark::Contest(mounted(
+        "fileserver",
+        loads::fileserver,
+        &[reported("ext4", Ground::Ext4, How::Files(loads::fileserver))],
+    )),
+    Benchmark::Contest(mounted(
+        "webserver",
+        loads::webserver,
+        &[target("ext4", Ground::Ext4, How::Files(loads::webserver), 0.8)],
+    )),
+    Benchmark::Contest(mounted(
+        "webproxy",
+        loads::webproxy,
+        &[reported("ext4", Ground::Ext4, How::Files(loads::webproxy))],
     )),
     Benchmark::Contest(engine(
         "4 KiB durable overwrite, two threads, a file each",
@@ -403,30 +485,42 @@ pub static CATALOG: &[Benchmark] = &[
     Benchmark::Measurement(Measurement {
         title: "migration",
         rows: migration::ROWS,
+        mounts: false,
         room: migration::room,
         run: migration::run,
     }),
     Benchmark::Measurement(Measurement {
         title: "read migration",
         rows: read_migration::ROWS,
+        mounts: false,
         room: read_migration::room,
         run: read_migration::run,
     }),
     Benchmark::Measurement(Measurement {
         title: "policy in a durable write",
         rows: policy::ROWS,
+        mounts: false,
         room: policy::room,
         run: policy::run,
     }),
     Benchmark::Measurement(Measurement {
+        title: "prediction of fsyncs",
+        rows: prediction::ROWS,
+        mounts: true,
+        room: prediction::room,
+        run: prediction::run,
+    }),
+    Benchmark::Measurement(Measurement {
         title: "mount and recovery of 1 million files",
         rows: large::ROWS,
+        mounts: false,
         room: large::room,
         run: large::run,
     }),
     Benchmark::Measurement(Measurement {
         title: "DRAM of resident inodes",
         rows: dram::ROWS,
+        mounts: false,
         room: dram::room,
         run: dram::run,
     }),
@@ -451,7 +545,7 @@ mod tests {
         }) {
             let sides = contest.against.iter().map(|against| (against.ground, against.how));
             for (ground, how) in sides.chain([(contest.ground, contest.how)]) {
-                assert_eq!(matches!(how, How::Volume(_)), ground == Ground::Engine, "{}: {ground}", contest.title());
+                assert_eq!(matches!(how, How::Volume(_)), ground.is_in_process(), "{}: {ground}", contest.title());
             }
             assert!(!contest.against.is_empty(), "{}", contest.title());
         }

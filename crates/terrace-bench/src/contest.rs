@@ -157,8 +157,9 @@ pub fn hold(contest: &Contest, stage: &mut Stage, options: &Options, progress: &
     // Between the first two baselines if there are as many: so each of them runs right beside ours.
     let our_place = sides.len().min(1);
     sides.insert(our_place, Side::new("Terrace", contest.ground, contest.how, stage)?);
-    for round in 1..=options.rounds {
-        progress.round(round, options.rounds);
+    let rounds = options.rounds.min(contest.rounds_max);
+    for round in 1..=rounds {
+        progress.round(round, rounds);
         for side in &mut sides {
             let run = side.round(Duration::from_secs_f64(options.seconds), contest, stage);
             run.with_context(|| format!("on {}", side.name))?;

@@ -11,6 +11,11 @@ pub enum Ground {
     Mount { durable: bool },
     /// A mounted volume that keeps file data on its disk.
     MountOnDisk,
+    /// A mounted volume with a disk like that of [`Ground::MountOnDisk`] and all that the policy does; `small`: its PM is a few
+    /// percent of the data.
+    Tiered { small: bool, durable: bool },
+    /// The same without a mount.
+    EngineTiered { small: bool },
     /// The FUSE file system that does nothing, mounted like a volume.
     Null { durable: bool },
     /// The kernel's file system in memory.
@@ -28,17 +33,24 @@ pub enum Ground {
 impl Ground {
     /// Whether FUSE is needed.
     pub fn is_fuse(self) -> bool {
-        matches!(self, Ground::Mount { .. } | Ground::MountOnDisk | Ground::Null { .. })
+        matches!(self, Ground::Mount { .. } | Ground::MountOnDisk | Ground::Tiered { .. } | Ground::Null { .. })
     }
 
     /// Whether a file on a disk serves it as a block device.
     pub fn has_image(self) -> bool {
-        matches!(self, Ground::MountOnDisk | Ground::Ext4 | Ground::Ext4Journal | Ground::XfsLog)
+        let is_tiered = matches!(self, Ground::MountOnDisk | Ground::Tiered { .. } | Ground::EngineTiered { .. });
+        is_tiered || matches!(self, Ground::Ext4 | Ground::Ext4Journal | Ground::XfsLog)
+    }
+
+    /// Whether it is a volume that no kernel is in front of.
+    pub fn is_in_process(self) -> bool {
+        matches!(self, Ground::Engine | Ground::EngineTiered { .. })
     }
 
     /// Whether a volume is behind it.
     pub fn is_volume(self) -> bool {
-        matches!(self, Ground::Engine | Ground::Mount { .. } | Ground::MountOnDisk)
+        let is_mounted = matches!(self, Ground::Mount { .. } | Ground::MountOnDisk | Ground::Tiered { .. });
+        is_mounted || self.is_in_process()
     }
 }
 
@@ -49,6 +61,12 @@ impl fmt::Display for Ground {
             Ground::Mount { durable: false } => "mount",
             Ground::Mount { durable: true } => "mount -o durable",
             Ground::MountOnDisk => "mount, file on disk",
+            Ground::Tiered { small: false, durable: false } => "mount, PM and disk",
+            Ground::Tiered { small: false, durable: true } => "mount -o durable, PM and disk",
+            Ground::Tiered { small: true, durable: false } => "mount, small PM and disk",
+            Ground::Tiered { small: true, durable: true } => "mount -o durable, small PM and disk",
+            Ground::EngineTiered { small: false } => "engine, PM and disk",
+            Ground::EngineTiered { small: true } => "engine, small PM and disk",
             Ground::Null { durable: false } => "do-nothing FUSE",
             Ground::Null { durable: true } => "do-nothing FUSE -o durable",
             Ground::Tmpfs => "tmpfs",

@@ -6,10 +6,12 @@
 //! | `catalog` | which benchmarks there are, and what each is compared with |
 //! | `contest` | rounds in turn, rates, ratios |
 //! | `workload` | what every operation has in common: batches, offsets, the file that is worked on |
-//! | `files`, `names`, `stream`, `rocksdb` | operations through system calls |
+//! | `files`, `names`, `stream` | operations through system calls |
+//! | `loads`, `rocksdb` | what servers and databases do, through system calls |
 //! | `engine`, `threads`, `many` | operations on a volume in process: alone, side by side, among very many |
+//! | `lsm` | what a log-structured store does, on a volume in process |
 //! | `migration`, `read_migration` | moving data between tiers: how fast, and beside what; what it gives readers |
-//! | `policy` | what placement takes of a write |
+//! | `policy`, `prediction` | what placement takes of a write, and how often it foresees what follows |
 //! | `large`, `dram` | mount and recovery of very many files; memory that inodes take |
 //! | `stage`, `ground` | the file systems of one benchmark, gone when dropped |
 //! | `bed`, `kernel`, `disk` | a volume; file systems of the kernel's; the disk under them |
@@ -34,11 +36,14 @@ mod heap;
 mod interrupt;
 mod kernel;
 mod large;
+mod loads;
+mod lsm;
 mod many;
 mod migration;
 mod names;
 mod options;
 mod policy;
+mod prediction;
 mod profile;
 mod progress;
 mod read_migration;

@@ -36,6 +36,9 @@ pub enum Unit {
     /// Nanoseconds.
     #[serde(rename = "ns")]
     Nanoseconds,
+    /// A part of all, as a number up to 1.
+    #[serde(rename = "share")]
+    Share,
     /// Nothing: it could not be measured.
     #[serde(rename = "not measured")]
     NotMeasured,
@@ -52,6 +55,7 @@ impl Unit {
             Unit::Milliseconds => "ms",
             Unit::Microseconds => "µs",
             Unit::Nanoseconds => "ns",
+            Unit::Share => "share",
             Unit::NotMeasured => "not measured",
         }
     }

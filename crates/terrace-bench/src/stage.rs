@@ -18,7 +18,7 @@ use crate::disk::{DiskProbe, disk_directory};
 use crate::ground::Ground;
 use crate::kernel::{KernelMount, LOG_BYTES, disk_image};
 use crate::options::Options;
-use crate::workload::Sizes;
+use crate::workload::{BLOCK_BYTES, Sizes};
 
 const SHM: &str = "/dev/shm";
 const TMPFS_MAGIC: u64 = 0x0102_1994;
@@ -29,6 +29,9 @@ const SPARE_DISK_BYTES: u64 = 1 << 30;
 const CACHE_BYTES: u64 = 32 << 20;
 /// PM of a volume whose file data is on disk.
 const PM_BYTES_OF_LOGS: u64 = 128 << 20;
+/// PM that is small, in percent of a database.
+const SMALL_PM_PERCENT: u64 = 6;
+const SMALL_PM_BYTES_MIN: u64 = 4 << 20;
 const IMAGE_BYTES_MIN: u64 = 96 << 20;
 /// Least that mkfs.xfs takes, with slack.
 const XFS_BYTES_MIN: u64 = 320 << 20;
@@ -78,6 +81,18 @@ impl Site {
                 let bed = Bed::new(memory, &name, pm_bytes(ground, sizes), &disk, open)?;
                 site.fuse = Some(mount(bed.volume().clone(), &site.directory, &config(false))?);
                 site.bed = Some(bed);
+            }
+            Ground::Tiered { durable, .. } => {
+                let device = device()?;
+                let disk = DiskKind::Device(device.path().to_owned());
+                let bed = Bed::new(memory, &name, pm_bytes(ground, sizes), &disk, in_pm(durable))?;
+                site.fuse = Some(mount(bed.volume().clone(), &site.directory, &config(durable))?);
+                site.bed = Some(bed);
+            }
+            Ground::EngineTiered { .. } => {
+                let device = device()?;
+                let disk = DiskKind::Device(device.path().to_owned());
+                site.bed = Some(Bed::new(memory, &name, pm_bytes(ground, sizes), &disk, in_pm(false))?);
             }
             Ground::Null { durable } => site.fuse = Some(mount_null(&site.directory, &config(durable))?),
             Ground::Ext4 | Ground::Ext4Journal | Ground::XfsLog => {
@@ -187,6 +202,14 @@ impl Stage {
 fn pm_bytes(ground: Ground, sizes: Sizes) -> u64 {
     match ground {
         Ground::MountOnDisk => PM_BYTES_OF_LOGS,
+        Ground::Tiered { small: true, .. } | Ground::EngineTiered { small: true } => {
+            let bytes = (sizes.database_bytes * SMALL_PM_PERCENT / 100).max(SMALL_PM_BYTES_MIN);
+            bytes.next_multiple_of(BLOCK_BYTES as u64)
+        }
+        // Twice the data: below the threshold from which on it moves to disk.
+        Ground::Tiered { small: false, .. } | Ground::EngineTiered { small: false } => {
+            2 * (2 * sizes.database_bytes).max(sizes.file_bytes) + PM_BYTES_BASE
+        }
         _ => sizes.file_bytes + sizes.file_bytes / 2 + 2 * sizes.appended_bytes_max + PM_BYTES_BASE,
     }
 }

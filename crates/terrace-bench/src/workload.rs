@@ -50,6 +50,8 @@ pub struct Sizes {
     pub appended_bytes_max: u64,
     /// A file on disk that is read or written from one end to the other.
     pub stream_bytes: u64,
+    /// A database that is filled.
+    pub database_bytes: u64,
     /// What stands for "very many" files.
     pub many: u64,
     /// A round of one side.
@@ -63,6 +65,7 @@ impl Sizes {
             file_bytes: options.size,
             appended_bytes_max: APPENDED_BYTES_MAX.min(options.size),
             stream_bytes: whole_pieces(options.size / 2),
+            database_bytes: options.size / 8,
             many: options.many(),
             round: Duration::from_secs_f64(options.seconds),
         }
@@ -162,6 +165,7 @@ mod tests {
         file_bytes: 4 << 20,
         appended_bytes_max: 4 << 20,
         stream_bytes: 4 << 20,
+        database_bytes: 4 << 20,
         many: 10,
         round: Duration::ZERO,
     };

@@ -1,0 +1,238 @@
+//! What a log-structured store such as RocksDB asks of a file system, on a volume in process: each put is appended to a log and
+//! synced; a table in memory that is full becomes a file, written in long pieces and synced once, and its log is removed;
+//! files are merged into others. As there, one thread puts and another flushes and merges, one table behind at most.
+//!
+//! Sizes are a 64th of RocksDB's defaults for a 64th of 8 GiB, and so on.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use anyhow::{Context, Result, anyhow};
+use terrace_engine::{Ino, Volume, WriteOptions};
+
+use crate::engine::{DURABLE, FILE, OnVolume, write_all};
+use crate::interrupt;
+use crate::workload::{BLOCK_BYTES, FILLING, PIECE_BYTES, Sizes, Workload};
+
+/// Key, value, and what the log adds.
+const RECORD_BYTES: usize = 16 + 1000 + 24;
+/// Tables in memory that make up the database.
+const TABLES: u64 = 128;
+/// Files that come from memory before they are merged.
+const LEVEL_0_TABLES: usize = 4;
+/// Files of the level below; what is more goes further down.
+const LEVEL_1_TABLES: usize = 4;
+/// Files of the last level that one from above is merged with.
+const OVERLAPS_MAX: usize = 10;
+const BUFFERED: WriteOptions = WriteOptions { durable: false, ..DURABLE };
+
+/// A database whose keys come in order: files are never merged.
+pub fn fill_in_order(volume: &Arc<Volume>, sizes: Sizes) -> Result<Box<dyn Workload>> {
+    Ok(Box::new(Store::new(volume, sizes, false)))
+}
+
+/// A database whose keys come in random order.
+pub fn fill_at_random(volume: &Arc<Volume>, sizes: Sizes) -> Result<Box<dyn Workload>> {
+    Ok(Box::new(Store::new(volume, sizes, true)))
+}
+
+const _: [OnVolume; 2] = [fill_in_order, fill_at_random];
+
+struct Store {
+    volume: Arc<Volume>,
+    puts: u64,
+    puts_per_table: u64,
+    merges: bool,
+    /// What is left of the run before.
+    left: Vec<File>,
+    logs: u64,
+}
+
+/// A file of the store.
+struct File {
+    ino: Ino,
+    name: String,
+}
+
+impl File {
+    fn create(volume: &Volume, name: String) -> Result<Self> {
+        let ino = volume.create(Ino::ROOT, name.as_bytes(), &FILE)?.ino;
+        Ok(Self { ino, name })
+    }
+
+    fn remove(self, volume: &Volume) -> Result<()> {
+        volume.unlink(Ino::ROOT, self.name.as_bytes()).with_context(|| format!("removing {}", self.name))?;
+        volume.forget(self.ino, 1);
+        Ok(())
+    }
+}
+
+impl Store {
+    fn new(volume: &Arc<Volume>, sizes: Sizes, merges: bool) -> Self {
+        let table_bytes = (sizes.database_bytes / TABLES).max(BLOCK_BYTES as u64);
+        let puts_per_table = table_bytes / RECORD_BYTES as u64;
+        let puts = sizes.database_bytes / table_bytes * puts_per_table;
+        Self { volume: volume.clone(), puts, puts_per_table, merges, left: Vec::new(), logs: 0 }
+    }
+
+    /// Appends to logs, each of them handed on when it is as long as a table.
+    fn put(&mut self, ops: u64, full: &SyncSender<File>) -> Result<()> {
+        let mut done = 0;
+        while done < ops {
+            interrupt::check()?;
+            self.logs += 1;
+            let log = File::create(&self.volume, format!("log{}", self.logs))?;
+            let puts = self.puts_per_table.min(ops - done);
+            for put in 0..puts {
+                let offset = put * RECORD_BYTES as u64;
+                write_all(&self.volume, log.ino, offset, &FILLING[..RECORD_BYTES], BUFFERED)?;
+                self.volume.fsync(log.ino, true)?;
+            }
+            done += puts;
+            // Who flushes has failed if it is not there; what it says counts.
+            if full.send(log).is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Workload for Store {
+    fn batch_ops(&self) -> u64 {
+        self.puts
+    }
+
+    fn prepare(&mut self, _ops: u64) -> Result<()> {
+        let volume = &self.volume;
+        self.left.drain(..).try_for_each(|file| file.remove(volume))?;
+        // What the run before has left in the page cache is not to be written in this one.
+        Ok(volume.sync()?)
+    }
+
+    fn run(&mut self, ops: u64) -> Result<()> {
+        let (full, logs) = sync_channel(0);
+        let mut tables = Tables::new(&self.volume, self.puts_per_table * RECORD_BYTES as u64, self.merges);
+        std::thread::scope(|scope| {
+            let flusher = scope.spawn(move || tables.follow(&logs));
+            let put = self.put(ops, &full);
+            drop(full);
+            self.left = flusher.join().map_err(|_| anyhow!("the flushing thread panicked"))??;
+            put
+        })
+    }
+}
+
+/// What is flushed, by levels.
+struct Tables {
+    volume: Arc<Volume>,
+    table_bytes: u64,
+    merges: bool,
+    levels: [VecDeque<File>; 3],
+    made: u64,
+    buffer: Vec<u8>,
+}
+
+impl Tables {
+    fn new(volume: &Arc<Volume>, table_bytes: u64, merges: bool) -> Self {
+        let buffer = vec![0; PIECE_BYTES];
+        Self { volume: volume.clone(), table_bytes, merges, levels: Default::default(), made: 0, buffer }
+    }
+
+    /// Flushes as logs become full; returns the files in the end.
+    fn follow(&mut self, logs: &Receiver<File>) -> Result<Vec<File>> {
+        for log in logs {
+            let table = self.write()?;
+            self.levels[0].push_back(table);
+            log.remove(&self.volume)?;
+            if self.merges && self.levels[0].len() >= LEVEL_0_TABLES {
+                let above = std::mem::take(&mut self.levels[0]);
+                let all = self.levels[1].len();
+                self.merge(above, 1, all)?;
+                while self.levels[1].len() > LEVEL_1_TABLES {
+                    let above = self.levels[1].drain(..1).collect();
+                    let overlaps = (self.levels[2].len() / LEVEL_1_TABLES).min(OVERLAPS_MAX);
+                    self.merge(above, 2, overlaps)?;
+                }
+            }
+        }
+        Ok(self.levels.iter_mut().flat_map(std::mem::take).collect())
+    }
+
+    /// Merges files with the oldest `overlaps` of the level below.
+    fn merge(&mut self, above: VecDeque<File>, below: usize, overlaps: usize) -> Result<()> {
+        let olds: Vec<File> = above.into_iter().chain(self.levels[below].drain(..overlaps)).collect();
+        for old in &olds {
+            interrupt::check()?;
+            for offset in (0..self.table_bytes).step_by(PIECE_BYTES) {
+                self.volume.read(old.ino, offset, &mut self.buffer)?;
+            }
+            let table = self.write()?;
+            self.levels[below].push_back(table);
+        }
+        olds.into_iter().try_for_each(|old| old.remove(&self.volume))
+    }
+
+    /// Writes a file as RocksDB does: as much as it buffers at a time, and a sync at the end.
+    fn write(&mut self) -> Result<File> {
+        self.made += 1;
+        let table = File::create(&self.volume, format!("table{}", self.made))?;
+        for offset in (0..self.table_bytes).step_by(PIECE_BYTES) {
+            let piece = (self.table_bytes - offset).min(PIECE_BYTES as u64) as usize;
+            write_all(&self.volume, table.ino, offset, &FILLING[..piece], BUFFERED)?;
+        }
+        self.volume.fsync(table.ino, false)?;
+        Ok(table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bed::{Bed, DiskKind};
+    use crate::options::Options;
+    use clap::Parser;
+    use terrace_engine::{Counter, OpenOptions};
+
+    fn filled(make: OnVolume) -> (u64, usize, [u64; 2]) {
+        let directory = tempfile::TempDir::new().unwrap();
+        let disk = DiskKind::Sparse(256 << 20);
+        let mut bed = Bed::new(directory.path(), "lsm", 32 << 20, &disk, OpenOptions::default()).unwrap();
+        let sizes = Sizes::on_mounts(&Options::parse_from(["terrace-bench", "--size", "64M"]));
+        let volume = bed.volume().clone();
+        let mut store = make(&volume, sizes).unwrap();
+        let puts = store.batch_ops();
+        store.run(puts).unwrap();
+        let mut files = 0;
+        let visit = &mut |_: terrace_engine::DirEntry<'_>| {
+            files += 1;
+            true
+        };
+        volume.readdir(Ino::ROOT, 0, visit).unwrap();
+        let counters = volume.stats().counters;
+        let written = counters.get(Counter::WrittenPm) + counters.get(Counter::WrittenCache);
+        store.prepare(puts).unwrap();
+        let after = [written, counters.get(Counter::Fsyncs)];
+        drop((store, volume));
+        bed.close().unwrap();
+        (puts, files - 2, after)
+    }
+
+    #[test]
+    fn every_put_is_synced_and_tables_hold_them_all() {
+        let (puts, files, [written, fsyncs]) = filled(fill_in_order);
+        // 8 MiB in 128 tables of 63 puts each: all that remains, and once more in the logs.
+        assert_eq!((puts, files), (128 * 63, 128));
+        assert_eq!(written, 2 * puts * RECORD_BYTES as u64);
+        assert_eq!(fsyncs, puts + 128);
+    }
+
+    #[test]
+    fn merging_keeps_as_many_tables_and_writes_them_again() {
+        let (puts, files, [written, _]) = filled(fill_at_random);
+        assert_eq!(files, 128);
+        let times = written as f64 / (puts * RECORD_BYTES as u64) as f64;
+        assert!((5.0..15.0).contains(&times), "{times}");
+    }
+}
