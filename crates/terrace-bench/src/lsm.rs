@@ -196,10 +196,10 @@ mod tests {
     use terrace_engine::{Counter, OpenOptions};
 
     fn filled(make: OnVolume) -> (u64, usize, [u64; 2]) {
-        let directory = tempfile::TempDir::new().unwrap();
+        let directory = crate::stage::memory_directory().unwrap();
         let disk = DiskKind::Sparse(256 << 20);
         let mut bed = Bed::new(directory.path(), "lsm", 32 << 20, &disk, OpenOptions::default()).unwrap();
-        let sizes = Sizes::on_mounts(&Options::parse_from(["terrace-bench", "--size", "64M"]));
+        let sizes = Sizes::on_mounts(&Options::parse_from(["terrace-bench", "--size", "16M"]));
         let volume = bed.volume().clone();
         let mut store = make(&volume, sizes).unwrap();
         let puts = store.batch_ops();
@@ -222,8 +222,8 @@ mod tests {
     #[test]
     fn every_put_is_synced_and_tables_hold_them_all() {
         let (puts, files, [written, fsyncs]) = filled(fill_in_order);
-        // 8 MiB in 128 tables of 63 puts each: all that remains, and once more in the logs.
-        assert_eq!((puts, files), (128 * 63, 128));
+        // 2 MiB in 128 tables of 15 puts each: all that remains, and once more in the logs.
+        assert_eq!((puts, files), (128 * 15, 128));
         assert_eq!(written, 2 * puts * RECORD_BYTES as u64);
         assert_eq!(fsyncs, puts + 128);
     }

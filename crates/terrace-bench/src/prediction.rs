@@ -57,7 +57,7 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
         (FIO_SHORT, |root, less| fio(root, 8, 40_000 / less)),
         (FIO_LONG, |root, less| fio(root, 2048, 200_000 / less)),
         (MAIL, |root, less| Running::new(VARMAIL, root, 1000)?.loops(4000 / less)),
-        (ROCKSDB, |root, less| rocksdb::fill_random(&root.join("db"), 40_000 / less)),
+        (ROCKSDB, |root, less| rocksdb::fill_random(&root.join("db"), 120_000 / less)),
         (SQLITE, |root, less| sqlite(root, 2000 / less)),
         (WORST, |root, less| {
             Running::new(VARMAIL.of_files_of(WORST_FILE_BYTES), root, WORST_FILES)?.loops(4000 / less)

@@ -22,8 +22,8 @@ const PUTS_MAX: u64 = 30_000;
 enum Fill {
     /// `fillseq` of as many puts as fill a round: none of them leaves RocksDB's log and its table in memory.
     Log,
-    /// All of a database: its tables are flushed and merged.
-    Database { benchmark: &'static str, puts: u64 },
+    /// All of a database: its tables are flushed and merged. RocksDB's default sizes are divided by `smaller`.
+    Database { benchmark: &'static str, puts: u64, smaller: u64 },
 }
 
 /// Puts into a new database, as long as a round lasts.
@@ -33,24 +33,26 @@ pub fn fillseq(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
 
 /// Puts of a whole database in the order of their keys.
 pub fn fillseq_all(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
-    start(Fill::Database { benchmark: "fillseq", puts: puts_of(sizes.database_bytes) }, directory, sizes)
+    start(database("fillseq", sizes), directory, sizes)
 }
 
 /// Puts of a whole database in random order.
 pub fn fillrandom_all(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
-    start(Fill::Database { benchmark: "fillrandom", puts: puts_of(sizes.database_bytes) }, directory, sizes)
+    start(database("fillrandom", sizes), directory, sizes)
 }
 
-/// Puts of so many values in random order, once.
+/// Puts of so many values in random order, once, with an eighth of RocksDB's sizes.
 ///
 /// # Errors
 /// If `db_bench` is missing or fails.
 pub fn fill_random(database: &Path, puts: u64) -> Result<()> {
-    db_bench(Fill::Database { benchmark: "fillrandom", puts }, database, puts).map(drop)
+    db_bench(Fill::Database { benchmark: "fillrandom", puts, smaller: 8 }, database, puts).map(drop)
 }
 
-fn puts_of(database_bytes: u64) -> u64 {
-    database_bytes / (KEY_BYTES + VALUE_BYTES)
+/// RocksDB's sizes are as much smaller as the database is smaller than one of 8 GiB.
+fn database(benchmark: &'static str, sizes: Sizes) -> Fill {
+    let puts = sizes.database_bytes / (KEY_BYTES + VALUE_BYTES);
+    Fill::Database { benchmark, puts, smaller: (8 << 30) / sizes.database_bytes.max(1) }
 }
 
 fn start(fill: Fill, directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
@@ -113,19 +115,17 @@ fn db_bench(fill: Fill, database: &Path, puts: u64) -> Result<f64> {
         .args([format!("--key_size={KEY_BYTES}"), format!("--value_size={VALUE_BYTES}"), format!("--num={puts}")])
         .arg(format!("--db={}", database.display()))
         .arg(format!("--wal_dir={}", database.display()));
-    if let Fill::Database { .. } = fill {
-        command.args(scaled_settings(puts));
+    if let Fill::Database { smaller, .. } = fill {
+        command.args(scaled_settings(smaller));
     }
     let printed = run(&mut command)?;
     micros_per_op(&printed, benchmark).with_context(|| format!("db_bench reports no time: {printed}"))
 }
 
-/// RocksDB's default sizes, as much smaller as the database is smaller than one of 8 GiB: tables in memory and files of 64 MiB,
-/// 256 MiB of them in the first level.
-fn scaled_settings(puts: u64) -> [String; 3] {
-    const FULL_BYTES: u64 = 8 << 30;
+/// RocksDB's default sizes divided by `smaller`: tables in memory and files of 64 MiB, 256 MiB of them in the first level.
+fn scaled_settings(smaller: u64) -> [String; 3] {
     const LEAST_BYTES: u64 = 64 << 10;
-    let scaled = |bytes: u64| (bytes * puts * (KEY_BYTES + VALUE_BYTES) / FULL_BYTES).max(LEAST_BYTES);
+    let scaled = |bytes: u64| (bytes / smaller).max(LEAST_BYTES);
     [
         format!("--write_buffer_size={}", scaled(64 << 20)),
         format!("--target_file_size_base={}", scaled(64 << 20)),
@@ -155,6 +155,8 @@ pub fn why_not() -> Option<anyhow::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Options;
+    use clap::Parser;
 
     #[test]
     fn the_time_is_found_in_the_report() {
@@ -166,11 +168,13 @@ mod tests {
 
     #[test]
     fn settings_are_scaled_with_the_database() {
-        let puts = puts_of(128 << 20);
-        let [buffer, _, level] =
-            scaled_settings(puts).map(|setting| setting.split_once('=').unwrap().1.parse::<u64>().unwrap());
-        assert!(buffer.abs_diff(1 << 20) < 2048 && level.abs_diff(4 << 20) < 8192, "{buffer} {level}");
-        assert_eq!(scaled_settings(10)[0], "--write_buffer_size=65536");
+        let sizes = Sizes::on_mounts(&Options::parse_from(["terrace-bench"]));
+        let Fill::Database { puts, smaller, .. } = database("fillseq", sizes) else { panic!("no database") };
+        assert_eq!((puts, smaller), ((128 << 20) / 1016, 64));
+        let expected =
+            ["write_buffer_size=1048576", "target_file_size_base=1048576", "max_bytes_for_level_base=4194304"];
+        assert_eq!(scaled_settings(smaller), expected.map(|setting| format!("--{setting}")));
+        assert_eq!(scaled_settings(1 << 20)[0], "--write_buffer_size=65536");
     }
 
     #[test]
