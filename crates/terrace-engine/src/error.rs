@@ -15,7 +15,7 @@ use crate::sync::switch;
 pub type FsResult<T> = Result<T, FsError>;
 
 /// An engine error: what `errno` a program sees and, where there is more to say, the whole story.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FsError {
     errno: i32,
     fatal: bool,

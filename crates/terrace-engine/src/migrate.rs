@@ -25,7 +25,7 @@ use crate::planted::{Bug, planted};
 use crate::runs::{Page, Placed, Target};
 use crate::space::Purpose;
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, Mutex, thread};
+use crate::sync::{Arc, Mutex, MutexGuard, thread};
 use crate::types::{Ino, Time};
 use crate::volume::Volume;
 
@@ -74,10 +74,23 @@ struct Piece {
     checksums: Checksums,
 }
 
+/// A move under way.
+struct Begun<'a> {
+    inode: &'a Arc<Inode>,
+    order: Order<'a>,
+    /// What is allocated and holds nothing.
+    reserved: Vec<Piece>,
+    /// What is copied, ascending.
+    written: Vec<Piece>,
+    /// Size of the file.
+    committed: u64,
+    _alone: MutexGuard<'a, ()>,
+}
+
 /// Copies that went through one buffer, to be committed together.
 struct Copy<'a> {
     /// What was copied, ascending.
-    pieces: &'a [&'a Piece],
+    pieces: &'a [Piece],
     runs: Vec<DataRun>,
     /// Pages for the cache.
     kept: Vec<(u64, BlankPage)>,
@@ -239,24 +252,65 @@ impl Core {
     /// `ENOSPC` where it was to go, `EIO` with the place that cannot be read or written, `ESTALE` if the file is gone:
     /// what has not moved stays where it is.
     pub fn move_stretch(&self, inode: &Arc<Inode>, order: Order<'_>) -> FsResult<u64> {
-        let _alone = inode.moving.lock();
-        let (pieces, committed) = {
-            let mut inner = inode.exclusive()?;
-            let pieces = self.pieces(inode, &inner, order)?;
-            if pieces.is_empty() {
-                return Ok(0);
+        self.move_together(&[(inode, order)]).pop().expect("one for each")
+    }
+
+    /// As [`Self::move_stretch`], of several files, each once: disks make durable together what all of them move. Returns what came
+    /// of each.
+    pub fn move_together(&self, moves: &[(&Arc<Inode>, Order<'_>)]) -> Vec<FsResult<u64>> {
+        // Who moves several at a time has a shard to itself, so that no two wait for each other.
+        let begun: Vec<_> = moves.iter().map(|&(inode, order)| self.begin(inode, order)).collect();
+        let copied: Vec<_> = begun.iter().map(|begun| Some(self.copy_all(begun.as_ref().ok()?.as_ref()?))).collect();
+        let copies = copied.iter().flatten().flat_map(|(copies, _)| copies);
+        let devices = copies.flat_map(|copy| &copy.runs).map(|run| run.addr.device());
+        // PM is made durable by each commit's fence.
+        let disks = devices.filter(|&device| device > 0 && !planted(Bug::MoveNotFlushed)).collect();
+        let mut broken = self.flush_disks(disks).err();
+        let mut ends = Vec::with_capacity(moves.len());
+        for (begun, copied) in begun.iter().zip(copied) {
+            ends.push(match (begun, copied) {
+                (Ok(Some(begun)), Some((copies, failed))) => {
+                    let moved = self.finish(begun, copies, broken.as_ref());
+                    broken = broken.or_else(|| moved.as_ref().err().filter(|error| error.is_fatal()).cloned());
+                    moved.and_then(|blocks| failed.map(|()| blocks))
+                }
+                (Err(error), _) => Err(error.clone()),
+                _ => Ok(0),
+            });
+        }
+        ends
+    }
+
+    /// Looks up what is to move; from now on it is noted who changes it.
+    fn begin<'a>(&self, inode: &'a Arc<Inode>, order: Order<'a>) -> FsResult<Option<Begun<'a>>> {
+        let alone = inode.moving.lock();
+        let mut inner = inode.exclusive()?;
+        let pieces = self.pieces(inode, &inner, order)?;
+        if pieces.is_empty() {
+            return Ok(None);
+        }
+        // What has no place to go is not even read.
+        if !self.has_room(order.tier) {
+            return Err(FsError::new(libc::ENOSPC));
+        }
+        let (reserved, written) = pieces.into_iter().partition(|piece| piece.extent.unwritten());
+        let (_, file) = inner.file_mut()?;
+        let (first, last) = (&order.stretches[0], &order.stretches[order.stretches.len() - 1]);
+        file.begin_move(first.start, last.end - first.start);
+        Ok(Some(Begun { inode, order, reserved, written, committed: file.committed, _alone: alone }))
+    }
+
+    /// Commits the copies, and ends the move. `broken`: why nothing can be committed any more.
+    fn finish(&self, begun: &Begun<'_>, copies: Vec<Copy<'_>>, broken: Option<&FsError>) -> FsResult<u64> {
+        let mut moved = broken.map_or(Ok(0), |error| Err(error.clone()));
+        for copy in copies {
+            match moved {
+                Ok(blocks) => moved = self.commit_copy(begun, copy).map(|more| blocks + more),
+                Err(_) => self.free_runs(&copy.runs),
             }
-            // What has no place to go is not even read.
-            if !self.has_room(order.tier) {
-                return Err(FsError::new(libc::ENOSPC));
-            }
-            let (_, file) = inner.file_mut()?;
-            let (first, last) = (&order.stretches[0], &order.stretches[order.stretches.len() - 1]);
-            file.begin_move(first.start, last.end - first.start);
-            (pieces, file.committed)
-        };
-        let moved = self.move_pieces(inode, order, &pieces, committed);
-        inode.inner.write().file_mut()?.1.end_move();
+        }
+        let moved = moved.and_then(|blocks| Ok(blocks + self.move_reserved(begun)?));
+        begun.inode.inner.write().file_mut()?.1.end_move();
         moved
     }
 
@@ -297,23 +351,11 @@ impl Core {
         Ok(pieces)
     }
 
-    fn move_pieces(&self, inode: &Arc<Inode>, order: Order<'_>, pieces: &[Piece], committed: u64) -> FsResult<u64> {
-        let (reserved, written): (Vec<&Piece>, Vec<&Piece>) = pieces.iter().partition(|p| p.extent.unwritten());
-        let (copies, failed) = self.copy_all(inode, order, &written, committed);
-        let moved = self.commit_copies(inode, order, copies)? + self.move_reserved(inode, order, &reserved)?;
-        failed.map(|()| moved)
-    }
-
     /// Copies pieces to where they go, a buffer at a time, and fills the next one meanwhile; what could not be copied, and why,
     /// does not keep the others.
-    fn copy_all<'a>(
-        &self,
-        inode: &Inode,
-        order: Order<'_>,
-        pieces: &'a [&'a Piece],
-        committed: u64,
-    ) -> (Vec<Copy<'a>>, FsResult<()>) {
-        let parts = buffers_of(pieces);
+    fn copy_all<'a>(&self, begun: &'a Begun<'_>) -> (Vec<Copy<'a>>, FsResult<()>) {
+        let Begun { inode, order, committed, .. } = *begun;
+        let parts = buffers_of(&begun.written);
         let longest = parts.iter().map(|pieces| blocks_of(pieces)).max().unwrap_or(0);
         let mut full = self.buffers.take(longest);
         let mut next = self.buffers.take(if parts.len() > 1 { longest } else { 0 });
@@ -342,13 +384,7 @@ impl Core {
     }
 
     /// Writes what a buffer holds to where it goes.
-    fn place<'a>(
-        &self,
-        inode: &Inode,
-        order: Order<'_>,
-        pieces: &'a [&'a Piece],
-        buffer: &Buffer,
-    ) -> FsResult<Copy<'a>> {
+    fn place<'a>(&self, inode: &Inode, order: Order<'_>, pieces: &'a [Piece], buffer: &Buffer) -> FsResult<Copy<'a>> {
         let copied = buffer.copied();
         let placed = match order.tier {
             _ if copied.is_empty() => Vec::new(),
@@ -363,7 +399,7 @@ impl Core {
     ///
     /// # Errors
     /// The first piece's that cannot be read, and that nobody has overtaken.
-    fn fill(&self, buffer: &mut Buffer, inode: &Inode, pieces: &[&Piece], committed: u64) -> FsResult<()> {
+    fn fill(&self, buffer: &mut Buffer, inode: &Inode, pieces: &[Piece], committed: u64) -> FsResult<()> {
         buffer.blocks.clear();
         buffer.committed = committed;
         let mut failed = Ok(());
@@ -404,27 +440,9 @@ impl Core {
         Ok(crcs)
     }
 
-    /// Makes copies durable, and commits of each what nobody has changed meanwhile.
-    fn commit_copies(&self, inode: &Inode, order: Order<'_>, copies: Vec<Copy<'_>>) -> FsResult<u64> {
-        let devices = copies.iter().flat_map(|copy| &copy.runs).map(|run| run.addr.device());
-        // PM is made durable by each commit's fence.
-        let disks = devices.filter(|&device| device > 0 && !planted(Bug::MoveNotFlushed)).collect();
-        let mut failed = self.flush_disks(disks);
-        let mut moved = 0;
-        for copy in copies {
-            if failed.is_err() {
-                self.free_runs(&copy.runs);
-                continue;
-            }
-            match self.commit_copy(inode, order, copy) {
-                Ok(blocks) => moved += blocks,
-                Err(error) => failed = Err(error),
-            }
-        }
-        failed.map(|()| moved)
-    }
-
-    fn commit_copy(&self, inode: &Inode, order: Order<'_>, copy: Copy<'_>) -> FsResult<u64> {
+    /// Commits of a durable copy what nobody has changed meanwhile.
+    fn commit_copy(&self, begun: &Begun<'_>, copy: Copy<'_>) -> FsResult<u64> {
+        let Begun { inode, order, .. } = *begun;
         let mut inner = inode.inner.write();
         // A file that is gone has given back its blocks, and nothing is current any more.
         let gone = is_gone(inode);
@@ -481,7 +499,8 @@ impl Core {
     }
 
     /// Moves blocks that are allocated and hold nothing.
-    fn move_reserved(&self, inode: &Arc<Inode>, order: Order<'_>, pieces: &[&Piece]) -> FsResult<u64> {
+    fn move_reserved(&self, begun: &Begun<'_>) -> FsResult<u64> {
+        let Begun { inode, order, reserved: ref pieces, .. } = *begun;
         let holes: Vec<_> = pieces.iter().map(|p| (p.block, u64::from(p.extent.blocks))).collect();
         if holes.is_empty() {
             return Ok(0);
@@ -509,7 +528,7 @@ impl Core {
         inode: &Inode,
         inner: &mut Inner,
         order: Order<'_>,
-        pieces: &[&Piece],
+        pieces: &[Piece],
         runs: &[DataRun],
     ) -> FsResult<u64> {
         if runs.is_empty() {
@@ -534,7 +553,7 @@ fn is_gone(inode: &Inode) -> bool {
 }
 
 /// Parts of a list of pieces that are copied through one buffer each.
-fn buffers_of<'a>(pieces: &'a [&'a Piece]) -> Vec<&'a [&'a Piece]> {
+fn buffers_of(pieces: &[Piece]) -> Vec<&[Piece]> {
     let (mut buffers, mut from, mut blocks) = (Vec::new(), 0, 0);
     for (i, piece) in pieces.iter().enumerate() {
         let more = u64::from(piece.extent.blocks);
@@ -550,7 +569,7 @@ fn buffers_of<'a>(pieces: &'a [&'a Piece]) -> Vec<&'a [&'a Piece]> {
     buffers
 }
 
-fn blocks_of(pieces: &[&Piece]) -> u64 {
+fn blocks_of(pieces: &[Piece]) -> u64 {
     pieces.iter().map(|piece| u64::from(piece.extent.blocks)).sum()
 }
 
@@ -561,7 +580,7 @@ fn was_overtaken(inode: &Inode, piece: &Piece) -> bool {
 }
 
 /// What the entry of a run has to say of the pieces that it is made of.
-fn describe(run: &mut DataRun, pieces: &[&Piece]) {
+fn describe(run: &mut DataRun, pieces: &[Piece]) {
     let end = run.file_block + run.blocks;
     let first = pieces.partition_point(|p| p.block + u64::from(p.extent.blocks) <= run.file_block);
     let (mut counter, mut area, mut mtime) = (u8::MAX, 0, i64::MIN);

@@ -11,7 +11,7 @@ mod real {
     pub use std::sync::{Arc, Weak, atomic};
     pub use std::thread;
 
-    pub use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+    pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
     /// Atomics in memory that is mapped, not made by Rust: as many bytes as their numbers.
     pub mod mapped {

@@ -252,7 +252,8 @@ fn the_older_part_of_a_hot_file_leaves_pm() {
 #[test]
 fn a_full_pm_sends_writes_to_the_cache_and_migration_makes_room_again() {
     let rig = rig();
-    let volume = open(&rig, &[]);
+    // However long the writes take, all of it is cold.
+    let volume = open(&rig, &[(Param::ColdAge, 0)]);
     let ino = create(&volume, "file");
     let data = pattern(12 << 20, 5);
     for (i, piece) in data.chunks(1 << 20).enumerate() {
