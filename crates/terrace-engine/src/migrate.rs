@@ -25,14 +25,14 @@ use crate::planted::{Bug, planted};
 use crate::runs::{Page, Placed, Target};
 use crate::space::Purpose;
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, Mutex, MutexGuard, thread};
+use crate::sync::{Arc, Mutex, MutexGuard, limit, thread};
 use crate::types::{Ino, Time};
 use crate::volume::Volume;
 
 /// Blocks of a file that are looked at together when all of it moves, and made durable together: 64 MiB.
 const STRETCH_BLOCKS: u64 = 16384;
 /// Blocks that are copied through one buffer, which the CPU's caches should hold, and committed together: 16 MiB.
-const BUFFER_BLOCKS: u64 = 4096;
+const BUFFER_BLOCKS: u64 = limit(4096, 2) as u64;
 
 /// What came of moving a file to a tier, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
