@@ -2,6 +2,7 @@
 
 mod rig;
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use rig::{FILE, Rig, pattern, put};
@@ -312,6 +313,47 @@ fn a_block_that_is_not_what_it_was_is_not_moved() {
         rig.flip(1, at + 100);
         assert_eq!(volume.move_file(bad, tier).unwrap(), all_of(len as u64));
         assert!(contents(&volume, bad) == data);
+    }
+    volume.close().unwrap();
+    must_be_sound(&rig);
+}
+
+/// Where on its disk a block of a file lies.
+fn block_on_disk(volume: &Volume, ino: Ino, offset: u64) -> Range<u64> {
+    let extents = volume.file_map(ino).unwrap().extents;
+    let extent = extents.iter().rfind(|e| e.offset_bytes <= offset).expect("no hole");
+    let start = extent.device_offset_bytes + (offset - extent.offset_bytes);
+    start..start + BLOCK as u64
+}
+
+/// A file of several parts, one read while the one before is written: a disk that fails with any of them leaves each byte in
+/// one place or the other, and once it works all of them move.
+#[test]
+fn a_long_file_moves_in_parts_or_stays_where_it_is() {
+    let len = 40 << 20;
+    let (disk, sim) = sim_disk(96 << 20);
+    let rig = Rig { pm: Pm::anonymous(64 << 20), disks: vec![disk] };
+    format(&rig.pm, &rig.disks, &FormatOptions::default()).unwrap();
+    let volume = open_alone(&rig);
+    let ino = create(&volume, "file");
+    let data = pattern(len, 11);
+    data.chunks(1 << 20).enumerate().for_each(|(i, piece)| put(&volume, ino, (i as u64) << 20, piece));
+    for (tier, name) in [(1, "disk1"), (0, "pm")] {
+        for part in 0..3 {
+            volume.move_file(ino, 1 - tier).unwrap();
+            match tier {
+                0 => sim.fail_reads(block_on_disk(&volume, ino, (part * 16 + 5) << 20)),
+                // A part takes a write at least.
+                _ => sim.fail_writes_after(part),
+            }
+            let error = volume.move_file(ino, tier).unwrap_err();
+            assert_eq!(error.errno(), libc::EIO, "{error}");
+            sim.clear_faults();
+            assert!(contents(&volume, ino) == data);
+        }
+        volume.move_file(ino, tier).unwrap();
+        assert_eq!(tiers(&volume, ino), [name]);
+        assert!(contents(&volume, ino) == data);
     }
     volume.close().unwrap();
     must_be_sound(&rig);
