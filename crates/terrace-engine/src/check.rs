@@ -22,6 +22,7 @@ use terrace_media::{Disk, Pm};
 
 use crate::checkpoint;
 use crate::error::{FsError, FsResult, without_advice};
+use crate::format::Disks;
 use crate::offline::{Offline, journal};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
@@ -141,7 +142,7 @@ impl Finding {
 /// A check under way.
 struct Check<'a> {
     pm: &'a Arc<Pm>,
-    disks: Vec<Arc<dyn Disk>>,
+    disks: Disks,
     sb: Superblock,
     repair: bool,
     progress: Progress<'a>,
@@ -224,7 +225,7 @@ impl Check<'_> {
     }
 
     fn device_path(&self, device: usize) -> String {
-        let path = if device == 0 { self.pm.path() } else { self.disks[device - 1].path() };
+        let path = self.disks.get(&(device as u16)).map_or(self.pm.path(), |disk| disk.path());
         path.display().to_string()
     }
 

@@ -134,15 +134,21 @@ pub(crate) fn invalidate(pm: &Pm, sb: &Superblock) -> FsResult<()> {
 ///
 /// # Errors
 /// If a device fails: the checkpoint stays invalid, and the next mount recovers from the logs.
-pub(crate) fn write(pm: &Pm, sb: &Superblock, areas: &[Area], allocs: &[DeviceAlloc], inodes: u64) -> FsResult<()> {
-    if allocs.iter().any(DeviceAlloc::is_damaged) {
+pub(crate) fn write<'a>(
+    pm: &Pm,
+    sb: &Superblock,
+    devices: impl Iterator<Item = (Area, &'a DeviceEntry, &'a DeviceAlloc)>,
+    inodes: u64,
+) -> FsResult<()> {
+    let devices: Vec<_> = devices.collect();
+    if devices.iter().any(|(_, _, alloc)| alloc.is_damaged()) {
         return Ok(());
     }
     let mut header = CheckpointHeader::from_bytes(&[0; size_of::<CheckpointHeader>()]);
     header.mount_epoch = sb.mount_epoch;
     header.inodes = inodes;
-    for (i, ((area, alloc), device)) in areas.iter().zip(allocs).zip(sb.devices()).enumerate() {
-        header.devices[i] = write_device(area, alloc, device)?;
+    for (area, device, alloc) in devices {
+        header.devices[usize::from(device.index)] = write_device(&area, alloc, device)?;
     }
     header.seal();
     let at = sb.checkpoint_header * BLOCK_BYTES;

@@ -8,20 +8,26 @@
 //! 4. `Shard::table`, then one of `Shard::inodes`, `Shard::dirty`, `Shard::doomed`, then `Mover::lists`
 //!    (the other locks of `mover` are held alone)
 //! 5. a file's page map and the cache's pool
-//! 6. `Journal`, then allocator groups
+//! 6. `Journal`, then `Space::members`, then allocator groups
+//!
+//! `Core::unerased`, then `Core::sb`, are held by those who change the device table, and then only `Space::members`.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use rustc_hash::FxHashMap;
 use terrace_layout::{BlockAddr, INCOMPAT_PM_DATA_CRC, InodeRecord, Stamp, Superblock};
-use terrace_media::{Disk, MediaError, Pm};
+use terrace_media::{MediaError, Pm};
 use terrace_policy::{PM_RESERVE_BLOCKS, PmSpace};
 use zerocopy::IntoBytes;
 
 use crate::cache::PageCache;
 use crate::counters::Counters;
+use crate::devices::Unerased;
+use crate::drain::Removals;
 use crate::error::{FsError, FsResult, fail, fence};
 use crate::file::PmIo;
 use crate::index::Freed;
@@ -131,8 +137,6 @@ impl Shard {
 /// See the module.
 pub(crate) struct Core {
     pub pm: Arc<Pm>,
-    /// Disks by device index less one.
-    pub disks: Vec<Arc<dyn Disk>>,
     pub sb: Mutex<Superblock>,
     /// The superblock's mount epoch.
     pub epoch: AtomicU64,
@@ -150,6 +154,9 @@ pub(crate) struct Core {
     pub stopping: AtomicBool,
     pub next_shard: AtomicU64,
     pub scrubs: Scrubs,
+    /// Guards the device table, from before a disk is labelled until it is in the table.
+    pub unerased: Mutex<Unerased>,
+    pub removals: Removals,
     pub counters: Counters,
     pub recorder: crate::recorder::Recorder,
     pub opened: Instant,
@@ -171,7 +178,6 @@ impl Core {
     #[allow(clippy::too_many_arguments, reason = "what a volume is made of")]
     pub fn new(
         pm: Arc<Pm>,
-        disks: Vec<Arc<dyn Disk>>,
         sb: Superblock,
         space: Space,
         shards: Vec<Shard>,
@@ -182,7 +188,6 @@ impl Core {
         let read_only = AtomicBool::new(options.read_only);
         Self {
             pm,
-            disks,
             sb: Mutex::new(sb),
             epoch: AtomicU64::new(sb.mount_epoch),
             space,
@@ -198,6 +203,8 @@ impl Core {
             stopping: AtomicBool::new(false),
             next_shard: AtomicU64::new(0),
             scrubs: Scrubs::default(),
+            unerased: Mutex::default(),
+            removals: Removals::default(),
             counters: Counters::default(),
             recorder: Default::default(),
             opened: Instant::now(),
@@ -247,13 +254,18 @@ impl Core {
     #[cold]
     fn found_contested(&self, addr: BlockAddr) {
         let pm = self.pm.path();
-        let path = usize::from(addr.device()).checked_sub(1).map_or(pm, |disk| self.disks[disk].path());
         self.turn_read_only(&format!(
             "{}: block {} belonged to two owners: run `terrace check {}`",
-            path.display(),
+            self.device_path(addr.device()).display(),
             addr.block(),
             pm.display()
         ));
+    }
+
+    /// Where a device of the volume is; of one that there is not any more, PM's.
+    pub fn device_path(&self, device: u16) -> PathBuf {
+        let disk = self.space.members.get(device);
+        disk.as_ref().map_or(self.pm.path(), |member| member.disk.path()).to_owned()
     }
 
     pub fn is_read_only(&self) -> bool {
@@ -337,6 +349,32 @@ impl Core {
                 });
             }
         }
+    }
+
+    /// Shows the inodes of a part of a shard's table, also those that nobody uses, and what cannot be read; none of them
+    /// stays in DRAM on that account.
+    ///
+    /// # Errors
+    /// As `visit`, which ends it.
+    pub fn visit_inodes(
+        &self,
+        shard: usize,
+        records: Range<u64>,
+        visit: &mut dyn FnMut(FsResult<&Arc<Inode>>) -> FsResult<()>,
+    ) -> FsResult<()> {
+        let shards = self.shards.len() as u64;
+        for index in records {
+            let ino = Ino(index * shards + shard as u64 + 1);
+            let is_resident = self.shards[shard].inodes.read().contains_key(&ino.0);
+            let found = self.get(ino);
+            visit(found.as_ref().map_err(|e| FsError::with_message(e.errno(), e.to_string())))?;
+            if let Ok(inode) = found
+                && !is_resident
+            {
+                self.evict(inode);
+            }
+        }
+        Ok(())
     }
 
     fn load_inode(&self, shard: &Shard, ino: Ino) -> FsResult<Arc<Inode>> {

@@ -102,7 +102,7 @@ counters! {
     MigratedDemoted "migrated_demoted_bytes" Bytes
         "Bytes that migration took from a disk tier to the next because that tier was nearly full",
     MigratedByHand "migrated_by_hand_bytes" Bytes
-        "Bytes that terrace evict and terrace warm moved to another tier",
+        "Bytes that terrace evict, terrace warm and terrace device moved to another device",
     MigrationsOvertaken "migrated_in_vain_bytes" Bytes
         "Bytes that migration copied in vain, because a program changed them meanwhile",
     GroupsWritten "migration_groups" Count

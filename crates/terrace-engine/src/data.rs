@@ -185,7 +185,7 @@ impl Core {
             }
             choice.reason = Counter::PlacedPmFull;
         }
-        if self.disks.is_empty() {
+        if !self.space.has_disks() {
             return fail(libc::ENOSPC);
         }
         let need = (to - from) as usize + usize::from(uncover.is_some());

@@ -67,7 +67,7 @@ fn superblock_copy(pm: &Pm, copy: u64) -> String {
 }
 
 fn dump_devices(sb: &Superblock, out: Out<'_>) -> FsResult<()> {
-    for d in sb.devices() {
+    for d in sb.present() {
         writeln!(out, "device {}", d.index)?;
         writeln!(out, "  path           {}", String::from_utf8_lossy(d.path()))?;
         writeln!(out, "  tier           {}", d.tier)?;
@@ -130,8 +130,9 @@ fn dump_checkpoint(pm: &Pm, sb: &Superblock, out: Out<'_>) -> FsResult<()> {
     writeln!(out, "  state          valid: the volume was unmounted cleanly")?;
     writeln!(out, "  mount epoch    {}", header.mount_epoch)?;
     writeln!(out, "  inodes         {}", header.inodes)?;
-    for (i, (device, row)) in sb.devices().iter().zip(&header.devices).enumerate() {
-        writeln!(out, "  device {i}       {} of {} blocks free", row.free, device.blocks)?;
+    for device in sb.present() {
+        let free = header.devices[usize::from(device.index)].free;
+        writeln!(out, "  device {}       {free} of {} blocks free", device.index, device.blocks)?;
     }
     Ok(())
 }

@@ -187,7 +187,7 @@ impl Core {
             want = next - block;
         }
         let (device, base) = (extent.addr.device(), extent.addr.byte());
-        let disk = &self.disks[usize::from(device) - 1];
+        let member = self.space.disk(device)?;
         let checksums = self.checksums(extent, block)?;
         let crcs = self.checksum_values(&checksums, want)?;
         let blanks = self.cache.take(inode.shard, want as usize);
@@ -199,7 +199,7 @@ impl Core {
             return Ok(());
         };
         let mut slices: Vec<IoSliceMut<'_>> = pages.iter_mut().map(|p| IoSliceMut::new(p.as_mut_slice())).collect();
-        disk.read_vectored_at(base, &mut slices).inspect_err(|e| self.disk_failed(device, e))?;
+        member.disk.read_vectored_at(base, &mut slices).inspect_err(|e| self.disk_failed(device, e))?;
         let mut copied = 0;
         for (i, page) in pages.iter_mut().enumerate() {
             let page = page.as_mut_slice();
@@ -218,7 +218,7 @@ impl Core {
         let checksums = self.checksums(extent, block)?;
         let crcs = self.checksum_values(&checksums, (out.len() / BLOCK) as u64)?;
         let device = extent.addr.device();
-        let read = self.disks[usize::from(device) - 1].read_at(extent.addr.byte(), out);
+        let read = self.space.disk(device)?.disk.read_at(extent.addr.byte(), out);
         read.inspect_err(|e| self.disk_failed(device, e))?;
         let pages = (0..).zip(out.chunks(BLOCK));
         pages.into_iter().try_for_each(|(i, page)| self.verify(extent.addr.offset(i), &checksums, i, page, &crcs))
@@ -240,8 +240,7 @@ impl Core {
                 return Ok(());
             }
         }
-        let disk = usize::from(addr.device()).checked_sub(1);
-        let path = disk.map_or(self.pm.path(), |disk| self.disks[disk].path());
+        let path = self.device_path(addr.device());
         Err(FsError::corrupt(format!("{}: data at byte {} does not match its checksum", path.display(), addr.byte())))
     }
 
@@ -289,9 +288,10 @@ impl Core {
         if let Some(block) = self.crcs.blocks.lock().get(&addr) {
             return Ok(block.clone());
         }
-        let Some(disk) = usize::from(addr.device()).checked_sub(1).and_then(|d| self.disks.get(d)) else {
+        let Some(member) = self.space.members.get(addr.device()) else {
             return Err(FsError::corrupt(format!("checksum block at {addr:?} lies on no disk")));
         };
+        let disk = &member.disk;
         // A reader that goes on needs those behind it next.
         let ahead = run_blocks.saturating_sub(index).clamp(1, CRC_READ_BLOCKS_MAX);
         let mut run = AlignedBuf::new(ahead as usize * BLOCK);

@@ -1,12 +1,13 @@
 //! Making a volume, and reading what superblocks say.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 
 use terrace_layout::{
-    BLOCK_BYTES, BlockAddr, CheckedPtr, DEVICES_MAX, DeviceEntry, FORMAT_MAJOR, FORMAT_MINOR, INCOMPAT_MOVES,
-    INCOMPAT_PM_DATA_CRC, InodeRecord, MAGIC, ROLE_DISK, ROLE_PM, SHARD_MAGIC, SHARDS_MAX, SUPERBLOCK_BLOCKS,
-    ShardPage, Superblock,
+    BLOCK_BYTES, BlockAddr, CheckedPtr, DEVICES_MAX, DeviceEntry, FORMAT_MAJOR, FORMAT_MINOR, INCOMPAT_ABSENT,
+    INCOMPAT_MOVES, INCOMPAT_PM_DATA_CRC, InodeRecord, MAGIC, ROLE_DISK, ROLE_PM, SHARD_MAGIC, SHARDS_MAX,
+    SUPERBLOCK_BLOCKS, ShardPage, Superblock,
 };
 use terrace_media::{AlignedBuf, Disk, Pm};
 use uuid::Uuid;
@@ -27,6 +28,8 @@ const SHARDS_DEFAULT_MAX: usize = 16;
 const PM_DATA_BLOCKS_MIN: u64 = 256;
 /// Least blocks of a disk.
 const DISK_BLOCKS_MIN: u64 = 256;
+/// Tier of a disk unless asked otherwise.
+pub(crate) const TIER_DEFAULT: u8 = 1;
 
 /// How to format.
 #[derive(Clone, Debug, Default)]
@@ -144,24 +147,32 @@ fn plan(pm: &Pm, disks: &[Arc<dyn Disk>], options: &FormatOptions) -> FsResult<S
         )));
     }
     for (i, disk) in disks.iter().enumerate() {
-        let blocks = disk.len() / BLOCK_BYTES;
-        if blocks < DISK_BLOCKS_MIN {
-            return Err(invalid(format!(
-                "{}: {} bytes are too few for a disk: give it at least {} KiB",
-                disk.path().display(),
-                disk.len(),
-                DISK_BLOCKS_MIN * BLOCK_BYTES / 1024
-            )));
-        }
-        let tier = options.tiers.get(i).copied().unwrap_or(1);
-        if tier == 0 {
-            return Err(invalid(format!("{}: tier 0 is PM: choose 1 or more", disk.path().display())));
-        }
-        let index = i as u16 + 1;
-        sb.devices[i + 1] = device_entry(index, tier, blocks, SUPERBLOCK_BLOCKS, shards.into());
-        set_path(&mut sb.devices[i + 1], disk.path())?;
+        let tier = options.tiers.get(i).copied().unwrap_or(TIER_DEFAULT);
+        sb.devices[i + 1] = disk_entry(disk.as_ref(), i as u16 + 1, tier, shards)?;
     }
     Ok(sb)
+}
+
+/// The row of a disk of a volume with so many shards.
+///
+/// # Errors
+/// `EINVAL`: it is too small, its path is too long, or its tier is PM's.
+pub(crate) fn disk_entry(disk: &dyn Disk, index: u16, tier: u8, shards: u16) -> FsResult<DeviceEntry> {
+    let (path, blocks) = (disk.path(), disk.len() / BLOCK_BYTES);
+    if blocks < DISK_BLOCKS_MIN {
+        return Err(invalid(format!(
+            "{}: {} bytes are too few for a disk: give it at least {} KiB",
+            path.display(),
+            disk.len(),
+            DISK_BLOCKS_MIN * BLOCK_BYTES / 1024
+        )));
+    }
+    if tier == 0 {
+        return Err(invalid(format!("{}: tier 0 is PM: choose 1 or more", path.display())));
+    }
+    let mut entry = device_entry(index, tier, blocks, SUPERBLOCK_BLOCKS, shards.into());
+    set_path(&mut entry, path)?;
+    Ok(entry)
 }
 
 fn set_path(entry: &mut DeviceEntry, path: &std::path::Path) -> FsResult<()> {
@@ -213,11 +224,14 @@ pub fn format(pm: &Arc<Pm>, disks: &[Arc<dyn Disk>], options: &FormatOptions) ->
         write_disk_superblock(disk.as_ref(), &sb, entry)?;
     }
     pm.zero_nt(sb.checkpoint_header * BLOCK_BYTES, BLOCK_BYTES);
-    checkpoint::write(pm, &sb, &areas(pm, disks), &allocs, 1)?;
+    let disks = (1..).zip(disks.iter().cloned()).collect();
+    let parts = areas(pm, &disks).into_iter().map(|(i, area)| (area, &sb.devices[i], &allocs[i]));
+    checkpoint::write(pm, &sb, parts, 1)?;
     write_pm_superblock(pm, &sb)
 }
 
-fn fresh_alloc(device: &DeviceEntry, shards: u16) -> DeviceAlloc {
+/// The allocator of a device on which nothing is.
+pub(crate) fn fresh_alloc(device: &DeviceEntry, shards: u16) -> DeviceAlloc {
     let mut words = vec![0u64; device.blocks.div_ceil(64) as usize];
     for block in 0..device.data_start {
         words[(block / 64) as usize] |= 1 << (block % 64);
@@ -225,9 +239,13 @@ fn fresh_alloc(device: &DeviceEntry, shards: u16) -> DeviceAlloc {
     DeviceAlloc::from_bitmap(device.blocks, u64::from(device.group_blocks), shards.into(), words)
 }
 
-/// The checkpoint areas of all devices.
-pub(crate) fn areas(pm: &Arc<Pm>, disks: &[Arc<dyn Disk>]) -> Vec<Area> {
-    std::iter::once(Area::Pm(pm.clone())).chain(disks.iter().map(|d| Area::Disk(d.clone()))).collect()
+/// Disks by device index.
+pub(crate) type Disks = BTreeMap<u16, Arc<dyn Disk>>;
+
+/// The checkpoint areas of all devices, by index.
+pub(crate) fn areas(pm: &Arc<Pm>, disks: &Disks) -> Vec<(usize, Area)> {
+    let of_disks = disks.iter().map(|(&index, disk)| (usize::from(index), Area::Disk(disk.clone())));
+    std::iter::once((0, Area::Pm(pm.clone()))).chain(of_disks).collect()
 }
 
 /// The order in which the copies of a superblock are written: first the one that does not count, since a crash may
@@ -280,6 +298,12 @@ pub(crate) fn write_disk_superblock(disk: &dyn Disk, volume: &Superblock, entry:
         disk.flush()?;
     }
     Ok(())
+}
+
+/// Takes the superblock off a disk, durably: it is no part of a volume any more.
+pub(crate) fn erase_disk_superblock(disk: &dyn Disk) -> FsResult<()> {
+    disk.write_at(0, &AlignedBuf::new(SUPERBLOCK_BLOCKS as usize * BLOCK))?;
+    Ok(disk.flush()?)
 }
 
 /// Of the copies in `copies` (whole blocks) the valid one with the higher sequence; `None` if none is ours.
@@ -335,12 +359,19 @@ pub(crate) fn read_disk_superblock(disk: &dyn Disk) -> FsResult<Option<Superbloc
     choose(&disk.path().display().to_string(), &buf)
 }
 
-/// Whether `found` differs from `good` only in what a mount writes, wholly or in part.
+/// Whether `found` differs from `good` only in what a mount writes, wholly or in part: rows come and go, too.
 pub(crate) fn differs_by_a_write(mut found: Superblock, good: &Superblock) -> bool {
     found.crc = good.crc;
     found.sequence = good.sequence;
     found.mount_epoch = good.mount_epoch;
     found.previous_epoch = good.previous_epoch;
+    found.device_count = good.device_count;
+    found.incompat = found.incompat & !INCOMPAT_ABSENT | good.incompat & INCOMPAT_ABSENT;
+    for (row, good) in found.devices.iter_mut().zip(&good.devices).skip(1) {
+        if row.blocks == 0 || good.blocks == 0 {
+            *row = *good;
+        }
+    }
     for (row, good) in found.devices.iter_mut().zip(&good.devices) {
         *row = DeviceEntry { path_bytes: good.path_bytes, path: good.path, ..*row };
     }
@@ -366,7 +397,7 @@ pub fn read_pm_label(pm: &Pm) -> FsResult<Option<VolumeLabel>> {
     let Some(sb) = read_pm_superblock(pm)? else {
         return Ok(None);
     };
-    let devices = sb.devices().iter().map(|d| DeviceLabel {
+    let devices = sb.present().map(|d| DeviceLabel {
         index: d.index,
         tier: d.tier,
         path: PathBuf::from(std::ffi::OsStr::from_bytes(d.path())),

@@ -30,7 +30,7 @@ use crate::types::{Ino, Time};
 use crate::volume::Volume;
 
 /// Blocks of a file that are looked at together when all of it moves, and made durable together: 64 MiB.
-const STRETCH_BLOCKS: u64 = 16384;
+pub(crate) const STRETCH_BLOCKS: u64 = 16384;
 /// Blocks that are copied through one buffer, which the CPU's caches should hold, and committed together: 16 MiB.
 const BUFFER_BLOCKS: u64 = limit(4096, 2) as u64;
 
@@ -428,7 +428,7 @@ impl Core {
             self.pm.try_read(addr.byte(), &mut out[..visible])?;
             out[visible..].fill(0);
         } else {
-            let read = self.disks[usize::from(addr.device()) - 1].read_at(addr.byte(), out);
+            let read = self.space.disk(addr.device())?.disk.read_at(addr.byte(), out);
             read.inspect_err(|e| self.disk_failed(addr.device(), e))?;
         }
         for (i, page) in (0..).zip(out.chunks_mut(BLOCK)) {

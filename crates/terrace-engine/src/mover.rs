@@ -155,6 +155,11 @@ impl Volume {
     pub fn tune(&self, param: Param, value: u64) -> FsResult<()> {
         let set = self.core.tuning.set(param, value);
         set.map_err(|error| FsError::with_message(libc::EINVAL, error.to_string()))?;
+        self.start_migration()
+    }
+
+    /// Migration may be wanted, or possible, from now on.
+    pub(crate) fn start_migration(&self) -> FsResult<()> {
         self.core.set_floor();
         // Whoever closes the volume takes the threads' handles under this lock, after it has said so.
         let mut workers = self.workers.lock();
@@ -195,7 +200,7 @@ impl Volume {
 impl Core {
     /// Whether data moves by itself.
     pub fn migrates(&self) -> bool {
-        self.tuning.get(Param::Migrate) == 1 && !self.disks.is_empty() && !self.is_read_only()
+        self.tuning.get(Param::Migrate) == 1 && self.space.has_disks() && !self.is_read_only()
     }
 
     /// Called after every read and write: wakes who should look.

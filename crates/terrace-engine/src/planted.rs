@@ -101,6 +101,10 @@ pub enum Bug {
     SuperblockOrder,
     /// Both copies of a superblock are written before a fence.
     SuperblockTogether,
+    /// A disk is in the device table before it has its superblock.
+    RowBeforeLabel,
+    /// A disk that is removed loses its superblock while it is in the device table.
+    EraseBeforeRow,
     /// Format leaves the superblock of the volume that was there until it has written the new one.
     FormatKeepsOld,
     /// The allocator lets go of a group between finding a run and taking it.

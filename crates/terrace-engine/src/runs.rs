@@ -134,8 +134,8 @@ impl Core {
             let start = crc_run.map_or(run.addr, |(addr, _)| addr);
             let mut slices: Vec<IoSlice<'_>> = crc_blocks.iter().map(|b| IoSlice::new(b)).collect();
             slices.extend(run.pages.iter().map(|p| IoSlice::new(p.data())));
-            let disk = &self.disks[usize::from(start.device()) - 1];
-            disk.write_vectored_at(start.byte(), &slices).inspect_err(|e| {
+            let member = self.space.disk(start.device())?;
+            member.disk.write_vectored_at(start.byte(), &slices).inspect_err(|e| {
                 self.disk_failed(start.device(), e);
                 failing.push(start.device());
             })?;
@@ -154,7 +154,7 @@ impl Core {
         self.flush_disks(placed.iter().map(|run| run.addr.device()).collect())?;
         for (run, (addr, _)) in placed.iter().filter_map(|run| Some((run, run.crc_run?))) {
             if planted(Bug::ChecksumsAfterFlush) {
-                self.disks[usize::from(addr.device()) - 1].write_at(addr.byte(), &crc_block_bytes(&run.crcs))?;
+                self.space.disk(addr.device())?.disk.write_at(addr.byte(), &crc_block_bytes(&run.crcs))?;
             }
         }
         Ok(())
@@ -166,7 +166,7 @@ impl Core {
     /// A disk that cannot flush is fatal.
     pub fn flush_disks(&self, devices: BTreeSet<u16>) -> FsResult<()> {
         devices.into_iter().try_for_each(|device| {
-            let flushed = self.disks[usize::from(device) - 1].flush();
+            let flushed = self.space.disk(device)?.disk.flush();
             flushed.inspect_err(|e| self.disk_failed(device, e)).map_err(FsError::fatal)?;
             self.disk_works(device);
             Ok(())

@@ -12,8 +12,9 @@
 
 mod data;
 mod metadata;
-mod names;
 mod record;
+
+use std::collections::HashSet;
 
 use self::data::{CrcBlock, DataRun};
 use self::record::Record;
@@ -149,6 +150,19 @@ fn scrub(core: &Core, record: &Record) {
 impl<'a> Scrubber<'a> {
     fn new(core: &'a Core, record: &'a Record) -> Self {
         Self { core, record, runs: Vec::new(), crc_block: None, piece_blocks: record.piece_blocks() }
+    }
+
+    /// Gives the damage in the record the paths of its inodes, and logs them.
+    fn name_damaged_files(&self) {
+        let wanted: HashSet<u64> = self.record.damaged_inodes().into_iter().collect();
+        if wanted.is_empty() {
+            return;
+        }
+        let paths = self.core.paths_of(&wanted, &|| self.record.is_unmounting());
+        for (ino, path) in &paths {
+            tracing::error!("scrub: inode {ino}, which is damaged, is {path}");
+        }
+        self.record.set_paths(|ino| paths.get(&ino).cloned());
     }
 
     fn everything(&mut self) -> Result<(), Stopped> {

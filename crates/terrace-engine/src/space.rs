@@ -8,6 +8,7 @@ use terrace_policy::{PM_RESERVE_BLOCKS, Placement, PmSpace};
 
 use crate::alloc::{DeviceAlloc, Run, Use};
 use crate::error::{FsError, FsResult, fail};
+use crate::members::{Member, Members, Place, Places, Standing, free_blocks, not_closed, open};
 use crate::planted::{Bug, planted};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -40,17 +41,29 @@ pub(crate) trait BlockSource {
 #[derive(Debug)]
 pub(crate) struct Space {
     pm: Arc<Pm>,
-    devices: Vec<DeviceAlloc>,
-    /// What the device table says of each.
-    table: Vec<DeviceEntry>,
+    pm_entry: DeviceEntry,
+    pm_alloc: DeviceAlloc,
+    pub members: Members,
     pub placement: Placement,
     /// Disk blocks promised to dirty pages.
     disk_reserved: AtomicU64,
+    /// The disk that is chosen before others of its tier; 0: none.
+    preferred: AtomicU64,
+    /// A block that two owners have given back; 0: none was.
+    contested: AtomicU64,
 }
 
 impl Space {
-    pub fn new(pm: Arc<Pm>, devices: Vec<DeviceAlloc>, table: &[DeviceEntry], placement: Placement) -> Self {
-        Self { pm, devices, table: table.to_vec(), placement, disk_reserved: AtomicU64::new(0) }
+    pub fn new(
+        pm: Arc<Pm>,
+        pm_entry: DeviceEntry,
+        pm_alloc: DeviceAlloc,
+        members: Vec<Member>,
+        placement: Placement,
+    ) -> Self {
+        let members = Members::new(members);
+        let (disk_reserved, preferred, contested) = (0.into(), 0.into(), 0.into());
+        Self { pm, pm_entry, pm_alloc, members, placement, disk_reserved, preferred, contested }
     }
 
     /// Disk blocks free and not promised to anybody.
@@ -58,8 +71,37 @@ impl Space {
         self.disk_free().saturating_sub(self.disk_reserved.load(Ordering::Acquire))
     }
 
-    pub fn devices(&self) -> &[DeviceAlloc] {
-        &self.devices
+    /// The disk with this index.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn disk(&self, device: u16) -> FsResult<Arc<Member>> {
+        self.members.get(device).ok_or_else(|| FsError::corrupt(format!("device {device} is no disk of the volume")))
+    }
+
+    /// Whether there is a disk that takes anything.
+    pub fn has_disks(&self) -> bool {
+        not_closed(&self.members.places()).next().is_some()
+    }
+
+    /// Whether there is a disk that takes everything, beside this one.
+    pub fn has_disks_beside(&self, device: u16) -> bool {
+        open(&self.members.places()).any(|place| place.member.entry.index != device)
+    }
+
+    /// Whether a disk that is to be removed takes what can go nowhere else.
+    pub fn takes_promised(&self, device: u16) -> bool {
+        let leaves = |place: &Place| place.member.entry.index == device && place.standing == Standing::Leaving;
+        self.members.places().iter().flatten().any(leaves)
+    }
+
+    /// Blocks of a device, and the free ones; none if there is no such device.
+    pub fn device_space(&self, device: u16) -> (u64, u64) {
+        let of = |alloc: &DeviceAlloc| (alloc.blocks(), alloc.free_blocks());
+        match device {
+            0 => of(&self.pm_alloc),
+            _ => self.members.get(device).map_or((0, 0), |member| of(&member.alloc)),
+        }
     }
 
     /// The tier of the device on which `addr` lies.
@@ -67,27 +109,36 @@ impl Space {
         self.tier(addr.device())
     }
 
-    /// Blocks of a tier, and the free ones.
+    /// Blocks of a tier, and the free ones; without disks that are to be removed.
     pub fn tier_space(&self, tier: u8) -> (u64, u64) {
-        let devices = self.devices.iter().zip(&self.table).filter(|(_, entry)| entry.tier == tier);
-        devices.fold((0, 0), |(blocks, free), (device, _)| (blocks + device.blocks(), free + device.free_blocks()))
+        if tier == 0 {
+            return self.device_space(0);
+        }
+        let places = self.members.places();
+        let allocs = open(&places).filter(|place| place.member.entry.tier == tier).map(|place| &place.member.alloc);
+        allocs.fold((0, 0), |(blocks, free), alloc| (blocks + alloc.blocks(), free + alloc.free_blocks()))
     }
 
     /// The tiers that there are, PM's first.
     pub fn tiers(&self) -> impl Iterator<Item = u8> {
-        let mut tiers: Vec<u8> = self.table.iter().map(|device| device.tier).collect();
+        let mut tiers = vec![0];
+        tiers.extend(self.members.places().iter().flatten().map(|place| place.member.entry.tier));
         tiers.sort_unstable();
         tiers.dedup();
         tiers.into_iter()
     }
 
     pub fn pm(&self) -> &DeviceAlloc {
-        &self.devices[0]
+        &self.pm_alloc
     }
 
-    /// The tier of a device.
+    /// The tier of a device; of one that there is not, PM's.
     pub fn tier(&self, device: u16) -> u8 {
-        self.table[usize::from(device)].tier
+        if device == 0 {
+            return 0;
+        }
+        let places = self.members.places();
+        places.get(usize::from(device) - 1).and_then(Option::as_ref).map_or(0, |place| place.member.entry.tier)
     }
 
     /// The source of blocks for shard `shard` and this purpose.
@@ -109,6 +160,7 @@ impl Space {
     fn alloc_pm(&self, shard: usize, want: u64, what: Use) -> Option<Run> {
         loop {
             let run = self.pm().alloc(shard, want, what)?;
+            self.note_contested(0, self.pm());
             if self.pm.check(run.start * BLOCK_BYTES, run.len * BLOCK_BYTES).is_ok() {
                 return Some(run);
             }
@@ -117,20 +169,75 @@ impl Space {
     }
 
     /// A run on a disk of `tier` or a slower one that is not `avoided`, the fastest tier with room first, and in it the
-    /// device with the most free blocks.
+    /// device with the most free blocks. Disks that are to be removed come last.
     ///
     /// # Errors
     /// `ENOSPC`, or what kept a disk from telling which of its blocks are free.
     pub fn alloc_disk(&self, shard: usize, want: u64, tier: u8, avoided: &[u16]) -> FsResult<(u16, Run)> {
-        let usable = |d: &usize| {
-            self.table[*d].tier >= tier && self.devices[*d].free_blocks() > 0 && !avoided.contains(&(*d as u16))
+        let places = self.members.places();
+        let usable = |place: &&Place| {
+            let Member { entry, alloc, .. } = &*place.member;
+            entry.tier >= tier && alloc.free_blocks() > 0 && !avoided.contains(&entry.index)
         };
-        let mut order: Vec<usize> = (1..self.devices.len()).filter(usable).collect();
-        order.sort_by_key(|&d| (self.table[d].tier, std::cmp::Reverse(self.devices[d].free_blocks())));
-        let found =
-            order.iter().find_map(|&d| self.devices[d].alloc(shard, want, Use::Data).map(|run| (d as u16, run)));
-        let trouble = || order.iter().find_map(|&d| self.devices[d].trouble());
+        let preferred = self.preferred.load(Ordering::Relaxed) as u16;
+        let mut order: Vec<&Place> = not_closed(&places).filter(usable).collect();
+        order.sort_by_key(|Place { member, standing }| {
+            let free = member.alloc.free_blocks();
+            (*standing != Standing::Open, member.entry.tier, member.entry.index != preferred, std::cmp::Reverse(free))
+        });
+        let found = order.iter().find_map(|Place { member, .. }| {
+            let run = member.alloc.alloc(shard, want, Use::Data)?;
+            self.note_contested(member.entry.index, &member.alloc);
+            Some((member.entry.index, run))
+        });
+        let trouble = || order.iter().find_map(|place| place.member.alloc.trouble());
         found.ok_or_else(|| trouble().unwrap_or(FsError::new(libc::ENOSPC)))
+    }
+
+    /// Has a disk chosen before others of its tier from now on; 0: none.
+    pub fn prefer(&self, device: u16) {
+        self.preferred.store(device.into(), Ordering::Relaxed);
+    }
+
+    /// A disk is to be removed: from now on it takes nothing, or, until the others can keep every promise, as little as
+    /// possible.
+    pub fn leave(&self, device: u16) {
+        let reserved = || self.disk_reserved.load(Ordering::Acquire);
+        self.members.decide(device, |places| {
+            let mut others = open(places).filter(|place| place.member.entry.index != device).peekable();
+            let closes = others.peek().is_some() && fits(reserved(), free_blocks(others));
+            Some(if closes { Standing::Closed } else { Standing::Leaving })
+        });
+    }
+
+    /// A disk is not to be removed after all.
+    pub fn stay(&self, device: u16) {
+        self.members.decide(device, |_| Some(Standing::Open));
+    }
+
+    /// Closes a disk for good, if nothing is on it and the others can keep every promise; else false.
+    pub fn close_if_empty(&self, device: u16) -> bool {
+        let decide = |places: &Places| {
+            let others = open(places).filter(|place| place.member.entry.index != device);
+            let reserved = self.disk_reserved.load(Ordering::Acquire);
+            let keeps_promises = reserved == 0 || fits(reserved, free_blocks(others));
+            let leaving = places.iter().flatten().find(|place| place.member.entry.index == device);
+            let is_empty = leaving.is_some_and(|place| place.member.data_blocks() == 0);
+            (keeps_promises && is_empty).then_some(Standing::Closed)
+        };
+        self.members.decide(device, decide).is_some()
+    }
+
+    /// How many blocks have no room elsewhere if all that is on a disk is moved from it.
+    ///
+    /// # Errors
+    /// There is no such disk.
+    pub fn lacks_to_empty(&self, device: u16) -> FsResult<u64> {
+        let wanted = self.disk(device)?.data_blocks();
+        let places = self.members.places();
+        let mut others = open(&places).filter(|place| place.member.entry.index != device).peekable();
+        let room = if others.peek().is_some() { free_blocks(others) } else { self.room_for_data() };
+        Ok(wanted.saturating_sub(room.saturating_sub(self.disk_reserved.load(Ordering::Acquire))))
     }
 
     /// Promises `blocks` of disk space to dirty pages; false if the disks cannot keep that.
@@ -149,16 +256,14 @@ impl Space {
         true
     }
 
-    /// Whether the disks have room for `blocks` more dirty pages.
+    /// Whether the disks that stay have room for `blocks` more dirty pages.
     pub fn disk_takes(&self, blocks: u64) -> bool {
-        self.disk_reserved
-            .load(Ordering::Acquire)
-            .checked_add(blocks)
-            .is_some_and(|total| fits(total, self.disk_free()))
+        let total = self.disk_reserved.load(Ordering::Acquire).checked_add(blocks);
+        total.is_some_and(|total| fits(total, free_blocks(open(&self.members.places()))))
     }
 
     fn disk_free(&self) -> u64 {
-        self.devices[1..].iter().map(DeviceAlloc::free_blocks).sum()
+        free_blocks(not_closed(&self.members.places()))
     }
 
     /// Takes back what [`Self::reserve_disk`] promised for `blocks`.
@@ -171,7 +276,15 @@ impl Space {
         if addr.is_pm() && self.pm.check(addr.byte(), blocks * BLOCK_BYTES).is_err() {
             return self.retire(addr, blocks);
         }
-        self.devices[usize::from(addr.device())].free(Run { start: addr.block(), len: blocks });
+        let run = Run { start: addr.block(), len: blocks };
+        if addr.is_pm() {
+            self.pm_alloc.free(run);
+            self.note_contested(0, &self.pm_alloc);
+        } else {
+            let member = self.members.get(addr.device()).expect("a disk stays as long as a block of it is in use");
+            member.alloc.free(run);
+            self.note_contested(addr.device(), &member.alloc);
+        }
     }
 
     /// Takes back the PM blocks that can be read. The others are nobody's from now on, until the next mount.
@@ -185,16 +298,25 @@ impl Space {
         }
     }
 
+    #[inline]
+    fn note_contested(&self, device: u16, alloc: &DeviceAlloc) {
+        if let Some(block) = alloc.freed_twice() {
+            self.contested.store(BlockAddr::new(device, block).0, Ordering::Release);
+        }
+    }
+
     /// A block that two owners have given back.
     pub fn freed_twice(&self) -> Option<BlockAddr> {
-        let of = |(i, device): (usize, &DeviceAlloc)| device.freed_twice().map(|block| BlockAddr::new(i as u16, block));
-        self.devices.iter().enumerate().find_map(of)
+        Some(BlockAddr(self.contested.load(Ordering::Acquire))).filter(|addr| addr.0 != 0)
     }
 
     /// Whether `addr..addr + blocks` lies on a device of this volume, where files may own blocks.
     pub fn contains(&self, addr: BlockAddr, blocks: u64) -> bool {
-        let device = self.table.get(usize::from(addr.device()));
-        device.is_some_and(|d| addr.block() >= d.data_start && addr.block() + blocks <= d.blocks)
+        let inside = |d: &DeviceEntry| addr.block() >= d.data_start && addr.block() + blocks <= d.blocks;
+        match addr.device() {
+            0 => inside(&self.pm_entry),
+            device => self.members.get(device).is_some_and(|member| inside(&member.entry)),
+        }
     }
 }
 

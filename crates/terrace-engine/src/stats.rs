@@ -143,8 +143,9 @@ impl Core {
     /// The tiers in order, the devices of each added up.
     fn tiers(&self) -> Vec<TierStats> {
         let mut tiers: Vec<TierStats> = Vec::new();
-        for (device, alloc) in (0..).zip(self.space.devices()) {
-            let number = self.space.tier(device);
+        let members = self.space.members.all();
+        let disks = members.iter().map(|m| (m.entry.tier, &m.alloc, Some(m.disk.stats())));
+        for (number, alloc, disk) in std::iter::once((0, self.space.pm(), None)).chain(disks) {
             let at = tiers.iter().position(|tier| tier.tier == number).unwrap_or_else(|| {
                 tiers.push(self.empty_tier(number));
                 tiers.len() - 1
@@ -153,7 +154,7 @@ impl Core {
             tier.capacity_bytes += alloc.blocks() * BLOCK_BYTES;
             tier.free_bytes += free_blocks * BLOCK_BYTES;
             tier.used_bytes += alloc.blocks().saturating_sub(free_blocks) * BLOCK_BYTES;
-            if let Some(disk) = usize::from(device).checked_sub(1).map(|disk| self.disks[disk].stats()) {
+            if let Some(disk) = disk {
                 tier.reads += disk.reads;
                 tier.read_bytes += disk.bytes_read;
                 tier.writes += disk.writes;

@@ -8,7 +8,7 @@ use terrace_media::{Disk, Pm, PmKind};
 use crate::checkpoint;
 use crate::core::Core;
 use crate::error::{FsResult, fail};
-use crate::format::{format_text, uuid_text};
+use crate::format::{Disks, format_text, uuid_text};
 use crate::inode::Body;
 use crate::stats::tier_name;
 use crate::sync::Arc;
@@ -66,13 +66,8 @@ fn pm_health(pm: &Pm) -> String {
     }
 }
 
-/// Rows of the device table; `None` stands for a disk that is missing.
-fn devices(
-    pm: &Pm,
-    disks: &[Option<Arc<dyn Disk>>],
-    sb: &Superblock,
-    used_blocks: impl Fn(usize) -> u64,
-) -> Vec<DeviceStatus> {
+/// Rows of the device table, also for disks that are missing.
+fn devices(pm: &Pm, disks: &Disks, sb: &Superblock, used_blocks: impl Fn(usize) -> u64) -> Vec<DeviceStatus> {
     let row = |i: usize, path: String, role: &str, kind: String, health: &str| DeviceStatus {
         index: i as u16,
         tier: sb.devices[i].tier,
@@ -84,11 +79,14 @@ fn devices(
         health: health.into(),
     };
     let mut rows = vec![row(0, pm.path().display().to_string(), "pm", pm.kind().to_string(), &pm_health(pm))];
-    rows.extend(disks.iter().zip(1..).map(|(disk, i)| match disk {
-        Some(disk) => row(i, disk.path().display().to_string(), "disk", disk_kind(disk.path()).into(), "ok"),
+    rows.extend(sb.present().skip(1).map(|entry| match disks.get(&entry.index) {
+        Some(disk) => {
+            let path = disk.path();
+            row(entry.index.into(), path.display().to_string(), "disk", disk_kind(path).into(), "ok")
+        }
         None => {
-            let last_seen = String::from_utf8_lossy(sb.devices[i].path()).into_owned();
-            row(i, last_seen, "disk", "missing".into(), "missing: name it with --disk")
+            let last_seen = String::from_utf8_lossy(entry.path()).into_owned();
+            row(entry.index.into(), last_seen, "disk", "missing".into(), "missing: name it with --disk")
         }
     }));
     rows
@@ -97,12 +95,15 @@ fn devices(
 impl Core {
     fn status(&self) -> Status {
         let sb = *self.sb.lock();
-        let used = |i: usize| self.space.devices()[i].blocks() - self.space.devices()[i].free_blocks();
+        let used = |i: usize| {
+            let (blocks, free) = self.space.device_space(i as u16);
+            blocks - free
+        };
         let reason = self.read_only_reason();
-        let disks: Vec<_> = self.disks.iter().cloned().map(Some).collect();
+        let disks = self.space.members.all().iter().map(|m| (m.entry.index, m.disk.clone())).collect();
         let mut devices = devices(&self.pm, &disks, &sb, used);
         for device in devices.iter_mut().skip(1) {
-            let trouble = || self.space.devices()[usize::from(device.index)].trouble().map(|e| e.to_string());
+            let trouble = || self.space.members.get(device.index)?.alloc.trouble().map(|e| e.to_string());
             if let Some(failure) = self.disk_failure(device.index).or_else(trouble) {
                 device.health = format!("failing: {failure}");
             }
@@ -125,6 +126,7 @@ impl Core {
             notes: notes(&self.pm),
             scrub: self.scrubs.status(),
             migration: Some(self.migration_status()),
+            removal: self.removal_status(),
         }
     }
 
@@ -146,7 +148,8 @@ impl Core {
         if !self.is_read_only() {
             self.mutate(|| self.reclaim_all())?;
         }
-        let blocks = self.space.devices().iter().map(|d| d.blocks()).sum();
+        let disk_blocks: u64 = self.space.members.all().iter().map(|member| member.alloc.blocks()).sum();
+        let blocks = self.space.pm().blocks() + disk_blocks;
         let pm_free = self.space.pm().free_blocks();
         let used = self.inodes_in_use();
         // PM is what records come from; a record and its name take about six cache lines.
@@ -178,20 +181,17 @@ impl Core {
         let inode = self.get(ino)?;
         let inner = inode.shared()?;
         let file = inner.file()?;
-        let sb = self.sb.lock();
         let mut extents: Vec<_> = file.index.iter().collect();
         extents.sort_unstable_by_key(|&(block, _)| block);
         let extents = extents.into_iter().map(|(block, e)| {
-            let device = usize::from(e.addr.device());
-            let path = if device == 0 { self.pm.path() } else { self.disks[device - 1].path() };
             let end = block + u64::from(e.blocks);
             let cached = self.cache.cached_blocks(&inode.pages, block, end).len();
             let dirty = self.cache.dirty_blocks(&inode.pages, block, end).len();
             ExtentInfo {
                 offset_bytes: block * BLOCK_BYTES,
                 len_bytes: u64::from(e.blocks) * BLOCK_BYTES,
-                tier: tier_name(sb.devices[device].tier),
-                device: path.display().to_string(),
+                tier: tier_name(self.space.tier_of(e.addr)),
+                device: self.device_path(e.addr.device()).display().to_string(),
                 device_offset_bytes: e.addr.byte(),
                 unwritten: e.unwritten(),
                 cached_bytes: (cached - dirty) as u64 * BLOCK_BYTES,
@@ -242,5 +242,6 @@ pub fn offline_status(pm: &Arc<Pm>, disks: &[Arc<dyn Disk>]) -> FsResult<Status>
         notes,
         scrub: None,
         migration: None,
+        removal: None,
     })
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::drain::RemovalStatus;
+
 /// An inode number. The root directory is [`Ino::ROOT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Ino(pub u64);
@@ -365,6 +367,8 @@ pub struct Status {
     pub scrub: Option<ScrubStatus>,
     /// What migration is about; none offline.
     pub migration: Option<MigrationStatus>,
+    /// The removal of a disk that is under way, or the last one since the volume was mounted.
+    pub removal: Option<RemovalStatus>,
 }
 
 /// What migration is about.

@@ -62,22 +62,18 @@ impl Core {
 
     /// Lists files that nobody has used since the mount, a few at a time.
     fn scan_some(&self, shard: usize) {
-        let shards = self.shards.len() as u64;
         let this = &self.shards[shard];
         let records = this.table.read().counts().0;
         let scanned = this.mover.lists.lock().scanned;
         let next = (scanned + SCAN_RECORDS).min(records);
-        for index in scanned..next {
-            let ino = Ino(index * shards + shard as u64 + 1);
-            let is_resident = this.inodes.read().contains_key(&ino.0);
-            // Records that nobody uses, and damaged ones, are not listed.
-            if let Ok(inode) = self.get(ino) {
-                self.list_everywhere(&inode);
-                if !is_resident {
-                    self.evict(inode);
-                }
+        // Records that nobody uses, and damaged ones, are not listed.
+        let list = &mut |found: FsResult<&Arc<Inode>>| {
+            if let Ok(inode) = found {
+                self.list_everywhere(inode);
             }
-        }
+            Ok(())
+        };
+        self.visit_inodes(shard, scanned..next, list).expect("listing does not fail");
         this.mover.lists.lock().scanned = next;
     }
 

@@ -1,23 +1,25 @@
 //! The volume: opening (with recovery), closing, and the operations, which live in `core`'s modules.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use terrace_layout::{BLOCK_BYTES, FORMAT_MINOR, INCOMPAT_MOVES, Superblock};
+use terrace_layout::{BLOCK_BYTES, DeviceEntry, FORMAT_MINOR, INCOMPAT_MOVES, Superblock};
 use terrace_media::{Disk, Pm};
 use terrace_policy::{Params, Placement};
 use terrace_trace::Operation;
 
 use crate::alloc::DeviceAlloc;
 use crate::cache::{CacheBacking, PageCache, RecoveredPage};
-use crate::checkpoint;
+use crate::checkpoint::{self, Area};
 use crate::core::{Core, Shard, free_record};
 use crate::error::{FsError, FsResult, fence};
 use crate::format::{
-    areas, read_disk_superblock, read_pm_superblock, uuid_text, write_disk_superblock, write_pm_superblock,
+    Disks, areas, read_disk_superblock, read_pm_superblock, uuid_text, write_disk_superblock, write_pm_superblock,
 };
 use crate::inode::{Inner, Inode};
 use crate::itable::InodeTable;
 use crate::journal::Journal;
+use crate::members::Member;
 use crate::offline::volume_on;
 use crate::planted::{Bug, planted};
 use crate::scan::{Unfinished, first_problem, scan};
@@ -92,37 +94,31 @@ pub struct Volume {
 /// The devices of a volume, matched by label.
 pub(crate) struct Devices {
     pub sb: Superblock,
-    pub disks: Vec<Arc<dyn Disk>>,
+    pub disks: Disks,
 }
 
-/// Reads PM's superblock and puts the disks in the order of its device table.
+/// Reads PM's superblock and finds out which disk is which.
 ///
 /// # Errors
 /// Names the device that is missing, foreign, truncated, or there twice, and the remedy.
 pub(crate) fn match_devices(pm: &Pm, disks: Vec<Arc<dyn Disk>>) -> FsResult<Devices> {
-    let (sb, slots) = match_present_devices(pm, disks)?;
-    let mut disks = Vec::new();
-    for (slot, known) in slots.into_iter().zip(&sb.devices()[1..]) {
-        disks.push(slot.ok_or_else(|| {
-            FsError::with_message(
-                libc::EINVAL,
-                format!(
-                    "{}: disk {} of the volume is missing (last seen at {}): name it with --disk",
-                    pm.path().display(),
-                    known.index,
-                    String::from_utf8_lossy(known.path())
-                ),
-            )
-        })?);
+    let (sb, disks) = match_present_devices(pm, disks)?;
+    match sb.present().skip(1).find(|known| !disks.contains_key(&known.index)) {
+        None => Ok(Devices { sb, disks }),
+        Some(known) => Err(FsError::with_message(
+            libc::EINVAL,
+            format!(
+                "{}: disk {} of the volume is missing (last seen at {}): name it with --disk",
+                pm.path().display(),
+                known.index,
+                String::from_utf8_lossy(known.path())
+            ),
+        )),
     }
-    Ok(Devices { sb, disks })
 }
 
-/// Disks by device index less one; `None` where one is missing.
-pub(crate) type DiskSlots = Vec<Option<Arc<dyn Disk>>>;
-
-/// As [`match_devices`], with a gap for each disk that is missing.
-pub(crate) fn match_present_devices(pm: &Pm, disks: Vec<Arc<dyn Disk>>) -> FsResult<(Superblock, DiskSlots)> {
+/// As [`match_devices`], but disks may be missing.
+pub(crate) fn match_present_devices(pm: &Pm, disks: Vec<Arc<dyn Disk>>) -> FsResult<(Superblock, Disks)> {
     let path = pm.path().display();
     let wrong = |message: String| FsError::with_message(libc::EINVAL, message);
     let Some(sb) = read_pm_superblock(pm)? else {
@@ -138,7 +134,7 @@ pub(crate) fn match_present_devices(pm: &Pm, disks: Vec<Arc<dyn Disk>>) -> FsRes
             sb.blocks * BLOCK_BYTES
         )));
     }
-    let mut slots: DiskSlots = vec![None; sb.devices().len() - 1];
+    let mut found = Disks::new();
     for disk in disks {
         let name = disk.path().display().to_string();
         let Some(label) = read_disk_superblock(disk.as_ref())? else {
@@ -151,11 +147,10 @@ pub(crate) fn match_present_devices(pm: &Pm, disks: Vec<Arc<dyn Disk>>) -> FsRes
                 uuid_text(&sb)
             )));
         }
-        let index = usize::from(label.device_index);
-        let Some(slot) = index.checked_sub(1).and_then(|i| slots.get_mut(i)) else {
+        let index = label.device_index;
+        let Some(known) = sb.present().skip(1).find(|known| known.index == index) else {
             return Err(wrong(format!("{name}: is device {index} of the volume, which has no such disk")));
         };
-        let known = &sb.devices()[index];
         if disk.len() < known.blocks * BLOCK_BYTES {
             return Err(wrong(format!(
                 "{name}: truncated: {} bytes, the volume needs {}: restore the device's full size",
@@ -175,11 +170,11 @@ pub(crate) fn match_present_devices(pm: &Pm, disks: Vec<Arc<dyn Disk>>) -> FsRes
                  bring back the disk that belongs to the PM"
             )));
         }
-        if slot.replace(disk).is_some() {
+        if found.insert(index, disk).is_some() {
             return Err(wrong(format!("{name}: disk {index} of the volume is given twice")));
         }
     }
-    Ok((sb, slots))
+    Ok((sb, found))
 }
 
 /// Inode tables of all shards, after replaying their journals if a crash may have left something there.
@@ -229,7 +224,7 @@ impl Volume {
             ));
         }
         let mut tables = load_tables(&pm, &sb)?;
-        let free_space = FreeSpace::load(&pm, &disks, &sb, &mut tables, progress)?;
+        let mut free_space = FreeSpace::load(&pm, &disks, &sb, &mut tables, progress)?;
         let clean = checkpoint::usable_header(&pm, &sb).is_some();
         let (cache, recovered) = open_cache(&options, &sb)?;
         if !clean {
@@ -243,10 +238,10 @@ impl Volume {
             tracing::info!("{undone}");
         }
         checkpoint::invalidate(&pm, &sb)?;
-        for (entry, disk) in sb.devices[1..].iter_mut().zip(&disks) {
+        for (&index, disk) in &disks {
             use std::os::unix::ffi::OsStrExt;
             // A path too long for the table stays as it was: --disk names the device.
-            let _ = entry.set_path(disk.path().as_os_str().as_bytes());
+            let _ = sb.devices[usize::from(index)].set_path(disk.path().as_os_str().as_bytes());
         }
         sb.sequence += 1;
         // What older programs know nothing of may be written from now on.
@@ -254,13 +249,13 @@ impl Volume {
         sb.incompat |= INCOMPAT_MOVES;
         write_pm_superblock(&pm, &sb)?;
         let placement = Placement { pm_full_percent: options.pm_full_percent };
-        let space = Space::new(Arc::clone(&pm), free_space.allocs, sb.devices(), placement);
+        let space = free_space.space(&pm, disks, &sb, placement);
         let shards = tables
             .into_iter()
             .enumerate()
             .map(|(s, table)| Shard::new(table, Journal::new(sb.shards_start + s as u64)))
             .collect();
-        let core = Arc::new(Core::new(pm, disks, sb, space, shards, cache, options));
+        let core = Arc::new(Core::new(pm, sb, space, shards, cache, options));
         if let Some(reason) = free_space.damage {
             core.turn_read_only(&reason);
         }
@@ -299,6 +294,7 @@ impl Volume {
             return false;
         }
         self.core.scrubs.close();
+        self.core.removals.close();
         self.core.stop_migration();
         for shard in &self.core.shards {
             *shard.work.lock() = true;
@@ -577,7 +573,8 @@ impl Drop for Volume {
 
 /// Free space of all devices: from the checkpoint, or rebuilt from the logs.
 struct FreeSpace {
-    allocs: Vec<DeviceAlloc>,
+    /// Allocators by device index.
+    allocs: BTreeMap<u16, DeviceAlloc>,
     /// What was found damaged: the volume must not be written.
     damage: Option<String>,
     /// What recovery has undone, in words.
@@ -587,14 +584,17 @@ struct FreeSpace {
 impl FreeSpace {
     fn load(
         pm: &Arc<Pm>,
-        disks: &[Arc<dyn Disk>],
+        disks: &Disks,
         sb: &Superblock,
         tables: &mut [InodeTable],
         progress: Progress<'_>,
     ) -> FsResult<Self> {
         if let Some(header) = checkpoint::usable_header(pm, sb) {
-            let load = |(i, area)| checkpoint::load_device(area, sb.devices[i], &header.devices[i], sb.shards.into());
-            match areas(pm, disks).into_iter().enumerate().map(load).collect::<FsResult<Vec<_>>>() {
+            let load = |(i, area): (usize, _)| {
+                let alloc = checkpoint::load_device(area, sb.devices[i], &header.devices[i], sb.shards.into())?;
+                Ok((i as u16, alloc))
+            };
+            match areas(pm, disks).into_iter().map(load).collect::<FsResult<BTreeMap<_, _>>>() {
                 Ok(allocs) => return Ok(Self { allocs, damage: None, undone: None }),
                 Err(error) => tracing::warn!("{error}; recovering from the logs instead"),
             }
@@ -612,10 +612,24 @@ impl FreeSpace {
             fence(pm)?;
         }
         tables.iter_mut().for_each(|table| table.recount(pm));
-        let allocs = found.usage.into_iter().zip(sb.devices()).map(|(usage, d)| {
-            DeviceAlloc::from_bitmap(d.blocks, u64::from(d.group_blocks), sb.shards.into(), usage.into_words())
+        let allocs = found.usage.into_iter().zip(sb.devices()).filter(|(_, d)| !d.is_absent()).map(|(usage, d)| {
+            let group_blocks = u64::from(d.group_blocks);
+            let alloc = DeviceAlloc::from_bitmap(d.blocks, group_blocks, sb.shards.into(), usage.into_words());
+            (d.index, alloc)
         });
         Ok(Self { allocs: allocs.collect(), damage, undone: undone_in_words(pm, &found.undone) })
+    }
+
+    /// The allocators with their devices.
+    fn space(&mut self, pm: &Arc<Pm>, disks: Disks, sb: &Superblock, placement: Placement) -> Space {
+        let mut alloc_of = |entry: &DeviceEntry| self.allocs.remove(&entry.index).expect("one for each device");
+        let pm_alloc = alloc_of(&sb.devices[0]);
+        let member = |(index, disk)| {
+            let entry = sb.devices[usize::from(index)];
+            Member { entry, disk, alloc: alloc_of(&entry) }
+        };
+        let members = disks.into_iter().map(member).collect();
+        Space::new(Arc::clone(pm), sb.devices[0], pm_alloc, members, placement)
     }
 }
 
@@ -673,10 +687,10 @@ fn begin_epoch(core: &Core) -> FsResult<()> {
 }
 
 fn write_disk_epochs(core: &Core, sb: &Superblock) -> FsResult<()> {
-    for (disk, entry) in core.disks.iter().zip(&sb.devices()[1..]) {
-        let label = read_disk_superblock(disk.as_ref())?;
+    for member in core.space.members.all() {
+        let label = read_disk_superblock(member.disk.as_ref())?;
         if label.is_none_or(|label| label.mount_epoch != sb.mount_epoch) {
-            write_disk_superblock(disk.as_ref(), sb, entry)?;
+            write_disk_superblock(member.disk.as_ref(), sb, &member.entry)?;
         }
     }
     Ok(())
@@ -716,7 +730,10 @@ impl Core {
         }
         fence(&self.pm)?;
         let sb = *self.sb.lock();
-        checkpoint::write(&self.pm, &sb, &areas(&self.pm, &self.disks), self.space.devices(), inodes)?;
+        let members = self.space.members.all();
+        let disks = members.iter().map(|m| (Area::Disk(m.disk.clone()), &m.entry, &m.alloc));
+        let pm = (Area::Pm(self.pm.clone()), &sb.devices[0], self.space.pm());
+        checkpoint::write(&self.pm, &sb, std::iter::once(pm).chain(disks), inodes)?;
         self.cache.remove_backing()
     }
 

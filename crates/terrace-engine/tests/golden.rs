@@ -12,7 +12,7 @@ use std::sync::Arc;
 use common::{Op, apply, must_be_sound, prepare, tree_of};
 use terrace_crash::model::{FallocHow, pattern};
 use terrace_engine::{
-    FormatOptions, OpenOptions, Volume, WriteOptions, format, read_pm_label, restore, save, saved_pm_len,
+    FormatOptions, OpenOptions, RemovalState, Volume, WriteOptions, format, read_pm_label, restore, save, saved_pm_len,
 };
 use terrace_media::{AlignedBuf, Disk, Pm, memory_disk};
 
@@ -28,7 +28,8 @@ fn open(pm: &Arc<Pm>, disk: &Arc<dyn Disk>, pm_full_percent: u8) -> Arc<Volume> 
     Volume::open(pm.clone(), vec![disk.clone()], options, &|_, _, _| {}).unwrap()
 }
 
-/// A volume with a bit of everything: both tiers, holes, reserved blocks, links, long names, attributes.
+/// A volume with a bit of everything: both tiers, holes, reserved blocks, links, long names, attributes, and an index that
+/// no disk has any more.
 fn build(checksums: bool) -> (Arc<Pm>, Arc<dyn Disk>) {
     let (pm, disk) = (Pm::anonymous(3 << 20), memory_disk(DISK_BYTES));
     let options = FormatOptions { shards: Some(1), pm_data_checksums: checksums, ..Default::default() };
@@ -72,9 +73,12 @@ fn build(checksums: bool) -> (Arc<Pm>, Arc<dyn Disk>) {
     volume.write(long, 100_000, &data, WriteOptions { durable: true, ..Default::default() }).unwrap();
     volume.forget(long, 1);
     apply(&volume, &Op::Move((Some(1), 0), 0)).unwrap();
+    let second = memory_disk(DISK_BYTES);
+    assert_eq!(volume.add_disk(None, &|_| Ok(second.clone())).unwrap(), 2);
+    assert_eq!(volume.remove_disk(1, None).unwrap().state, RemovalState::Finished);
     volume.close().unwrap();
     drop(volume);
-    (pm, disk)
+    (pm, second)
 }
 
 fn version(pm: &Pm) -> String {

@@ -33,6 +33,7 @@ use crate::control::server::ControlServer;
 use crate::convert::{absent, fallocate, file_attr, file_type, generation, ino, rename_flags, set_time, xattr_flags};
 use crate::counts::Message;
 use crate::errors::ErrorLog;
+use crate::mount::MountConfig;
 use crate::transport::{CREATED, FOREVER, Transport, with_read_buffer};
 
 const ACCESS_ACL: &str = "system.posix_acl_access";
@@ -49,8 +50,9 @@ pub(crate) struct TerraceFs {
 }
 
 impl TerraceFs {
-    pub(crate) fn new(volume: Arc<Volume>, transport: Transport, durable: bool) -> Self {
-        Self { volume, transport, control: ControlServer::default(), errors: ErrorLog::default(), durable }
+    pub(crate) fn new(volume: Arc<Volume>, transport: Transport, config: &MountConfig) -> Self {
+        let control = ControlServer::new(config.add_disk.clone());
+        Self { volume, transport, control, errors: ErrorLog::default(), durable: config.durable }
     }
 
     fn reply_entry(&self, result: FsResult<Attr>, reply: ReplyEntry) {

@@ -8,19 +8,20 @@
 //! What a command needs to know stands, as JSON, behind the header of the request that starts an answer.
 //!
 //! Everybody who can open a file may ask: what he gets changes no volume, and a file's map is only told to those who
-//! have that file open. Scrubs are started and cancelled, and recordings made, by root and the daemon's own user.
+//! have that file open. Scrubs, recordings and devices are for root and the daemon's own user.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use rustix::ioctl::opcode;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use terrace_engine::{FileMoved, Recorded, Recording, ScrubOptions};
+use terrace_engine::{FileMoved, FsResult, Recorded, Recording, ScrubOptions, Volume};
 
 pub(crate) mod server;
 
@@ -58,7 +59,36 @@ pub(crate) enum Command {
     /// What was recorded since the last time, for the [`TakeRecorded`] of the request: how many operations were lost (u64,
     /// little-endian), then a block of the trace, empty if there is nothing now.
     TakeRecorded,
+    /// Add the disk of the request's [`AddDisk`]: its index or, in words, why not.
+    AddDisk,
+    /// Begin to remove the disk of the request's [`RemoveDisk`]: `null` or, in words, why not.
+    StartRemoval,
+    /// Stop the removal that runs: `null` or, in words, why not.
+    CancelRemoval,
 }
+
+/// What [`add_disk`] asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddDisk {
+    /// Its path, absolute.
+    pub path: PathBuf,
+    /// Its tier, 1 and up; 1 if it is not said.
+    pub tier: Option<u8>,
+    /// Whatever is on it is overwritten.
+    pub force: bool,
+}
+
+/// What [`start_removal`] asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoveDisk {
+    /// Index of the disk.
+    pub device: u16,
+    /// Index of the disk that gets what it can hold of it.
+    pub successor: Option<u16>,
+}
+
+/// Opens the disk of an [`AddDisk`] and adds it; returns its index. The front end knows nothing of devices.
+pub type DiskAdder = dyn Fn(&Volume, &AddDisk) -> FsResult<u16> + Send + Sync;
 
 /// What [`Command::TakeRecorded`] needs to know.
 #[derive(Debug, Serialize, Deserialize)]
@@ -68,7 +98,7 @@ struct TakeRecorded {
 }
 
 impl Command {
-    const ALL: [Command; 12] = [
+    const ALL: [Command; 15] = [
         Command::Status,
         Command::Stats,
         Command::Sync,
@@ -81,6 +111,9 @@ impl Command {
         Command::MoveRange,
         Command::StartRecording,
         Command::TakeRecorded,
+        Command::AddDisk,
+        Command::StartRemoval,
+        Command::CancelRemoval,
     ];
 
     const fn number(self) -> u8 {
@@ -97,6 +130,9 @@ impl Command {
             Command::Stats => 7,
             Command::StartRecording => 11,
             Command::TakeRecorded => 12,
+            Command::AddDisk => 13,
+            Command::StartRemoval => 14,
+            Command::CancelRemoval => 15,
         }
     }
 
@@ -267,6 +303,35 @@ pub fn take_recorded(mountpoint: &Path, token: u64, stop: bool) -> Result<Record
     let (lost, block) =
         answer.split_first_chunk().with_context(|| format!("{}: answer of the daemon", mountpoint.display()))?;
     Ok(Recorded { lost: u64::from_le_bytes(*lost), block: block.to_vec() })
+}
+
+/// Adds a disk to the volume mounted at or above `mountpoint`; returns its index.
+///
+/// # Errors
+/// As [`status`]; what keeps the disk from being added; the caller is neither root nor the daemon's user.
+pub fn add_disk(mountpoint: &Path, disk: &AddDisk) -> Result<u16> {
+    answered(&ask(&open(mountpoint)?, mountpoint, Command::AddDisk, &serde_json::to_string(disk)?)?)
+}
+
+/// Begins to remove a disk from the volume mounted at or above `mountpoint`; [`status`] tells how far that is.
+///
+/// # Errors
+/// As [`status`]; there is no room for what is on it; the caller is neither root nor the daemon's user.
+pub fn start_removal(mountpoint: &Path, disk: RemoveDisk) -> Result<()> {
+    answered(&ask(&open(mountpoint)?, mountpoint, Command::StartRemoval, &serde_json::to_string(&disk)?)?)
+}
+
+/// Stops the removal of a disk. It ends soon, not at once.
+///
+/// # Errors
+/// As [`status`]; none runs; the caller is neither root nor the daemon's user.
+pub fn cancel_removal(mountpoint: &Path) -> Result<()> {
+    answered(&ask(&open(mountpoint)?, mountpoint, Command::CancelRemoval, "")?)
+}
+
+/// What a command came to that says in words why it failed.
+fn answered<T: DeserializeOwned>(answer: &str) -> Result<T> {
+    serde_json::from_str::<Result<T, String>>(answer)?.map_err(anyhow::Error::msg)
 }
 
 /// Opens a file or directory on a FUSE mount. Anything else is refused unopened: opening a device acts on it.

@@ -28,6 +28,7 @@ use fuser::{Filesystem, Session, SessionACL};
 use terrace_engine::Volume;
 
 use crate::adapter::TerraceFs;
+use crate::control::DiskAdder;
 use crate::counts::MessageCounts;
 use crate::mount_table;
 use crate::mountpoint::{attach, canonical, clean_dead_mount, detach, widen_read_ahead};
@@ -35,7 +36,7 @@ use crate::nullfs::NullFs;
 use crate::transport::{READ_AHEAD_BYTES_MAX, Transport};
 
 /// How to mount.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct MountConfig {
     /// What mount tables show as the source: the PM device's path.
     pub fs_name: String,
@@ -61,6 +62,14 @@ pub struct MountConfig {
     pub dev: bool,
     /// Let programs be run.
     pub exec: bool,
+    /// Adds disks; by default none can be.
+    pub add_disk: Option<Arc<DiskAdder>>,
+}
+
+impl std::fmt::Debug for MountConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MountConfig").field("fs_name", &self.fs_name).finish_non_exhaustive()
+    }
 }
 
 impl Default for MountConfig {
@@ -77,6 +86,7 @@ impl Default for MountConfig {
             suid: false,
             dev: false,
             exec: true,
+            add_disk: None,
         }
     }
 }
@@ -109,7 +119,7 @@ impl MountConfig {
 /// If the mount point is missing, in use by a volume or not permitted, if `/dev/fuse` or (for users other than root)
 /// `fusermount3` is missing, or if the kernel is older than Linux 5.11.
 pub fn mount(volume: Arc<Volume>, mountpoint: &Path, config: &MountConfig) -> Result<Mounted> {
-    start(mountpoint, config, |transport| TerraceFs::new(volume, transport, config.durable))
+    start(mountpoint, config, |transport| TerraceFs::new(volume, transport, config))
 }
 
 /// Mounts the file system that does nothing, on the same transport and with the same settings: what a message costs

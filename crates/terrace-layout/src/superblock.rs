@@ -13,7 +13,7 @@ pub const MAGIC: [u8; 8] = *b"TERRACE\x1a";
 /// Format that this code writes: a reader of another major refuses it.
 pub const FORMAT_MAJOR: u16 = 3;
 /// Minor format: older minors are readable.
-pub const FORMAT_MINOR: u16 = 1;
+pub const FORMAT_MINOR: u16 = 2;
 /// Blocks that the superblock copies take.
 pub const SUPERBLOCK_BLOCKS: u64 = 2;
 /// Largest mount epoch and sequence: they are times in nanoseconds, or counted.
@@ -25,8 +25,10 @@ pub const DEVICE_PATH_BYTES_MAX: usize = 198;
 pub const INCOMPAT_PM_DATA_CRC: u64 = 1;
 /// Incompatible feature: logs may hold moves.
 pub const INCOMPAT_MOVES: u64 = 2;
+/// Incompatible feature: rows of the device table may be absent.
+pub const INCOMPAT_ABSENT: u64 = 4;
 /// Every incompatible feature that this code understands.
-pub const INCOMPAT_KNOWN: u64 = INCOMPAT_PM_DATA_CRC | INCOMPAT_MOVES;
+pub const INCOMPAT_KNOWN: u64 = INCOMPAT_PM_DATA_CRC | INCOMPAT_MOVES | INCOMPAT_ABSENT;
 /// Every feature that this code understands well enough to write beside.
 pub const RO_COMPAT_KNOWN: u64 = 0;
 
@@ -34,6 +36,8 @@ pub const RO_COMPAT_KNOWN: u64 = 0;
 pub const ROLE_PM: u8 = 0;
 /// Role of a device: a disk.
 pub const ROLE_DISK: u8 = 1;
+/// Role in a row of the device table that is no device's: one was removed, and another may take its index.
+pub const ROLE_ABSENT: u8 = 2;
 
 media_struct! {
     /// One row of the device table.
@@ -42,7 +46,7 @@ media_struct! {
         pub index: u16,
         /// Tier: 0 for PM, then faster before slower.
         pub tier: u8,
-        /// [`ROLE_PM`] or [`ROLE_DISK`].
+        /// [`ROLE_PM`], [`ROLE_DISK`] or [`ROLE_ABSENT`].
         pub role: u8,
         /// Blocks in an allocation group: a power of two, at least 1024.
         pub group_blocks: u32,
@@ -128,6 +132,16 @@ impl DeviceEntry {
         path: [0; DEVICE_PATH_BYTES_MAX],
     };
 
+    /// A row that is no device's; nothing but its index and role is set.
+    pub fn absent(index: u16) -> DeviceEntry {
+        DeviceEntry { index, role: ROLE_ABSENT, ..DeviceEntry::EMPTY }
+    }
+
+    /// Whether the row is no device's.
+    pub fn is_absent(&self) -> bool {
+        self.role == ROLE_ABSENT
+    }
+
     /// The path that the row holds.
     pub fn path(&self) -> &[u8] {
         &self.path[..usize::from(self.path_bytes).min(DEVICE_PATH_BYTES_MAX)]
@@ -168,7 +182,7 @@ impl DeviceEntry {
         self.summary_blocks() + bitmap_bytes.div_ceil(BLOCK_BYTES)
     }
 
-    fn validate(&self, row: usize) -> Result<(), LayoutError> {
+    fn validate(&self, row: usize, may_be_absent: bool) -> Result<(), LayoutError> {
         let area_end = self.checkpoint_start.checked_add(self.checkpoint_blocks);
         let sound = usize::from(self.index) == row
             && (self.role == ROLE_PM) == (row == 0)
@@ -182,7 +196,8 @@ impl DeviceEntry {
             && self.checkpoint_blocks >= self.checkpoint_blocks_needed()
             && self.data_start < self.blocks
             && usize::from(self.path_bytes) <= DEVICE_PATH_BYTES_MAX;
-        if sound { Ok(()) } else { Err(LayoutError(format!("row {row} of the device table is not sound"))) }
+        let absent = may_be_absent && row > 0 && self.as_bytes() == DeviceEntry::absent(row as u16).as_bytes();
+        if sound || absent { Ok(()) } else { Err(LayoutError(format!("row {row} of the device table is not sound"))) }
     }
 }
 
@@ -192,9 +207,37 @@ impl Superblock {
         self.crc = crc_with_hole(0, self.as_bytes(), CRC_OFFSET);
     }
 
-    /// The devices of the volume (PM's superblock only).
+    /// The rows of the device table in use, absent ones among them (PM's superblock only).
     pub fn devices(&self) -> &[DeviceEntry] {
         &self.devices[..usize::from(self.device_count).min(DEVICES_MAX)]
+    }
+
+    /// The devices that there are, PM first (PM's superblock only).
+    pub fn present(&self) -> impl Iterator<Item = &DeviceEntry> {
+        self.devices().iter().filter(|device| !device.is_absent())
+    }
+
+    /// The first row that no device has; `None` if the table is full.
+    pub fn free_row(&self, usable: impl Fn(u16) -> bool) -> Option<u16> {
+        let is_free = |row: &u16| self.devices().get(usize::from(*row)).is_none_or(DeviceEntry::is_absent);
+        (1..DEVICES_MAX as u16).find(|row| is_free(row) && usable(*row))
+    }
+
+    /// Puts a device into its row, or, if the row is an absent one, takes what was there out. The table is as short as can
+    /// be, and says by a feature whether it has absent rows.
+    pub fn set_row(&mut self, entry: DeviceEntry) {
+        let row = usize::from(entry.index);
+        while usize::from(self.device_count) <= row {
+            self.devices[usize::from(self.device_count)] = DeviceEntry::absent(self.device_count);
+            self.device_count += 1;
+        }
+        self.devices[row] = entry;
+        while self.devices().last().is_some_and(DeviceEntry::is_absent) {
+            self.device_count -= 1;
+            self.devices[usize::from(self.device_count)] = DeviceEntry::EMPTY;
+        }
+        let absent = if self.devices().iter().any(DeviceEntry::is_absent) { INCOMPAT_ABSENT } else { 0 };
+        self.incompat = self.incompat & !INCOMPAT_ABSENT | absent;
     }
 
     /// Reads one copy. `Ok(None)` if the block does not start with the magic: not ours.
@@ -255,7 +298,7 @@ impl Superblock {
             return bad("device count out of range");
         }
         for (row, device) in self.devices().iter().enumerate() {
-            device.validate(row)?;
+            device.validate(row, self.incompat & INCOMPAT_ABSENT != 0)?;
         }
         let pm = &self.devices[0];
         let shards_end = self.shards_start.checked_add(u64::from(self.shards));

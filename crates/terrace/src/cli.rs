@@ -14,6 +14,8 @@ use crate::options::{self, ModelChoice};
 use crate::size;
 use crate::thresholds;
 
+pub mod device;
+
 /// Tiers of a volume, PM's included: each needs a device.
 const TIERS_MAX: i64 = DEVICES_MAX as i64;
 
@@ -94,6 +96,9 @@ Examples:
     /// Verify every checksum of a mounted volume in the background
     #[command(after_help = scrub_help())]
     Scrub(ScrubArgs),
+    /// Show the devices of a mounted volume; add, remove or replace disks
+    #[command(subcommand)]
+    Device(device::DeviceCommand),
     /// Show the thresholds of placement and migration of a mounted volume, or change them
     #[command(after_help = "\
 Examples:

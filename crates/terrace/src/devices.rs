@@ -3,12 +3,16 @@
 //! The table's paths are only hints: what counts is the label (volume UUID, device index) on each disk.
 
 use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Error, Result, anyhow, bail};
 use terrace_engine::{DeviceLabel, FsError, VolumeLabel, read_disk_label, read_pm_label};
-use terrace_media::{Disk, DiskOpenOptions, IoEngine, MediaError, Pm, PmOpenOptions, open_disk};
+use terrace_media::{
+    DeviceContents, Disk, DiskOpenOptions, IoEngine, MediaError, Pm, PmOpenOptions, open_disk, probe_device,
+};
 
 use crate::mounts;
 use crate::options::{ModelChoice, model_of};
@@ -73,6 +77,26 @@ impl DeviceOptions<'_> {
             model: model_of(self.models, index),
         };
         Ok(open_disk(&std::path::absolute(path)?, &options)?)
+    }
+
+    /// As [`Self::open_disk`], a disk that is to become one of a volume. Unless by `force`, it is not if it holds something, but
+    /// for what is `left_over` of a volume with this UUID.
+    ///
+    /// # Errors
+    /// As `open_disk`; what it holds.
+    pub fn open_new_disk(
+        &self,
+        path: &Path,
+        index: u16,
+        force: bool,
+        left_over: impl Fn(&str) -> bool,
+    ) -> Result<Arc<dyn Disk>> {
+        let disk = self.open_disk(path, index)?;
+        let is_left_over = || matches!(read_disk_label(&*disk), Ok(Some((uuid, _))) if left_over(&uuid));
+        if !force && !is_left_over() {
+            refuse_contents(path, volume_on_disk(&*disk))?;
+        }
+        Ok(disk)
     }
 }
 
@@ -161,6 +185,53 @@ pub fn label_of(pm: &Pm, path: &Path) -> Result<VolumeLabel> {
             label.uuid
         ),
         None => bail!("{}: holds no Terrace volume; `terrace format` makes one", path.display()),
+    }
+}
+
+/// What makes two paths the same device: a file's place, a device's number, or the path of what does not exist yet.
+///
+/// # Errors
+/// The working directory is gone.
+pub fn identity(path: &Path) -> Result<(PathBuf, u64, u64)> {
+    Ok(match fs::metadata(path) {
+        Ok(meta) if meta.file_type().is_block_device() || meta.file_type().is_char_device() => {
+            (PathBuf::new(), u64::MAX, meta.rdev())
+        }
+        Ok(meta) => (PathBuf::new(), meta.dev(), meta.ino()),
+        Err(_) => (std::path::absolute(path)?, 0, 0),
+    })
+}
+
+/// Refuses a device that holds something: a volume, or what a probe knows or does not know.
+///
+/// # Errors
+/// What it holds.
+pub fn refuse_contents(path: &Path, volume: Option<String>) -> Result<()> {
+    let contents = match volume {
+        Some(volume) => volume,
+        None => match probe_device(path)? {
+            DeviceContents::Empty => return Ok(()),
+            contents => contents.to_string(),
+        },
+    };
+    bail!("{}: holds {contents}; use --force to overwrite it", path.display())
+}
+
+/// What volume a PM device holds, also if it is damaged or of a newer version.
+pub fn volume_on_pm(pm: &Pm) -> Option<String> {
+    match read_pm_label(pm) {
+        Ok(None) => None,
+        Ok(Some(label)) => Some(format!("the Terrace volume {}", label.uuid)),
+        Err(error) => Some(format!("a Terrace volume that cannot be read ({error})")),
+    }
+}
+
+/// As [`volume_on_pm`], of a disk.
+fn volume_on_disk(disk: &dyn Disk) -> Option<String> {
+    match read_disk_label(disk) {
+        Ok(None) => None,
+        Ok(Some((uuid, index))) => Some(format!("device {index} of the Terrace volume {uuid}")),
+        Err(error) => Some(format!("a Terrace volume that cannot be read ({error})")),
     }
 }
 

@@ -3,6 +3,7 @@
 //! States and maps come as JSON, from a daemon that may be of another version: only what is shown is read of them,
 //! and what is absent counts as zero, empty or false.
 
+mod devices;
 mod scrub;
 mod stats;
 pub mod whatif;
@@ -12,10 +13,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::Deserialize;
-use terrace_engine::{CheckReport, FileOpinion};
+use terrace_engine::{CheckReport, FileOpinion, RemovalStatus};
 
 use crate::size::{format_size, percent};
 
+pub use devices::{DeviceRow, device_list};
 pub use scrub::{ScrubReport, ScrubStatus, scrub};
 pub use stats::{FLOWS, cache_line, per_second, pm_stores, share, stats_live, stats_total};
 
@@ -35,6 +37,8 @@ pub struct Status {
     notes: Vec<String>,
     scrub: Option<ScrubStatus>,
     migration: Option<Migration>,
+    /// The removal of a disk that is under way, or the last one.
+    pub removal: Option<RemovalStatus>,
 }
 
 /// What is shown of a [`terrace_engine::MigrationStatus`].
@@ -128,6 +132,9 @@ pub fn status(status: &Status) -> String {
         if let Some(trouble) = trouble {
             let _ = writeln!(text, "migration waits: {trouble}");
         }
+    }
+    if let Some(removal) = status.removal_in_a_line() {
+        let _ = writeln!(text, "{removal}");
     }
     if let Some(status) = &status.scrub {
         let _ = writeln!(text, "scrub: {}", status.in_a_line());
@@ -382,6 +389,7 @@ mod tests {
                 percent: 45,
                 ..Default::default()
             }),
+            removal: None,
             migration: Some(terrace_engine::MigrationStatus {
                 state: "idle".to_owned(),
                 pm_used_percent: 25,

@@ -66,7 +66,7 @@ impl Check<'_> {
     }
 
     fn claims_of_the_volume(&self, offline: &Offline) -> Vec<Claim> {
-        let regions = self.sb.devices().iter().map(|d| (BlockAddr::new(d.index, 0), d.data_start));
+        let regions = self.sb.present().map(|d| (BlockAddr::new(d.index, 0), d.data_start));
         let tables =
             offline.tables.iter().flat_map(|table| table.runs()).map(|run| (BlockAddr::pm(run.start), run.len));
         regions.chain(tables).map(|(addr, blocks)| Claim { addr, blocks, ino: None }).collect()
@@ -104,7 +104,7 @@ impl Check<'_> {
             }
             return;
         };
-        for (i, area) in areas(self.pm, &self.disks).into_iter().enumerate() {
+        for (i, area) in areas(self.pm, &self.disks) {
             let device = self.sb.devices[i];
             let loaded = checkpoint::load_device(area, device, &header.devices[i], self.sb.shards.into());
             match loaded.map_err(|e| e.to_string()).and_then(|alloc| checkpointed(&alloc, &device)) {

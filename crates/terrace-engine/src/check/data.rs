@@ -134,7 +134,7 @@ impl Check<'_> {
         if addr.is_pm() {
             return self.pm.try_read(addr.byte(), buf).map_err(|e| e.to_string());
         }
-        self.disks[usize::from(addr.device()) - 1].read_at(addr.byte(), buf).map_err(|e| e.to_string())
+        self.disks[&addr.device()].read_at(addr.byte(), buf).map_err(|e| e.to_string())
     }
 
     /// Checksums of all blocks of a run; none if it has none.

@@ -73,7 +73,7 @@ impl Check<'_> {
         let words = (0..usage.words()).map(|i| usage.word(i)).collect();
         let alloc = DeviceAlloc::from_bitmap(device.blocks, u64::from(device.group_blocks), 1, words);
         let placement = terrace_policy::Placement { pm_full_percent: 100 };
-        Space::new(Arc::clone(self.pm), vec![alloc], &self.sb.devices()[..1], placement)
+        Space::new(Arc::clone(self.pm), *device, alloc, Vec::new(), placement)
     }
 
     fn write_superblock(&self, device: usize, copy: u64, good: &Superblock) -> FsResult<()> {
@@ -83,7 +83,7 @@ impl Check<'_> {
         }
         let mut buf = AlignedBuf::new(BLOCK);
         buf.copy_from_slice(good.as_bytes());
-        let disk = &self.disks[device - 1];
+        let disk = &self.disks[&(device as u16)];
         disk.write_at(copy * BLOCK_BYTES, &buf)?;
         Ok(disk.flush()?)
     }

@@ -11,16 +11,17 @@ use crate::format::{differs_by_a_write, read_disk_superblock};
 impl Check<'_> {
     pub(super) fn superblocks(&self) -> FsResult<()> {
         self.copies(0, &self.sb)?;
-        for (i, disk) in self.disks.iter().enumerate() {
+        for (&index, disk) in &self.disks {
+            let device = usize::from(index);
             let Some(good) = read_disk_superblock(disk.as_ref())? else {
                 continue;
             };
-            let known = self.sb.devices()[i + 1].blocks;
+            let known = self.sb.devices[device].blocks;
             if good.blocks != known {
                 let what = format!("its superblock says {} blocks, the volume's device table {known}", good.blocks);
-                self.found(Finding::flaw(i + 1, None, what, Remedy::Nothing));
+                self.found(Finding::flaw(device, None, what, Remedy::Nothing));
             }
-            self.copies(i + 1, &good)?;
+            self.copies(device, &good)?;
         }
         Ok(())
     }
@@ -33,7 +34,7 @@ impl Check<'_> {
                 // What cannot be read is zeros, and so no superblock.
                 self.pm.read(copy * BLOCK_BYTES, &mut bytes);
             } else {
-                self.disks[device - 1].read_at(copy * BLOCK_BYTES, &mut bytes)?;
+                self.disks[&(device as u16)].read_at(copy * BLOCK_BYTES, &mut bytes)?;
             }
             let found = Superblock::from_bytes(&bytes);
             // A copy that a mount was writing when it crashed is no damage.

@@ -3,12 +3,12 @@
 use std::sync::Mutex as Real;
 
 use terrace_layout::{BlockAddr, DeviceEntry};
-use terrace_media::Pm;
+use terrace_media::{Pm, memory_disk};
 use terrace_policy::Placement;
-use zerocopy::FromZeros;
 
 use super::{finds, holds, together};
 use crate::alloc::{DeviceAlloc, Run, Use};
+use crate::members::Member;
 use crate::planted::Bug;
 use crate::space::{BlockSource, Purpose, Space};
 use crate::sync::thread;
@@ -113,9 +113,10 @@ fn bitmaps_that_come_late_lose_nothing() {
 
 /// Dirty pages are promised disk space while others take some for good.
 fn promises() {
-    let devices = [64, BLOCKS].map(|blocks| DeviceAlloc::from_bitmap(blocks, GROUP_BLOCKS, 1, Vec::new()));
-    let table = [0, 1].map(|tier| DeviceEntry { tier, blocks: BLOCKS, ..DeviceEntry::new_zeroed() });
-    let space = Space::new(Pm::anonymous(64 * 4096), devices.into(), &table, Placement { pm_full_percent: 90 });
+    let [pm, alloc] = [64, BLOCKS].map(|blocks| DeviceAlloc::from_bitmap(blocks, GROUP_BLOCKS, 1, Vec::new()));
+    let [row, entry] = [0, 1].map(|i| DeviceEntry { index: i.into(), tier: i, blocks: BLOCKS, ..DeviceEntry::EMPTY });
+    let disk = Member { entry, disk: memory_disk(BLOCKS * 4096), alloc };
+    let space = Space::new(Pm::anonymous(64 * 4096), row, pm, vec![disk], Placement { pm_full_percent: 90 });
     let reserve = |blocks: u64, promised: &Real<u64>| {
         if space.reserve_disk(blocks) {
             *promised.lock().unwrap() += blocks;
@@ -141,7 +142,7 @@ fn promises() {
     };
     let promised = promised.into_inner().unwrap();
     let taken: u64 = taken.into_inner().unwrap().iter().map(|run| run.len).sum();
-    assert_eq!(space.devices()[1].free_blocks(), BLOCKS - taken);
+    assert_eq!(space.device_space(1).1, BLOCKS - taken);
     assert_eq!(space.disk_available(), (BLOCKS - taken).checked_sub(promised).expect("promises are kept"));
     let source = space.source(0, Purpose::Freeing);
     source.free(BlockAddr::pm(source.alloc_meta().unwrap()), 1);

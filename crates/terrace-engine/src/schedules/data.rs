@@ -12,7 +12,7 @@ use crate::{Fallocate, Ino, Volume, WriteOptions};
 fn promises_must_be_exact(volume: &Volume) {
     volume.sync().unwrap();
     let core = &volume.core;
-    let free: u64 = core.space.devices()[1..].iter().map(|d| d.free_blocks()).sum();
+    let free: u64 = core.space.members.all().iter().map(|member| member.alloc.free_blocks()).sum();
     assert_eq!((core.space.disk_available(), core.cache.dirty_pages()), (free, 0));
 }
 
@@ -202,7 +202,7 @@ fn a_full_disk() {
     let tier = Tier::Disk(8);
     let volume = rig.open(tier);
     let filler = make(&volume, Ino::ROOT, "filler", &FILE);
-    let room = volume.core.space.devices()[1].free_blocks();
+    let (_, room) = volume.core.space.device_space(1);
     let most = (room - 40) * BLOCK as u64;
     volume.fallocate(filler, Fallocate::Allocate, 0, most).unwrap();
     let fill = |name: &str| {

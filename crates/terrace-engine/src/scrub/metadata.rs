@@ -3,12 +3,15 @@
 use std::io;
 use std::ops::Bound;
 
-use terrace_layout::{BLOCK_BYTES, INODE_BYTES, MediaStruct, SUPERBLOCK_BLOCKS, ShardPage, Superblock, data_crc};
+use terrace_layout::{
+    BLOCK_BYTES, DeviceEntry, INODE_BYTES, MediaStruct, SUPERBLOCK_BLOCKS, ShardPage, Superblock, data_crc,
+};
 use terrace_media::AlignedBuf;
 use zerocopy::IntoBytes;
 
 use super::record::Damage;
 use super::{Scrubber, Stopped};
+use crate::alloc::DeviceAlloc;
 use crate::checkpoint::bitmap_place;
 use crate::error::{FsError, FsResult, fence};
 use crate::file::BLOCK;
@@ -28,14 +31,18 @@ const RUNS_MAX: usize = 1 << 16;
 const LOOKS_AT_RECORD: usize = 4;
 
 impl Scrubber<'_> {
-    /// Both copies of each device's superblock. They do not change while a volume is mounted.
+    /// Both copies of each device's superblock. They change only under the lock of the one in memory.
     pub(super) fn superblocks(&mut self) -> Result<(), Stopped> {
-        for device in 0..=self.core.disks.len() {
+        for device in self.record.devices() {
             let bytes = SUPERBLOCK_BLOCKS * BLOCK_BYTES;
             self.record.pace(bytes)?;
+            let sb = self.core.sb.lock();
+            if sb.devices().get(device).is_none_or(DeviceEntry::is_absent) {
+                continue;
+            }
             let mut copies = AlignedBuf::new(bytes as usize);
             match self.read_device(device, 0, &mut copies) {
-                Ok(()) => self.compare_copies(device, &copies),
+                Ok(()) => self.compare_copies(device, &copies, &sb),
                 Err(error) => self.record.found(Damage::new(device, ScrubKind::Superblock, 0, bytes, error)),
             }
             self.record.verified(device, ScrubKind::Superblock, bytes);
@@ -43,7 +50,7 @@ impl Scrubber<'_> {
         Ok(())
     }
 
-    fn compare_copies(&self, device: usize, copies: &[u8]) {
+    fn compare_copies(&self, device: usize, copies: &[u8], volume: &Superblock) {
         let good = choose("", copies).ok().flatten();
         let may_write = !self.core.is_read_only();
         let bad: Vec<(u64, String)> =
@@ -51,7 +58,7 @@ impl Scrubber<'_> {
         if bad.is_empty() {
             return;
         }
-        let repair = if may_write { self.repair_copies(device, &bad, good.as_ref()) } else { Ok(false) };
+        let repair = if may_write { self.repair_copies(device, &bad, good.as_ref(), volume) } else { Ok(false) };
         for (copy, what) in bad {
             let what = match &repair {
                 Ok(_) => format!("copy {copy} of the superblock {what}"),
@@ -80,15 +87,18 @@ impl Scrubber<'_> {
     }
 
     /// Writes the bad copies anew from the good one; if there is none, both from memory.
-    fn repair_copies(&self, device: usize, bad: &[(u64, String)], good: Option<&Superblock>) -> FsResult<bool> {
+    fn repair_copies(
+        &self,
+        device: usize,
+        bad: &[(u64, String)],
+        good: Option<&Superblock>,
+        volume: &Superblock,
+    ) -> FsResult<bool> {
         let core = self.core;
-        let disk = device.checked_sub(1).map(|d| &core.disks[d]);
+        let disk = core.space.members.get(device as u16).map(|member| member.disk.clone());
         match (good, disk) {
-            (None, None) => write_pm_superblock(&core.pm, &core.sb.lock())?,
-            (None, Some(disk)) => {
-                let sb = *core.sb.lock();
-                write_disk_superblock(disk.as_ref(), &sb, &sb.devices()[device])?;
-            }
+            (None, None) => write_pm_superblock(&core.pm, volume)?,
+            (None, Some(disk)) => write_disk_superblock(disk.as_ref(), volume, &volume.devices[device])?,
             (Some(good), None) => {
                 bad.iter().for_each(|(copy, _)| core.pm.write_nt(copy * BLOCK_BYTES, good.as_bytes()));
                 fence(&core.pm)?;
@@ -108,9 +118,10 @@ impl Scrubber<'_> {
     /// # Errors
     /// What to say of the place.
     pub(super) fn read_device(&self, device: usize, at: u64, buf: &mut [u8]) -> Result<(), String> {
-        let read = match device.checked_sub(1) {
-            None => self.core.pm.try_read(at, buf),
-            Some(disk) => self.core.disks[disk].read_at(at, buf),
+        let read = match (device, self.core.space.members.get(device as u16)) {
+            (PM, _) => self.core.pm.try_read(at, buf),
+            (_, Some(member)) => member.disk.read_at(at, buf),
+            (_, None) => return Err("is on a disk that has been removed".into()),
         };
         read.map_err(|error| format!("cannot be read: {}", io::Error::from_raw_os_error(error.errno())))
     }
@@ -142,8 +153,14 @@ impl Scrubber<'_> {
 
     /// Bitmaps in the checkpoint that have not been needed yet, but will be.
     pub(super) fn free_space(&mut self) -> Result<(), Stopped> {
-        let sb = *self.core.sb.lock();
-        for (device, (alloc, entry)) in self.core.space.devices().iter().zip(sb.devices()).enumerate() {
+        let pm_entry = self.core.sb.lock().devices[PM];
+        self.free_space_of(PM, &pm_entry, self.core.space.pm())?;
+        let members = self.core.space.members.all();
+        members.iter().try_for_each(|m| self.free_space_of(usize::from(m.entry.index), &m.entry, &m.alloc))
+    }
+
+    fn free_space_of(&self, device: usize, entry: &DeviceEntry, alloc: &DeviceAlloc) -> Result<(), Stopped> {
+        if self.record.devices().any(|known| known == device) {
             let bytes = u64::from(entry.group_blocks) / 8;
             for g in 0..alloc.groups() {
                 let Some(verified) = alloc.verify_checkpointed(g) else {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use terrace_layout::BLOCK_BYTES;
+use terrace_layout::{BLOCK_BYTES, DEVICES_MAX};
 use terrace_policy::Pace;
 
 use super::Stopped;
@@ -53,7 +53,10 @@ pub(super) struct Record {
     options: ScrubOptions,
     started: Time,
     begun: Instant,
+    /// Names of devices by index.
     devices: Vec<String>,
+    /// The devices that there were when it began.
+    present: Vec<usize>,
     /// Bytes in use on each device when it began.
     totals: Vec<u64>,
     state: Mutex<State>,
@@ -84,16 +87,25 @@ struct Tally {
 impl Record {
     /// Of a scrub that begins now.
     pub fn new(core: &Core, options: ScrubOptions) -> Self {
-        let devices = std::iter::once(core.pm.path()).chain(core.disks.iter().map(|disk| disk.path()));
-        let sb = core.sb.lock();
-        let used = core.space.devices().iter().zip(sb.devices());
-        let totals = used.map(|(alloc, d)| (alloc.blocks() - alloc.free_blocks()).saturating_sub(d.data_start));
-        let totals: Vec<u64> = totals.map(|blocks| blocks * BLOCK_BYTES).collect();
+        let (pm, pm_start) = (core.space.pm(), core.sb.lock().devices[0].data_start);
+        let pm_blocks = (pm.blocks() - pm.free_blocks()).saturating_sub(pm_start);
+        let mut present = vec![0];
+        let mut totals = vec![0; DEVICES_MAX];
+        totals[0] = pm_blocks * BLOCK_BYTES;
+        let mut devices: Vec<String> = (0..DEVICES_MAX).map(|i| format!("disk{i}, added meanwhile")).collect();
+        devices[0] = core.pm.path().display().to_string();
+        for member in core.space.members.all() {
+            let device = usize::from(member.entry.index);
+            present.push(device);
+            totals[device] = member.data_blocks() * BLOCK_BYTES;
+            devices[device] = member.disk.path().display().to_string();
+        }
         Self {
             options,
             started: Time::now(),
             begun: Instant::now(),
-            devices: devices.map(|path| path.display().to_string()).collect(),
+            devices,
+            present,
             state: Mutex::new(State {
                 pace: Pace::new(options.bytes_per_second),
                 stop: None,
@@ -107,6 +119,11 @@ impl Record {
             totals,
             changed: Condvar::new(),
         }
+    }
+
+    /// The devices that there were when it began, PM first.
+    pub fn devices(&self) -> impl Iterator<Item = usize> {
+        self.present.iter().copied()
     }
 
     /// Blocks to read at a time: a tenth of a second's worth, so that a low rate is no series of jerks.

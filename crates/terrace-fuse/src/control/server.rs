@@ -12,14 +12,22 @@ use serde::de::DeserializeOwned;
 use terrace_engine::{FsError, FsResult, Ino, Recorded, Volume};
 use terrace_policy::Param;
 
-use super::{Command, DATA_BYTES, HEADER_BYTES, Header, MoveRange, PAGE_BYTES, TakeRecorded};
+use super::{Command, DATA_BYTES, DiskAdder, HEADER_BYTES, Header, MoveRange, PAGE_BYTES, RemoveDisk, TakeRecorded};
 
 /// Answers kept for readers that have not read their last page; older ones give way.
 const KEPT_MAX: usize = 8;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct ControlServer {
     kept: Mutex<Kept>,
+    /// `None`: disks are not added here.
+    add_disk: Option<Arc<DiskAdder>>,
+}
+
+impl std::fmt::Debug for ControlServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ControlServer").field("kept", &self.kept).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -38,6 +46,10 @@ struct Answer {
 }
 
 impl ControlServer {
+    pub(crate) fn new(add_disk: Option<Arc<DiskAdder>>) -> Self {
+        Self { add_disk, ..Self::default() }
+    }
+
     /// The page that `input`, from user `uid`, asks for.
     ///
     /// # Errors
@@ -50,7 +62,7 @@ impl ControlServer {
             0 => {
                 let known = usize::try_from(request.total_bytes).unwrap_or(usize::MAX);
                 let arguments = input[HEADER_BYTES..].get(..known).ok_or(FsError::new(libc::EINVAL))?;
-                self.keep(command, ino, compute(volume, ino, uid, command, arguments)?)
+                self.keep(command, ino, compute(volume, ino, uid, command, arguments, self.add_disk.as_deref())?)
             }
             number => self.recall(command, ino, number).ok_or(FsError::new(libc::ESTALE))?,
         };
@@ -76,7 +88,14 @@ impl ControlServer {
     }
 }
 
-fn compute(volume: &Volume, ino: Ino, uid: u32, command: Command, arguments: &[u8]) -> FsResult<Vec<u8>> {
+fn compute(
+    volume: &Volume,
+    ino: Ino,
+    uid: u32,
+    command: Command,
+    arguments: &[u8],
+    add_disk: Option<&DiskAdder>,
+) -> FsResult<Vec<u8>> {
     let is_question = matches!(
         command,
         Command::Status
@@ -115,7 +134,25 @@ fn compute(volume: &Volume, ino: Ino, uid: u32, command: Command, arguments: &[u
                     .map_err(|error| if error.errno() == libc::EINVAL { FsError::new(libc::ENXIO) } else { error })?,
             )
         }
+        Command::AddDisk => {
+            let cannot = FsError::with_message(libc::EOPNOTSUPP, "this mount cannot open disks");
+            let wanted = parse(arguments)?;
+            json(&in_words(add_disk.ok_or(cannot).and_then(|add_disk| add_disk(volume, &wanted))))
+        }
+        Command::StartRemoval => {
+            let RemoveDisk { device, successor } = parse(arguments)?;
+            json(&in_words(volume.start_removal(device, successor)))
+        }
+        Command::CancelRemoval => json(&in_words(volume.cancel_removal().map_err(|error| match error.errno() {
+            libc::ESRCH => FsError::with_message(libc::ESRCH, "no disk is being removed"),
+            _ => error,
+        }))),
     }
+}
+
+/// Errors that a person has to act on, whole.
+fn in_words<T>(result: FsResult<T>) -> Result<T, String> {
+    result.map_err(|error| error.to_string())
 }
 
 fn parse<T: DeserializeOwned>(arguments: &[u8]) -> FsResult<T> {

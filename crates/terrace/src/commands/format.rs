@@ -2,17 +2,16 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{getegid, geteuid};
-use terrace_engine::{FormatOptions, discard_page_cache, read_disk_label, read_pm_label};
-use terrace_media::{DeviceContents, Disk, MediaError, Pm, PmKind, create_disk_file, probe_device};
+use terrace_engine::{FormatOptions, discard_page_cache, read_pm_label};
+use terrace_media::{Disk, MediaError, Pm, PmKind, create_disk_file};
 
 use crate::cli::{DeviceArg, FormatArgs};
-use crate::devices::{Access, DeviceOptions};
+use crate::devices::{Access, DeviceOptions, identity, refuse_contents, volume_on_pm};
 use crate::size::format_size;
 use crate::{Usage, daemon, output};
 
@@ -81,17 +80,6 @@ fn refuse_twice(args: &FormatArgs) -> Result<()> {
     Ok(())
 }
 
-/// What makes two paths the same device: a file's place, a device's number, or the path of what does not exist yet.
-fn identity(path: &Path) -> Result<(PathBuf, u64, u64)> {
-    Ok(match fs::metadata(path) {
-        Ok(meta) if meta.file_type().is_block_device() || meta.file_type().is_char_device() => {
-            (PathBuf::new(), u64::MAX, meta.rdev())
-        }
-        Ok(meta) => (PathBuf::new(), meta.dev(), meta.ino()),
-        Err(_) => (std::path::absolute(path)?, 0, 0),
-    })
-}
-
 /// Opens or creates the PM device; also tells the UUID of the volume that was on it.
 fn open_pm(
     device: &DeviceArg,
@@ -122,16 +110,22 @@ fn open_disk(
     options: &DeviceOptions<'_>,
     created: &mut CreatedFiles,
 ) -> Result<Arc<dyn Disk>> {
-    if let Some(len_bytes) = len_to_create(device, force, |path| options.open_disk(path, index).map(drop))? {
+    create_disk(device, force, options, created)?;
+    options.open_new_disk(&device.path, index, force, |_| false)
+}
+
+/// Creates the file that is to be a disk, if one is to be.
+pub(super) fn create_disk(
+    device: &DeviceArg,
+    force: bool,
+    options: &DeviceOptions<'_>,
+    created: &mut CreatedFiles,
+) -> Result<()> {
+    if let Some(len_bytes) = len_to_create(device, force, |path| options.open_disk(path, 0).map(drop))? {
         let path = std::path::absolute(&device.path)?;
         created.make(&path, || create_disk_file(&path, len_bytes))?;
-        return options.open_disk(&path, index);
     }
-    let disk = options.open_disk(&device.path, index)?;
-    if !force {
-        refuse_contents(&device.path, volume_on_disk(&*disk))?;
-    }
-    Ok(disk)
+    Ok(())
 }
 
 /// The length of the file to create; `None` if none is to be. A regular file that is there makes way if `force` is
@@ -156,36 +150,6 @@ fn len_to_create(device: &DeviceArg, force: bool, open: impl FnOnce(&Path) -> Re
         Ok(_) => bail!("{}: exists and is no regular file; leave out the size to format it as it is", path.display()),
     }
     Ok(Some(size_bytes / LEN_MULTIPLE_BYTES * LEN_MULTIPLE_BYTES))
-}
-
-/// Refuses a device that holds something: a volume, or what a probe knows or does not know.
-pub(super) fn refuse_contents(path: &Path, volume: Option<String>) -> Result<()> {
-    let contents = match volume {
-        Some(volume) => volume,
-        None => match probe_device(path)? {
-            DeviceContents::Empty => return Ok(()),
-            contents => contents.to_string(),
-        },
-    };
-    bail!("{}: holds {contents}; use --force to overwrite it", path.display())
-}
-
-/// What volume a PM device holds, also if it is damaged or of a newer version.
-pub(super) fn volume_on_pm(pm: &Pm) -> Option<String> {
-    match read_pm_label(pm) {
-        Ok(None) => None,
-        Ok(Some(label)) => Some(format!("the Terrace volume {}", label.uuid)),
-        Err(error) => Some(format!("a Terrace volume that cannot be read ({error})")),
-    }
-}
-
-/// As [`volume_on_pm`], of a disk.
-fn volume_on_disk(disk: &dyn Disk) -> Option<String> {
-    match read_disk_label(disk) {
-        Ok(None) => None,
-        Ok(Some((uuid, index))) => Some(format!("device {index} of the Terrace volume {uuid}")),
-        Err(error) => Some(format!("a Terrace volume that cannot be read ({error})")),
-    }
 }
 
 /// What was made, and what to know about it.

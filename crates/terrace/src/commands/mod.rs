@@ -1,6 +1,7 @@
 //! The subcommands, one module each.
 
 mod check;
+mod device;
 mod documents;
 mod dump;
 mod format;
@@ -45,6 +46,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode> {
         Command::Record(args) => record::run(args, quiet)?,
         Command::Simulate(args) => simulate::run(args, quiet)?,
         Command::Where(args) => r#where::run(args)?,
+        Command::Device(command) => device::run(command, quiet)?,
         Command::Set(args) => set::run(args, quiet)?,
         Command::Evict(args) => place::evict(args, quiet)?,
         Command::Warm(args) => place::warm(args, quiet)?,

@@ -1,18 +1,19 @@
 //! `terrace mount`, and the daemon that serves the mount.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::geteuid;
-use terrace_engine::{OpenOptions, Volume};
+use terrace_engine::{FsError, FsResult, OpenOptions, Volume};
+use terrace_fuse::control::AddDisk;
 use terrace_fuse::{MountConfig, Unmounter};
 use terrace_media::PmKind;
 
 use crate::cli::MountArgs;
 use crate::daemon::{self, Log, Ready};
-use crate::devices::{Access, DeviceOptions, Devices, about};
+use crate::devices::{Access, DeviceOptions, Devices, about, identity};
 use crate::metrics;
 use crate::options::MountOptions;
 use crate::progress::Progress;
@@ -125,6 +126,7 @@ fn serve_metrics(request: &MountRequest, volume: &Arc<Volume>) -> Result<Option<
 
 fn config(request: &MountRequest) -> MountConfig {
     let options = &request.options;
+    let of_devices = options.clone();
     MountConfig {
         fs_name: request.pm.to_string_lossy().into_owned(),
         read_only: options.read_only,
@@ -136,19 +138,43 @@ fn config(request: &MountRequest) -> MountConfig {
         suid: options.suid,
         dev: options.dev,
         exec: options.exec,
+        add_disk: Some(Arc::new(move |volume, wanted| add_disk(volume, wanted, &of_devices))),
+    }
+}
+
+/// Adds a disk to the mounted volume, opened as the others were.
+fn add_disk(volume: &Volume, wanted: &AddDisk, options: &MountOptions) -> FsResult<u16> {
+    let refused = |error: anyhow::Error| FsError::with_message(libc::EINVAL, format!("{error:#}"));
+    let status = volume.status();
+    let member = |path: &Path| identity(path).ok();
+    let known = status.devices.iter().find(|device| member(Path::new(&device.path)) == member(&wanted.path));
+    if let Some(known) = known {
+        let path = wanted.path.display();
+        return Err(refused(anyhow!("{path}: is device {} of the volume already", known.index)));
+    }
+    // What an addition or a removal has left that was cut short is nobody's: whose disk is a member has it locked.
+    let is_left_over = |uuid: &str| uuid == status.uuid;
+    let open = |index| {
+        let disk = device_options(options).open_new_disk(&wanted.path, index, wanted.force, is_left_over);
+        disk.map_err(refused)
+    };
+    volume.add_disk(wanted.tier, &open)
+}
+
+/// How the volume's devices are opened.
+fn device_options(options: &MountOptions) -> DeviceOptions<'_> {
+    DeviceOptions {
+        access: if options.read_only { Access::Examine } else { Access::Change },
+        engine: options.engine,
+        direct: options.direct,
+        models: &options.models,
     }
 }
 
 /// Opens the volume; recovery happens here.
 fn open(request: &MountRequest) -> Result<(Arc<Volume>, PmKind)> {
     let options = &request.options;
-    let access = DeviceOptions {
-        access: if options.read_only { Access::Examine } else { Access::Change },
-        engine: options.engine,
-        direct: options.direct,
-        models: &options.models,
-    };
-    let devices = Devices::open(&request.pm, &options.disks, &access)?;
+    let devices = Devices::open(&request.pm, &options.disks, &device_options(options))?;
     let kind = devices.pm.kind();
     if options.read_only {
         daemon::tell_waiting_pages(&devices.pm, options.cache_dir.as_deref(), request.quiet);

@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail};
 use terrace_layout::IMAGE_MAGIC;
 use terrace_media::Pm;
 
-use super::format::{CreatedFiles, refuse_contents, volume_on_pm};
+use super::format::CreatedFiles;
 use crate::cli::{RestoreArgs, SaveArgs};
-use crate::devices::{Access, DeviceOptions};
+use crate::devices::{Access, DeviceOptions, refuse_contents, volume_on_pm};
 use crate::progress::Progress;
 use crate::size::format_size;
 use crate::{daemon, output};

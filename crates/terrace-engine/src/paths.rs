@@ -1,30 +1,18 @@
-//! Paths of damaged files, found at the end: whoever is not damaged needs none.
+//! Paths of inodes, for messages to people. Whoever has nothing to say needs none: finding them reads all directories.
 
 use std::collections::{HashMap, HashSet};
 
-use super::Scrubber;
+use crate::core::Core;
 use crate::dir::FIRST_COOKIE;
 use crate::types::{FileKind, Ino};
 
 /// Names read at a time.
 const BATCH: usize = 1024;
 
-impl Scrubber<'_> {
-    /// Gives the damage in the record the paths of its inodes, and logs them.
-    pub(super) fn name_damaged_files(&self) {
-        let wanted: HashSet<u64> = self.record.damaged_inodes().into_iter().collect();
-        if wanted.is_empty() {
-            return;
-        }
-        let paths = self.paths_of(&wanted);
-        for (ino, path) in &paths {
-            tracing::error!("scrub: inode {ino}, which is damaged, is {path}");
-        }
-        self.record.set_paths(|ino| paths.get(&ino).cloned());
-    }
-
-    /// A path of each of these inodes, as far as directories that can be read have one.
-    fn paths_of(&self, wanted: &HashSet<u64>) -> HashMap<u64, String> {
+impl Core {
+    /// A path of each of these inodes, as far as directories that can be read have one; none are looked for any more once it is to
+    /// `stop`.
+    pub fn paths_of(&self, wanted: &HashSet<u64>, stop: &dyn Fn() -> bool) -> HashMap<u64, String> {
         let mut paths = HashMap::new();
         if wanted.contains(&Ino::ROOT.0) {
             paths.insert(Ino::ROOT.0, "/".to_owned());
@@ -32,7 +20,7 @@ impl Scrubber<'_> {
         let mut met = HashSet::from([Ino::ROOT]);
         let mut open = vec![(Ino::ROOT, String::new())];
         while let Some((dir, prefix)) = open.pop() {
-            if paths.len() == wanted.len() || self.record.is_unmounting() {
+            if paths.len() == wanted.len() || stop() {
                 break;
             }
             self.visit_names(dir, |ino, kind, name| {
@@ -50,7 +38,7 @@ impl Scrubber<'_> {
 
     /// Shows the entries of a directory, some at a time; others may change it in between.
     fn visit_names(&self, dir: Ino, mut visit: impl FnMut(Ino, FileKind, &[u8])) {
-        let Ok(inode) = self.core.get(dir) else {
+        let Ok(inode) = self.get(dir) else {
             return;
         };
         let mut cookie = FIRST_COOKIE;
@@ -70,6 +58,6 @@ impl Scrubber<'_> {
             }
         }
         drop(inode);
-        self.core.forget(dir, 0);
+        self.forget(dir, 0);
     }
 }

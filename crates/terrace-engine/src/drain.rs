@@ -1,0 +1,426 @@
+//! Removing a disk from a mounted volume: everything on it moves to other devices, while programs go on; then it is forgotten.
+//!
+//! Invariants:
+//! * From its beginning on the disk takes nothing more, as far as the others can keep all promises of room (`Space::leave`).
+//! * It is forgotten only when its allocator says that nothing is on it. What was allocated before the beginning may be committed
+//!   any time later, so all inodes are looked at again until that is so.
+//! * A removal that ends in any other way leaves the disk in use, with less on it.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use terrace_layout::BLOCK_BYTES;
+
+use crate::core::Core;
+use crate::counters::Counter;
+use crate::error::{FsError, FsResult, fail};
+use crate::index::Extent;
+use crate::inode::Inode;
+use crate::migrate::{Order, STRETCH_BLOCKS, Wanted};
+use crate::sync::thread::{Builder, JoinHandle};
+use crate::sync::{Arc, Condvar, Mutex};
+use crate::types::Ino;
+use crate::volume::Volume;
+
+/// How often in a row all inodes may be looked at in vain before what is left on the disk counts as nobody's.
+const VAIN_PASSES_MAX: u32 = 20;
+/// What others get before that, to commit what they have allocated.
+const REST: Duration = Duration::from_millis(50);
+
+/// What became of a removal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RemovalState {
+    /// It is under way.
+    Running,
+    /// The disk is no part of the volume any more.
+    Finished,
+    /// Somebody cancelled it, or the volume was unmounted: the disk is in use.
+    Cancelled,
+    /// It could not be done: the disk is in use.
+    Failed,
+}
+
+/// The removal of a disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemovalStatus {
+    /// Index of the disk.
+    pub device_index: u16,
+    /// Its path.
+    pub path: String,
+    /// What became of it.
+    pub state: RemovalState,
+    /// Bytes that were on it when the removal began.
+    pub total_bytes: u64,
+    /// Bytes that are on it.
+    pub left_bytes: u64,
+    /// Why it failed, or what to know about the disk.
+    pub message: Option<String>,
+}
+
+/// What a volume knows of removals.
+#[derive(Debug, Default)]
+pub(crate) struct Removals {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The one that runs, or the last one.
+    last: Option<Arc<Job>>,
+    thread: Option<JoinHandle<()>>,
+    /// The volume is being closed: no more removals.
+    closed: bool,
+}
+
+/// A removal.
+#[derive(Debug)]
+struct Job {
+    device: u16,
+    path: String,
+    /// The disk that gets what it can of it; 0: none.
+    successor: u16,
+    total_blocks: u64,
+    progress: Mutex<Progress>,
+    /// It is to stop, or has ended.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    stop: bool,
+    ended: Option<(RemovalState, Option<String>)>,
+}
+
+impl Job {
+    fn is_running(&self) -> bool {
+        self.progress.lock().ended.is_none()
+    }
+
+    /// # Errors
+    /// `ECANCELED`, if it is to stop.
+    fn go_on(&self) -> FsResult<()> {
+        if self.progress.lock().stop { fail(libc::ECANCELED) } else { Ok(()) }
+    }
+
+    fn stop(&self) {
+        self.progress.lock().stop = true;
+        self.changed.notify_all();
+    }
+
+    fn rest(&self) {
+        let mut progress = self.progress.lock();
+        if !progress.stop {
+            self.changed.wait_for(&mut progress, REST);
+        }
+    }
+
+    fn end(&self, outcome: FsResult<Option<String>>) {
+        let ended = match outcome {
+            Ok(note) => (RemovalState::Finished, note),
+            Err(error) if error.errno() == libc::ECANCELED => (RemovalState::Cancelled, None),
+            Err(error) => (RemovalState::Failed, Some(error.to_string())),
+        };
+        match &ended {
+            (RemovalState::Failed, Some(why)) => tracing::error!("removing {}: {why}", self.path),
+            (state, _) => tracing::info!("removing {}: {state:?}", self.path),
+        }
+        self.progress.lock().ended = Some(ended);
+        self.changed.notify_all();
+    }
+
+    fn wait(&self) {
+        let mut progress = self.progress.lock();
+        while progress.ended.is_none() {
+            self.changed.wait(&mut progress);
+        }
+    }
+}
+
+impl Volume {
+    /// Begins to remove a disk, in the background: what is on it moves to `successor`, if that is one, to other disks of its
+    /// tier, to those of other tiers, or to PM if there is no other disk. One at a time.
+    ///
+    /// # Errors
+    /// `EINVAL`: there is no such disk; `EBUSY`: another removal is under way; `ENOSPC`: there is no room, with the bytes that have
+    /// none; `EROFS`; `ESHUTDOWN`: the volume is being closed. Nothing has begun then.
+    pub fn start_removal(&self, device: u16, successor: Option<u16>) -> FsResult<()> {
+        let mut state = self.core.removals.state.lock();
+        let job = self.core.begin_removal(&mut state, device, successor)?;
+        // The one before it has ended.
+        if let Some(ended) = state.thread.take() {
+            let _ = ended.join();
+        }
+        let (core, shared) = (self.core.clone(), job.clone());
+        let spawned = Builder::new().name("terrace-drain".into()).spawn(move || core.remove_disk(&shared));
+        state.thread = Some(spawned.map_err(|e| {
+            let error = FsError::with_message(libc::EAGAIN, format!("cannot start a thread for the removal: {e}"));
+            job.end(Err(FsError::with_message(libc::EAGAIN, error.to_string())));
+            error
+        })?);
+        Ok(())
+    }
+
+    /// Removes a disk as [`Self::start_removal`] does, on this thread. The volume must not be closed meanwhile.
+    ///
+    /// # Errors
+    /// As [`Self::start_removal`].
+    pub fn remove_disk(&self, device: u16, successor: Option<u16>) -> FsResult<RemovalStatus> {
+        let job = self.core.begin_removal(&mut self.core.removals.state.lock(), device, successor)?;
+        self.core.remove_disk(&job);
+        Ok(self.core.status_of(&job))
+    }
+
+    /// Asks the removal that runs to stop: soon the disk is in use again.
+    ///
+    /// # Errors
+    /// `ESRCH` if none runs.
+    pub fn cancel_removal(&self) -> FsResult<()> {
+        match self.core.removals.last().filter(|job| job.is_running()) {
+            Some(job) => {
+                job.stop();
+                Ok(())
+            }
+            None => fail(libc::ESRCH),
+        }
+    }
+
+    /// Waits until no removal runs; what became of the last one.
+    pub fn wait_for_removal(&self) -> Option<RemovalStatus> {
+        let job = self.core.removals.last()?;
+        job.wait();
+        Some(self.core.status_of(&job))
+    }
+}
+
+impl Removals {
+    fn last(&self) -> Option<Arc<Job>> {
+        self.state.lock().last.clone()
+    }
+
+    /// The volume is being closed: the removal ends, and none begins any more.
+    pub fn close(&self) {
+        let thread = {
+            let mut state = self.state.lock();
+            state.closed = true;
+            state.last.iter().for_each(|job| job.stop());
+            state.thread.take()
+        };
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Core {
+    /// The removal that runs, or the last one.
+    pub fn removal_status(&self) -> Option<RemovalStatus> {
+        self.removals.last().map(|job| self.status_of(&job))
+    }
+
+    fn status_of(&self, job: &Job) -> RemovalStatus {
+        let ended = job.progress.lock().ended.clone();
+        let (state, message) = ended.unwrap_or((RemovalState::Running, None));
+        let left_blocks = match state {
+            RemovalState::Finished => 0,
+            _ => self.space.members.get(job.device).map_or(0, |member| member.data_blocks()),
+        };
+        RemovalStatus {
+            device_index: job.device,
+            path: job.path.clone(),
+            state,
+            total_bytes: job.total_blocks * BLOCK_BYTES,
+            left_bytes: left_blocks * BLOCK_BYTES,
+            message,
+        }
+    }
+
+    fn begin_removal(&self, state: &mut State, device: u16, successor: Option<u16>) -> FsResult<Arc<Job>> {
+        let refuse = |errno, message: String| Err(FsError::with_message(errno, message));
+        if state.closed {
+            return fail(libc::ESHUTDOWN);
+        }
+        if self.is_read_only() {
+            return fail(libc::EROFS);
+        }
+        if let Some(other) = state.last.as_ref().filter(|job| job.is_running()) {
+            return refuse(libc::EBUSY, format!("{} is being removed: one at a time", other.path));
+        }
+        let (Some(member), true) = (self.space.members.get(device), successor != Some(device)) else {
+            return refuse(libc::EINVAL, format!("device {device} is no disk of the volume that can be removed"));
+        };
+        let path = member.disk.path().display().to_string();
+        // What was removed makes room at once, and need not move.
+        self.mutate(|| self.reclaim_all())?;
+        let lacking = self.space.lacks_to_empty(device)?;
+        if lacking > 0 {
+            return refuse(libc::ENOSPC, no_room(&path, member.data_blocks(), lacking));
+        }
+        let job = Arc::new(Job {
+            device,
+            path,
+            successor: successor.unwrap_or(0),
+            total_blocks: member.data_blocks(),
+            progress: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        state.last = Some(job.clone());
+        Ok(job)
+    }
+
+    fn remove_disk(&self, job: &Job) {
+        self.space.prefer(job.successor);
+        let removed = self.empty_disk(job).and_then(|()| self.mutate(|| self.forget_disk(job.device)));
+        self.space.prefer(0);
+        if removed.is_err() {
+            self.space.stay(job.device);
+        }
+        job.end(removed);
+    }
+
+    fn empty_disk(&self, job: &Job) -> FsResult<()> {
+        let mut in_vain = 0;
+        loop {
+            self.space.leave(job.device);
+            let moved = self.empty_pass(job)?;
+            self.mutate(|| self.reclaim_all())?;
+            job.go_on()?;
+            if self.space.close_if_empty(job.device) {
+                return Ok(());
+            }
+            in_vain = if moved == 0 { in_vain + 1 } else { 0 };
+            if in_vain > VAIN_PASSES_MAX {
+                return Err(self.cannot_empty(job)?);
+            }
+            if in_vain > 0 {
+                job.rest();
+            }
+        }
+    }
+
+    /// Why nothing more moves.
+    fn cannot_empty(&self, job: &Job) -> FsResult<FsError> {
+        let left = self.space.disk(job.device)?.data_blocks();
+        Ok(match left {
+            0 => FsError::with_message(
+                libc::ENOSPC,
+                format!("{}: is promised to data in memory for which the others have no room: add a disk", job.path),
+            ),
+            _ => FsError::corrupt(format!(
+                "{}: {} bytes on it belong to no file: unmount the volume and run `terrace check {}`",
+                job.path,
+                left * BLOCK_BYTES,
+                self.pm.path().display()
+            )),
+        })
+    }
+
+    /// Looks at all inodes and moves what of them is on the disk; returns how many blocks.
+    fn empty_pass(&self, job: &Job) -> FsResult<u64> {
+        if self.space.takes_promised(job.device) {
+            self.mutate(|| self.flush_all()).map_err(|error| self.explain(job, None, error))?;
+        }
+        let mut moved = 0;
+        for shard in 0..self.shards.len() {
+            let records = self.shards[shard].table.read().counts().0;
+            self.visit_inodes(shard, 0..records, &mut |found| {
+                job.go_on()?;
+                match found {
+                    Ok(inode) if inode.is_file() => moved += self.empty_file(inode, job)?,
+                    Ok(_) => {}
+                    // Nobody uses it, or not any more.
+                    Err(error) if error.errno() == libc::ESTALE => {}
+                    Err(error) => return Err(error),
+                }
+                Ok(())
+            })?;
+        }
+        Ok(moved)
+    }
+
+    /// Moves what of a file is on the disk; returns how many blocks.
+    fn empty_file(&self, inode: &Arc<Inode>, job: &Job) -> FsResult<u64> {
+        match self.move_off(inode, job) {
+            // It has gone meanwhile.
+            Err(error) if error.errno() == libc::ESTALE => Ok(0),
+            Err(error) if error.errno() == libc::ECANCELED => Err(error),
+            Err(error) => Err(self.explain(job, Some(inode.ino), error)),
+            moved => moved,
+        }
+    }
+
+    fn move_off(&self, inode: &Arc<Inode>, job: &Job) -> FsResult<u64> {
+        let is_there = |extent: &Extent| extent.addr.device() == job.device;
+        let wanted = Wanted { there: &is_there, such: None };
+        let (mut from, mut moved) = (0, 0);
+        while let Some(start) = first_wanted(inode, from, &is_there)? {
+            job.go_on()?;
+            if inode.pages.has_dirty() {
+                // What is about to be replaced does not move.
+                self.mutate(|| self.flush_file(inode))?;
+            }
+            let stretch = start..start.saturating_add(STRETCH_BLOCKS);
+            moved += self.move_to_any(inode, &stretch, wanted, job)?;
+            from = stretch.end;
+        }
+        Ok(moved)
+    }
+
+    /// Moves a stretch to the first tier that has room: the disk's own and slower ones, any other, or, without other
+    /// disks, PM.
+    fn move_to_any(
+        &self,
+        inode: &Arc<Inode>,
+        stretch: &std::ops::Range<u64>,
+        wanted: Wanted<'_>,
+        job: &Job,
+    ) -> FsResult<u64> {
+        let tiers: &[u8] =
+            if self.space.has_disks_beside(job.device) { &[self.space.tier(job.device), 1] } else { &[0] };
+        let (stretches, counter) = (std::slice::from_ref(stretch), Counter::MigratedByHand);
+        let mut result = Ok(0);
+        for &tier in tiers {
+            let order = Order { stretches, wanted, tier, keep_cached: false, counter };
+            result = self.mutate(|| self.move_stretch(inode, order));
+            if !result.as_ref().is_err_and(FsError::is_no_room) {
+                break;
+            }
+        }
+        result
+    }
+
+    /// Names the disk and the file, and what to do.
+    fn explain(&self, job: &Job, ino: Option<Ino>, error: FsError) -> FsError {
+        if error.is_fatal() {
+            return error;
+        }
+        if error.is_no_room() {
+            let left = self.space.members.get(job.device).map_or(0, |member| member.data_blocks());
+            let lacking = self.space.lacks_to_empty(job.device).unwrap_or(0);
+            return FsError::with_message(libc::ENOSPC, no_room(&job.path, left, lacking));
+        }
+        let file = ino.map_or_else(String::new, |ino| {
+            let path = self.paths_of(&HashSet::from([ino.0]), &|| job.go_on().is_err()).remove(&ino.0);
+            format!("{} (inode {}): ", path.as_deref().unwrap_or("a removed file"), ino.0)
+        });
+        let advice = "remove the file, or restore it from a backup, and try again";
+        FsError::with_message(error.errno(), format!("{file}{error}: {} stays in use: {advice}", job.path))
+    }
+}
+
+/// The first block from `from` on that lies where it is wanted.
+fn first_wanted(inode: &Inode, from: u64, is_there: &dyn Fn(&Extent) -> bool) -> FsResult<Option<u64>> {
+    let inner = inode.shared()?;
+    let mut extents = inner.file()?.index.overlaps(from, u64::MAX);
+    Ok(extents.find(|(_, extent)| is_there(extent)).map(|(start, _)| start.max(from)))
+}
+
+fn no_room(path: &str, left_blocks: u64, lacking_blocks: u64) -> String {
+    let left = left_blocks * BLOCK_BYTES;
+    let what = match lacking_blocks {
+        0 => "the other devices are too full to take them piece by piece".to_owned(),
+        _ => format!("{} of them have no room on the other devices", lacking_blocks * BLOCK_BYTES),
+    };
+    format!("{path}: holds {left} bytes: {what}: add a disk or remove files first")
+}

@@ -1,0 +1,115 @@
+//! The disks of a volume while it is mounted: they come and go.
+//!
+//! Invariants:
+//! * A disk stays a member until none of its blocks is in use: whoever owns a block of it, or has allocated one, finds it.
+//! * Who allocates holds the lock, shared, from the look at a disk's standing until it has the blocks; standings change under the
+//!   lock, exclusive. So nothing is allocated on a disk that was found empty and closed.
+
+use terrace_layout::{DEVICES_MAX, DeviceEntry};
+use terrace_media::Disk;
+
+use crate::alloc::DeviceAlloc;
+use crate::sync::{Arc, RwLock, RwLockReadGuard};
+
+/// A disk of the volume.
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// Its row in the device table.
+    pub entry: DeviceEntry,
+    pub disk: Arc<dyn Disk>,
+    pub alloc: DeviceAlloc,
+}
+
+impl Member {
+    /// Blocks that files own.
+    pub fn data_blocks(&self) -> u64 {
+        (self.entry.blocks - self.entry.data_start).saturating_sub(self.alloc.free_blocks())
+    }
+}
+
+/// What a disk takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Everything.
+    Open,
+    /// It is to be removed, and takes what can go nowhere else: dirty pages that were promised room, or, if it is the last disk,
+    /// what must go to a disk.
+    Leaving,
+    /// Nothing more: it is to be removed.
+    Closed,
+}
+
+/// A member and its standing.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub member: Arc<Member>,
+    pub standing: Standing,
+}
+
+/// Places by device index less one.
+pub(crate) type Places = [Option<Place>; DEVICES_MAX - 1];
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Members(RwLock<Places>);
+
+impl Members {
+    pub fn new(members: Vec<Member>) -> Self {
+        let places = Members(RwLock::new(Default::default()));
+        members.into_iter().for_each(|member| places.join(member));
+        places
+    }
+
+    /// Takes a disk in, where there is none.
+    pub fn join(&self, member: Member) {
+        let slot = usize::from(member.entry.index) - 1;
+        let place = Place { member: Arc::new(member), standing: Standing::Open };
+        let before = self.0.write()[slot].replace(place);
+        assert!(before.is_none(), "two disks with one index");
+    }
+
+    /// Forgets a disk.
+    pub fn part(&self, device: u16) {
+        self.0.write()[usize::from(device) - 1] = None;
+    }
+
+    /// The disk with this index.
+    pub fn get(&self, device: u16) -> Option<Arc<Member>> {
+        let slot = usize::from(device).checked_sub(1)?;
+        Some(self.0.read().get(slot)?.as_ref()?.member.clone())
+    }
+
+    /// All disks, by index.
+    pub fn all(&self) -> Vec<Arc<Member>> {
+        self.0.read().iter().flatten().map(|place| place.member.clone()).collect()
+    }
+
+    /// Keeps standings as they are, for as long as it is held.
+    pub fn places(&self) -> RwLockReadGuard<'_, Places> {
+        self.0.read()
+    }
+
+    /// Changes a disk's standing to what `decide` says, if anything; it sees all places. None if there is no such disk.
+    pub fn decide(&self, device: u16, decide: impl FnOnce(&Places) -> Option<Standing>) -> Option<Standing> {
+        let mut places = self.0.write();
+        let decided = decide(&places);
+        let place = places.get_mut(usize::from(device) - 1)?.as_mut()?;
+        place.standing = decided.unwrap_or(place.standing);
+        decided
+    }
+}
+
+/// The places but for those that are closed.
+pub(crate) fn not_closed(places: &Places) -> impl Iterator<Item = &Place> {
+    places.iter().flatten().filter(|place| place.standing != Standing::Closed)
+}
+
+/// The places of disks that take everything.
+pub(crate) fn open(places: &Places) -> impl Iterator<Item = &Place> {
+    places.iter().flatten().filter(|place| place.standing == Standing::Open)
+}
+
+/// Free blocks of some disks.
+pub(crate) fn free_blocks<'a>(places: impl Iterator<Item = &'a Place>) -> u64 {
+    places.map(|place| place.member.alloc.free_blocks()).sum()
+}
