@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use terrace_engine::{
-    Attr, Fallocate, FileKind, FsError, FsResult, Ino, NewInode, RenameFlags, SetAttr, SetTime, Time, Volume,
-    WriteOptions, XattrFlags,
+    Attr, Fallocate, FileKind, FsError, FsResult, Ino, NewInode, PIN_XATTR, RenameFlags, SetAttr, SetTime, Time,
+    Volume, WriteOptions, XattrFlags, pin_value,
 };
 
 use crate::model::{
@@ -162,6 +162,10 @@ fn run(volume: &Volume, op: &Op) -> FsResult<()> {
         }
         Op::RemoveAccessAcl(p) => volume.removexattr(find(volume, p)?, ACL_ACCESS),
         Op::RemoveDefaultAcl(dir) => volume.removexattr(parent(volume, (Some(dir), 0))?, ACL_DEFAULT),
+        Op::PinDir(dir, tier) => {
+            let dir = parent(volume, (Some(dir), 0))?;
+            volume.setxattr(dir, PIN_XATTR.as_bytes(), pin_value(tier).as_bytes(), XattrFlags::default(), None)
+        }
         Op::Copy(from, to, at) => {
             let (from, to) = (file(volume, from)?, file(volume, to)?);
             volume.copy_range(from, 0, to, at.into(), COPY_BYTES as u64).map(drop)

@@ -51,6 +51,8 @@ pub const DISKS: Config = Config { name: "disks", pm_full_percent: 0, tiers: &[1
 pub const DURABLE: Config = Config { name: "durable", durable: true, ..DISKS };
 /// Two tiers of disks.
 pub const THREE_TIERS: Config = Config { name: "three-tiers", tiers: &[1, 2], ..PM };
+/// So it is, and PM may be full; a directory is pinned to the lower.
+pub const PINNED: Config = Config { name: "pinned", pm_full_percent: 89, ..THREE_TIERS };
 /// Two shards.
 pub const SHARDS: Config = Config { name: "shards", shards: 2, ..PM };
 
@@ -305,6 +307,12 @@ fn three_tiers(b: &mut Builder) {
     b.all([Op::Write(B, 0, 40 * 4096, 7), Op::Move(B, 2), Op::Move(D0A, 1)]);
 }
 
+/// /dir0 is pinned to the lower disk, and so is what is made there: /dir0/a.
+fn pinned(b: &mut Builder) {
+    b.all([Op::PinDir(0, 2), Op::Unlink(D0A), Op::Create(D0A), Op::Write(D0A, 0, 9000, 6), Op::Fsync(D0A)]);
+    b.all([Op::SetXattr(D0A, 0, 20), Op::SetXattr(D0A, 1, 5000)]);
+}
+
 fn dirty(_: &Before<'_>) -> Vec<Op> {
     vec![Op::Write(A, 4096, 6000, 90), Op::Append(D0A, 5000, 91), Op::Write(A, 20_000, 100, 92)]
 }
@@ -348,6 +356,7 @@ pub const PREPS: &[Prep] = &[
     Prep { name: "dirty", config: &DISKS, build: tiers, live: dirty },
     Prep { name: "truncated", config: &DISKS, build: tiers, live: truncated },
     Prep { name: "three-tiers", config: &THREE_TIERS, build: three_tiers, live: no_ops },
+    Prep { name: "pinned", config: &PINNED, build: pinned, live: no_ops },
     Prep { name: "pm-nearly-full", config: &NEARLY_FULL, build: pm_nearly_full, live: no_ops },
 ];
 
@@ -490,6 +499,7 @@ pub fn actions() -> Vec<Named> {
         ("default-acl", Op::DefaultAcl(0, 6)),
         ("acl-remove", Op::RemoveAccessAcl(A)),
         ("default-acl-remove", Op::RemoveDefaultAcl(0)),
+        ("pin-directory", Op::PinDir(0, 1)),
         ("copy", Op::Copy(D0A, A, 0)),
         ("copy-unaligned", Op::Copy(A, D0A, 5000)),
         ("fsync", Op::Fsync(A)),

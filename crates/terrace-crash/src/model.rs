@@ -8,6 +8,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use terrace_engine::{PIN_XATTR, pin_value};
+
 use crate::tree::{Tree, describe};
 
 /// Names that operations use: few, so that they meet.
@@ -132,6 +134,8 @@ pub enum Op {
     DefaultAcl(usize, u8),
     RemoveAccessAcl(Path),
     RemoveDefaultAcl(usize),
+    /// A directory to play in is pinned to a tier, 0 for PM.
+    PinDir(usize, u8),
     Copy(Path, Path, u32),
     Fsync(Path),
     Fdatasync(Path),
@@ -393,7 +397,7 @@ impl Model {
         Ok(())
     }
 
-    /// What a new inode gets from its directory's default ACL.
+    /// What a new inode gets from its directory: what the default ACL says, and the pin.
     fn inherit(&self, path: Path, mut inode: Inode, node: &Node) -> Inode {
         let (parent, _) = self.dir(path);
         if let Some((acl, bits)) = self.inodes[parent].default
@@ -402,6 +406,11 @@ impl Model {
             inode.mode &= bits;
             inode.access = Some(acl);
             inode.default = node.is_dir().then_some((acl, bits));
+        }
+        if let Some(pin) = self.inodes[parent].xattrs.get(PIN_XATTR)
+            && matches!(node, Node::File(_) | Node::Dir(..))
+        {
+            inode.xattrs.insert(PIN_XATTR.to_owned(), pin.clone());
         }
         inode
     }
@@ -575,6 +584,11 @@ impl Model {
             Op::RemoveDefaultAcl(dir) => {
                 let (id, _) = self.dir((Some(dir), 0));
                 self.inodes[id].default.take().map(drop).ok_or(libc::ENODATA)
+            }
+            Op::PinDir(dir, tier) => {
+                let (id, _) = self.dir((Some(dir), 0));
+                self.inodes[id].xattrs.insert(PIN_XATTR.to_owned(), pin_value(tier).into_bytes());
+                Ok(())
             }
             Op::Fsync(p) | Op::Fdatasync(p) => self.node(p).map(drop),
             Op::Move(p, _) => self.file(p).map(drop),

@@ -37,6 +37,7 @@ use crate::journal::Journal;
 use crate::log::Log;
 use crate::migrate::Buffers;
 use crate::mover::{Migration, Mover};
+use crate::pin::Pin;
 use crate::planted::{Bug, planted};
 use crate::scrub::Scrubs;
 use crate::space::{Purpose, ShardSource, Space};
@@ -337,6 +338,9 @@ impl Core {
                 shard.departures(ino).load(Ordering::Relaxed)
             };
             let loaded = self.load_inode(shard, ino);
+            // Only what is pinned is a stray; nobody else has it yet.
+            let is_stray = |inode: &Arc<Inode>| self.is_stray(inode.pin.get(), &inode.inner.read());
+            let strays = loaded.as_ref().is_ok_and(is_stray);
             let mut inodes = shard.inodes.write();
             if let Some(inode) = inodes.get(&ino.0) {
                 return alive(inode);
@@ -345,6 +349,9 @@ impl Core {
             // out of date, or look damaged.
             if shard.departures(ino).load(Ordering::Relaxed) == departures || planted(Bug::LoadStale) {
                 return loaded.inspect(|inode| {
+                    if inode.is_file() && inode.pin.get().is_some() {
+                        self.note_pinned(inode, strays);
+                    }
                     inodes.insert(ino.0, inode.clone());
                 });
             }
@@ -414,10 +421,11 @@ impl Core {
     /// The DRAM side of an inode.
     pub fn make_inode(&self, ino: Ino, record: &InodeRecord, inner: Inner) -> FsResult<Inode> {
         let amtime = inner.file().map_or(0, |file| file.heat.mean().0);
+        let kind = kind_of(record)?;
         Ok(Inode {
             ino,
             generation: record.generation,
-            kind: kind_of(record)?,
+            kind,
             rdev: record.rdev,
             crtime: Time(record.created_ns),
             shard: self.shard_index(ino),
@@ -434,6 +442,7 @@ impl Core {
             syncs: AtomicU64::new(0),
             read_time: AtomicI64::new(0),
             listed: AtomicU64::new(0),
+            pin: Pin::new(self.pin_in_log(kind, &inner)?),
             inner: RwLock::new(inner),
         })
     }
@@ -512,6 +521,7 @@ impl Core {
         self.recorder.note(terrace_trace::Operation::Remove, inode.ino, 0, 0, false);
         self.drop_pages(inode, 0, u64::MAX);
         let shard = self.shard(inode.ino);
+        shard.mover.lists.lock().forget(inode.ino);
         shard.dirty.lock().remove(&inode.ino.0);
         let waiting = {
             let mut doomed = shard.doomed.lock();

@@ -83,6 +83,8 @@ counters! {
         "Bytes written to the page cache because PM was full",
     PlacedJoinsDirty "placed_joins_dirty_bytes" Bytes
         "Bytes written to the page cache because older versions of their blocks were dirty there",
+    PlacedPinned "placed_pinned_bytes" Bytes
+        "Bytes written to PM or the page cache because the file is pinned",
     PredictedRight "predicted_right" Count
         "Predictions that came true, one per write",
     PredictedWrong "predicted_wrong" Count
@@ -101,8 +103,10 @@ counters! {
         "Bytes that migration took from a disk to PM",
     MigratedDemoted "migrated_demoted_bytes" Bytes
         "Bytes that migration took from a disk tier to the next because that tier was nearly full",
+    MigratedPinned "migrated_pinned_bytes" Bytes
+        "Bytes that migration took to the tier that their file is pinned to",
     MigratedByHand "migrated_by_hand_bytes" Bytes
-        "Bytes that terrace evict, terrace warm and terrace device moved to another device",
+        "Bytes that terrace evict, warm, pin and device moved to another device",
     MigrationsOvertaken "migrated_in_vain_bytes" Bytes
         "Bytes that migration copied in vain, because a program changed them meanwhile",
     GroupsWritten "migration_groups" Count

@@ -163,7 +163,7 @@ impl Core {
         let file = inner.file()?;
         // A commit to PM must not commit a size that only dirty pages have reached.
         let joins_dirty = file.size > file.committed || self.cache.is_dirty(&inode.pages, from, to);
-        let write = Write { offset, end, durable, joins_dirty };
+        let write = Write { offset, end, durable, joins_dirty, pin: inode.pin.get() };
         let mut choice = self.choose(file, write)?;
         if choice.target == Target::Pm {
             if let Some(tail) = uncover {

@@ -18,6 +18,7 @@ use crate::error::{FsError, FsResult, fail};
 use crate::index::Extent;
 use crate::inode::Inode;
 use crate::migrate::{Order, STRETCH_BLOCKS, Wanted};
+use crate::space::Tiers;
 use crate::sync::thread::{Builder, JoinHandle};
 use crate::sync::{Arc, Condvar, Mutex};
 use crate::types::Ino;
@@ -381,7 +382,7 @@ impl Core {
         let (stretches, counter) = (std::slice::from_ref(stretch), Counter::MigratedByHand);
         let mut result = Ok(0);
         for &tier in tiers {
-            let order = Order { stretches, wanted, tier, keep_cached: false, counter };
+            let order = Order { stretches, wanted, tiers: Tiers::from(tier), keep_cached: false, counter };
             result = self.mutate(|| self.move_stretch(inode, order));
             if !result.as_ref().is_err_and(FsError::is_no_room) {
                 break;

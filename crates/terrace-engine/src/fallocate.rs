@@ -8,7 +8,7 @@ use crate::error::{FsError, FsResult, fail};
 use crate::file::BLOCK;
 use crate::index::Segment;
 use crate::inode::{Inner, Inode};
-use crate::space::{BlockSource, Purpose};
+use crate::space::{BlockSource, Purpose, Tiers};
 use crate::sync::Arc;
 use crate::types::{Fallocate, FileKind, Ino, Time, WriteOptions};
 
@@ -61,7 +61,7 @@ impl Core {
                 Segment::Extent(e) => at += u64::from(e.blocks),
             }
         }
-        let runs = self.take_runs(inode.shard, &holes)?;
+        let runs = self.take_runs(inode, &holes)?;
         let now = Time::now();
         let source = self.space.source(inode.shard, Purpose::Ordinary);
         let (log, file) = inner.file_mut()?;
@@ -82,40 +82,49 @@ impl Core {
         Ok(())
     }
 
-    /// Blocks for all `holes` (file block, blocks): PM as long as it has room, then disk.
-    fn take_runs(&self, shard: usize, holes: &[(u64, u64)]) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
+    /// Blocks for all `holes` (file block, blocks): PM as long as it has room, then disk; or where the file is pinned.
+    fn take_runs(&self, inode: &Inode, holes: &[(u64, u64)]) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
         let need: u64 = holes.iter().map(|h| h.1).sum();
+        if let Some(tier) = inode.pin.get().filter(|&tier| tier > 0) {
+            let runs = self.take_runs_on(inode.shard, holes, Tiers::from(tier));
+            return runs.or_else(|_| self.take_runs_on(inode.shard, holes, Tiers::from(1)));
+        }
         let in_pm = self.space.placement.place_write(self.pm_space(need)?, need, false) == Target::Pm;
-        self.take_runs_on(shard, holes, if in_pm { 0 } else { 1 })
+        self.take_runs_on(inode.shard, holes, Tiers::from(if in_pm { 0 } else { 1 }))
     }
 
-    /// Blocks for all `holes` in PM (tier 0), or on disks of `tier` and those below.
+    /// Blocks for all `holes` in PM (if that is the first of `tiers`), or on disks of these tiers.
     ///
     /// # Errors
     /// `ENOSPC`.
-    pub fn take_runs_on(&self, shard: usize, holes: &[(u64, u64)], tier: u8) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
+    pub fn take_runs_on(
+        &self,
+        shard: usize,
+        holes: &[(u64, u64)],
+        tiers: Tiers,
+    ) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
         let need: u64 = holes.iter().map(|h| h.1).sum();
         // What is promised to dirty pages is not to be had.
-        if tier > 0 && !self.space.reserve_disk(need) {
+        if tiers.first > 0 && !self.space.reserve_disk(need) {
             return fail(libc::ENOSPC);
         }
-        let runs = self.collect_runs(shard, holes, tier);
-        if tier > 0 {
+        let runs = self.collect_runs(shard, holes, tiers);
+        if tiers.first > 0 {
             self.space.unreserve_disk(need);
         }
         runs
     }
 
-    fn collect_runs(&self, shard: usize, holes: &[(u64, u64)], tier: u8) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
+    fn collect_runs(&self, shard: usize, holes: &[(u64, u64)], tiers: Tiers) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
         let source = self.space.source(shard, Purpose::Ordinary);
         let mut runs = Vec::new();
         for &(start, blocks) in holes {
             let mut done = 0;
             while done < blocks {
                 let want = (blocks - done).min(u64::from(u32::MAX));
-                let found = match tier {
+                let found = match tiers.first {
                     0 => source.alloc_data(want).map(|run| (0, run)).ok_or(FsError::new(libc::ENOSPC)),
-                    _ => self.space.alloc_disk(shard, want, tier, &[]),
+                    _ => self.space.alloc_disk(shard, want, tiers, &[]),
                 };
                 let (device, run) = found.inspect_err(|_| self.give_back(&runs))?;
                 runs.push((start + done, BlockAddr::new(device, run.start), run.len));
@@ -136,7 +145,7 @@ impl Core {
         // Room comes first: without it nothing changes.
         let (from, to) = (offset.div_ceil(BLOCK_BYTES), end / BLOCK_BYTES);
         let runs = match reserve && from < to {
-            true => self.take_runs(inode.shard, &[(from, to - from)])?,
+            true => self.take_runs(inode, &[(from, to - from)])?,
             false => Vec::new(),
         };
         let zeroed = self.zero_edges(inode, offset, end).and_then(|begun| {

@@ -21,6 +21,7 @@ use crate::file::{FileData, Heat, PmIo, apply_patch};
 use crate::index::{Extent, Freed, Segment};
 use crate::journal::Journal;
 use crate::log::{Compaction, Log, Refs, place};
+use crate::pin::Pin;
 use crate::planted::{Bug, planted};
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -62,6 +63,8 @@ pub(crate) struct Inode {
     pub read_time: AtomicI64,
     /// A bit per tier: the file is listed there, for movers to find it.
     pub listed: AtomicU64,
+    /// The tier that its data belongs to, if it is pinned.
+    pub pin: Pin,
     pub inner: RwLock<Inner>,
 }
 

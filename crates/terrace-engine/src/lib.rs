@@ -35,6 +35,7 @@ mod mover;
 mod namespace;
 mod offline;
 mod paths;
+mod pin;
 mod placement;
 mod planted;
 mod recorder;
@@ -67,6 +68,7 @@ pub use dump::{dump_inode, dump_superblock};
 pub use error::{FsError, FsResult};
 pub use format::{DeviceLabel, FormatOptions, VolumeLabel, format, read_disk_label, read_pm_label};
 pub use migrate::FileMoved;
+pub use pin::{PIN_XATTR, parse_pin, pin_value};
 #[cfg(feature = "planted")]
 pub use planted::{Bug, plant, planted};
 pub use recorder::{Recorded, Recording};

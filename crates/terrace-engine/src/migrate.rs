@@ -23,7 +23,8 @@ use crate::index::Extent;
 use crate::inode::{Inner, Inode};
 use crate::planted::{Bug, planted};
 use crate::runs::{Page, Placed, Target};
-use crate::space::Purpose;
+use crate::space::{Purpose, Tiers};
+use crate::stats::tier_name;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Mutex, MutexGuard, limit, thread};
 use crate::types::{Ino, Time};
@@ -39,8 +40,19 @@ const BUFFER_BLOCKS: u64 = limit(4096, 2) as u64;
 pub struct FileMoved {
     /// There now, and elsewhere before.
     pub moved_bytes: u64,
+    /// On tiers below the wanted one, which has no room for them.
+    #[serde(default)]
+    pub below_bytes: u64,
     /// Still elsewhere: for want of room, or changed meanwhile.
     pub left_bytes: u64,
+}
+
+impl std::ops::AddAssign for FileMoved {
+    fn add_assign(&mut self, other: FileMoved) {
+        self.moved_bytes += other.moved_bytes;
+        self.below_bytes += other.below_bytes;
+        self.left_bytes += other.left_bytes;
+    }
 }
 
 /// Which of a file's extents move.
@@ -58,8 +70,8 @@ pub(crate) struct Order<'a> {
     /// File blocks, ascending; at least one stretch.
     pub stretches: &'a [Range<u64>],
     pub wanted: Wanted<'a>,
-    /// 0 for PM; else this tier of disks, or the next below it that has room.
-    pub tier: u8,
+    /// The first is 0 for PM.
+    pub tiers: Tiers,
     /// Copies of what goes to a disk are left in the page cache, if there is room without writing back.
     pub keep_cached: bool,
     /// Counts the bytes that move.
@@ -166,7 +178,8 @@ impl Volume {
     /// a disk first.
     ///
     /// # Errors
-    /// `EISDIR`, `EINVAL` for what has no data or a tier that there is not; `EIO` with the place; `EROFS`.
+    /// `EISDIR`, `EINVAL` for what has no data or a tier that there is not; `EPERM` for a file that is pinned to another; `EIO`
+    /// with the place; `EROFS`.
     pub fn move_file(&self, ino: Ino, tier: u8) -> FsResult<FileMoved> {
         self.move_range(ino, tier, 0, u64::MAX)
     }
@@ -180,9 +193,16 @@ impl Volume {
         let inode = self.core.get(ino)?;
         self.core.check_tier(tier)?;
         inode.shared()?.file()?;
+        if let Some(pin) = inode.pin.get().filter(|&pin| pin != tier) {
+            let message = format!("it is pinned to {}: `terrace unpin` lifts that", tier_name(pin));
+            return Err(FsError::with_message(libc::EPERM, message));
+        }
         let blocks = offset / BLOCK_BYTES..offset.saturating_add(len).div_ceil(BLOCK_BYTES);
         let moved = self.move_blocks(&inode, tier, blocks);
         self.core.buffers.release();
+        if inode.pin.get().is_some() {
+            self.core.note_home(&inode);
+        }
         moved
     }
 
@@ -191,21 +211,28 @@ impl Volume {
         if inode.pages.has_dirty() {
             self.before_closing(|| core.flush_file(inode))?;
         }
-        let elsewhere = |extent: &Extent| core.space.tier_of(extent.addr) != tier;
-        let wanted = Wanted { there: &elsewhere, such: None };
+        let ways = core.ways_to(tier);
         let mut result = FileMoved::default();
         let mut from = blocks.start;
         while let Some(start) = inode.first_mapped(from, blocks.end)? {
             let stretch = start..start + STRETCH_BLOCKS.min(blocks.end - start);
             let stretches = std::slice::from_ref(&stretch);
-            let order = Order { stretches, wanted, tier, keep_cached: false, counter: Counter::MigratedByHand };
-            match self.before_closing(|| core.move_stretch(inode, order)) {
-                Ok(blocks) => result.moved_bytes += blocks * BLOCK_BYTES,
-                Err(error) if !error.is_no_room() => return Err(error),
-                Err(_) => {}
+            for way in &ways {
+                let there = |extent: &Extent| way.from.contains(core.space.tier_of(extent.addr));
+                let wanted = Wanted { there: &there, such: None };
+                let order =
+                    Order { stretches, wanted, tiers: way.to, keep_cached: false, counter: Counter::MigratedByHand };
+                match self.before_closing(|| core.move_stretch(inode, order)) {
+                    Ok(blocks) => result.moved_bytes += blocks * BLOCK_BYTES,
+                    Err(error) if !error.is_no_room() => return Err(error),
+                    Err(_) => {}
+                }
             }
             from = stretch.end;
-            result.left_bytes += core.count_blocks(inode, start, from, &elsewhere)? * BLOCK_BYTES;
+            let is_below = |extent: &Extent| tier > 0 && core.space.tier_of(extent.addr) > tier;
+            let is_left = |extent: &Extent| core.space.tier_of(extent.addr) != tier && !is_below(extent);
+            result.below_bytes += core.count_blocks(inode, start, from, &is_below)? * BLOCK_BYTES;
+            result.left_bytes += core.count_blocks(inode, start, from, &is_left)? * BLOCK_BYTES;
         }
         Ok(result)
     }
@@ -215,6 +242,13 @@ impl Volume {
         let _not_closing = self.closing.read();
         self.core.mutate(part)
     }
+}
+
+/// How data gets nearer to a tier: from each of some tiers to one of others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    pub from: Tiers,
+    pub to: Tiers,
 }
 
 impl Inode {
@@ -233,6 +267,18 @@ impl Core {
         }
         let message = format!("tier {tier}: the volume's tiers are 0 (PM) to {last}");
         Err(FsError::with_message(libc::EINVAL, message))
+    }
+
+    /// How data gets to a tier. What lies above goes there, or to the next below that has room; what lies below comes nearer or
+    /// stays: another place on the same tier would be worth no copy.
+    pub fn ways_to(&self, tier: u8) -> Vec<Way> {
+        let Some(above) = tier.checked_sub(1) else {
+            return vec![Way { from: Tiers::from(1), to: Tiers { first: 0, last: 0 } }];
+        };
+        let below = self.space.tiers().filter(|&t| t > tier);
+        let up = below.map(|t| Way { from: Tiers { first: t, last: t }, to: Tiers { first: tier, last: t - 1 } });
+        let down = Way { from: Tiers { first: 0, last: above }, to: Tiers::from(tier) };
+        std::iter::once(down).chain(up).collect()
     }
 
     fn count_blocks(&self, inode: &Inode, from: u64, to: u64, wanted: &dyn Fn(&Extent) -> bool) -> FsResult<u64> {
@@ -290,7 +336,7 @@ impl Core {
             return Ok(None);
         }
         // What has no place to go is not even read.
-        if !self.has_room(order.tier) {
+        if self.room_in(order.tiers) == 0 {
             return Err(FsError::new(libc::ENOSPC));
         }
         let (reserved, written) = pieces.into_iter().partition(|piece| piece.extent.unwritten());
@@ -314,11 +360,9 @@ impl Core {
         moved
     }
 
-    fn has_room(&self, tier: u8) -> bool {
-        match tier {
-            0 => self.space.room_for_data() > 0,
-            _ => self.space.disk_takes(1) && self.space.tiers().any(|t| t >= tier && self.space.tier_space(t).1 > 0),
-        }
+    /// Blocks that there is room for.
+    pub fn room_in(&self, tiers: Tiers) -> u64 {
+        if tiers.first == 0 { self.space.room_for_data() } else { self.space.room_in(tiers) }
     }
 
     /// Looks up what is wanted.
@@ -330,9 +374,15 @@ impl Core {
                 move |found| (s.clone(), found)
             })
         };
+        // What has no room in any of the tiers stays; of the tiers' end nobody knows before it is reached.
+        let mut room = if order.tiers.last == u8::MAX { u64::MAX } else { self.room_in(order.tiers) };
         let mut pieces = Vec::new();
         for (stretch, (start, whole)) in order.stretches.iter().flat_map(overlaps) {
             let (a, b) = (start.max(stretch.start), (start + u64::from(whole.blocks)).min(stretch.end));
+            let b = b.min(a.saturating_add(room));
+            if a == b {
+                break;
+            }
             let extent = whole.part(a - start, b - a);
             // The newest version of a dirty block is on its way to a disk anyway.
             if !(order.wanted.there)(&extent) || self.cache.is_dirty(&inode.pages, a, b) {
@@ -342,6 +392,7 @@ impl Core {
             if order.wanted.such.is_some_and(|such| !such(&entry)) {
                 continue;
             }
+            room -= b - a;
             for block in (a..b).step_by(BUFFER_BLOCKS as usize) {
                 let extent = extent.part(block - a, (b - block).min(BUFFER_BLOCKS));
                 let checksums = self.checksums_of(&extent, &entry, block)?;
@@ -386,10 +437,10 @@ impl Core {
     /// Writes what a buffer holds to where it goes.
     fn place<'a>(&self, inode: &Inode, order: Order<'_>, pieces: &'a [Piece], buffer: &Buffer) -> FsResult<Copy<'a>> {
         let copied = buffer.copied();
-        let placed = match order.tier {
+        let placed = match order.tiers.first {
             _ if copied.is_empty() => Vec::new(),
             0 => self.store_in_pm(inode.shard, &copied, buffer.committed),
-            tier => self.write_to_tier(inode.shard, &copied, tier)?,
+            _ => self.write_to_tiers(inode.shard, &copied, order.tiers)?,
         };
         let kept = self.copies_to_keep(inode, order, &copied);
         Ok(Copy { pieces, runs: placed.iter().map(Placed::run).collect(), kept })
@@ -459,7 +510,7 @@ impl Core {
             describe(run, copy.pieces);
         }
         let blocks = self.publish(inode, &mut inner, order, copy.pieces, &runs)?;
-        if order.tier == 0 {
+        if order.tiers.first == 0 {
             // Readers look there first: what PM holds is read from PM.
             let clean = |run: &DataRun| {
                 self.cache.drop_clean(&inode.pages, run.file_block, run.file_block + run.blocks);
@@ -470,26 +521,26 @@ impl Core {
         Ok(blocks)
     }
 
-    /// Writes copies to disks of `tier`, or of the next below it that has room.
-    fn write_to_tier<'a>(
+    /// Writes copies to disks of these tiers.
+    fn write_to_tiers<'a>(
         &self,
         shard: usize,
         copied: &'a [Copied<'a>],
-        tier: u8,
+        tiers: Tiers,
     ) -> FsResult<Vec<Placed<'a, Copied<'a>>>> {
         let blocks = copied.len() as u64;
         // What is promised to dirty pages is not to be had.
         if !self.space.reserve_disk(blocks) {
             return Err(FsError::new(libc::ENOSPC));
         }
-        let placed = self.write_pages(copied, Target { shard, tier });
+        let placed = self.write_pages(copied, Target { shard, tiers });
         self.space.unreserve_disk(blocks);
         placed
     }
 
     /// Copies for the page cache, if they are wanted there and need nobody's place but that of clean pages.
     fn copies_to_keep(&self, inode: &Inode, order: Order<'_>, copied: &[Copied<'_>]) -> Vec<(u64, BlankPage)> {
-        let wanted = order.keep_cached && order.tier > 0;
+        let wanted = order.keep_cached && order.tiers.first > 0;
         let blanks = wanted.then(|| self.cache.take(inode.shard, copied.len())).flatten().unwrap_or_default();
         let fill = |(mut blank, page): (BlankPage, &Copied<'_>)| {
             blank.as_mut_slice().copy_from_slice(page.data);
@@ -505,7 +556,7 @@ impl Core {
         if holes.is_empty() {
             return Ok(0);
         }
-        let found = self.take_runs_on(inode.shard, &holes, order.tier)?;
+        let found = self.take_runs_on(inode.shard, &holes, order.tiers)?;
         let mut inner = inode.inner.write();
         let file = inner.file()?;
         let gone = is_gone(inode);
@@ -535,7 +586,7 @@ impl Core {
             return Ok(0);
         }
         // What leaves PM makes room there, and may take the last blocks for that.
-        let frees = order.tier > 0 && pieces.iter().any(|piece| piece.extent.addr.is_pm());
+        let frees = order.tiers.first > 0 && pieces.iter().any(|piece| piece.extent.addr.is_pm());
         let source = self.space.source(inode.shard, if frees { Purpose::Freeing } else { Purpose::Ordinary });
         let (log, file) = inner.file_mut()?;
         file.commit_moved(log, self.io(&source), runs).inspect_err(|_| self.free_runs(runs))?;

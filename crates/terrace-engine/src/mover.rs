@@ -18,10 +18,11 @@ use terrace_policy::{
 use crate::core::Core;
 use crate::counters::Counter;
 use crate::error::{FsError, FsResult};
+use crate::pin::PinnedFiles;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
 use crate::threads::spawn_movers;
-use crate::types::MigrationStatus;
+use crate::types::{Ino, MigrationStatus};
 use crate::volume::Volume;
 
 /// The pulse.
@@ -80,6 +81,7 @@ pub(crate) struct Lists {
     pub cold: Vec<ColdList>,
     /// Records of the inode table that have been looked at since the mount: what is in them is listed, or has been written since.
     pub scanned: u64,
+    pub pins: PinnedFiles,
 }
 
 impl Lists {
@@ -90,6 +92,14 @@ impl Lists {
             self.cold.resize_with(tier + 1, ColdList::default);
         }
         &mut self.cold[tier]
+    }
+
+    /// A file is gone.
+    pub fn forget(&mut self, ino: Ino) {
+        for list in &mut self.cold {
+            list.remove(ino.0);
+        }
+        self.pins.note(ino, None, false);
     }
 }
 
@@ -310,6 +320,7 @@ impl Core {
         pulse.dataflow.under_way() != Flow::Balanced
             || write_migration_goes_on(self.pm_used_percent(), pulse.utilization.threshold_percent(&params))
             || self.full_tier().is_some()
+            || self.has_strays()
     }
 
     /// A tier of disks that moves data to the next: it is nearly full, and there is a next one which is not.
@@ -377,9 +388,9 @@ impl Core {
             (pulse.utilization.threshold_percent(&params), pulse.dataflow.under_way())
         };
         let used = self.pm_used_percent();
-        let mut round = Round::Idle;
-        if write_migration_goes_on(used, threshold) {
-            round = self.migrate_cold(shard, 0, Counter::MigratedWrite)?;
+        let mut round = self.bring_home(shard)?;
+        if round.is_in_vain() && write_migration_goes_on(used, threshold) {
+            round = round.or(self.migrate_cold(shard, 0, Counter::MigratedWrite)?);
         }
         if let (true, Some((tier, _))) = (round.is_in_vain(), self.full_tier()) {
             round = round.or(self.migrate_cold(shard, tier, Counter::MigratedDemoted)?);
@@ -449,6 +460,7 @@ impl Core {
         let state = match pulse.dataflow.under_way() {
             _ if !self.migrates() => "off",
             _ if write_migration_goes_on(used, threshold_percent) => "write migration: PM is fuller than the threshold",
+            _ if self.has_strays() => "pins: data waits for its tier",
             _ if self.full_tier().is_some() => "demotion: a disk tier is nearly full",
             Flow::FavoursPm => "read migration: reads lean towards PM",
             Flow::FavoursDram => "reverse migration: reads lean towards DRAM",
@@ -456,11 +468,14 @@ impl Core {
         };
         let trouble = self.migration.trouble.lock().values().next().cloned();
         let percent = |share: f64| share.round() as u8;
+        let (pinned_files, pinned_elsewhere) = self.count_pinned();
         MigrationStatus {
             state: state.into(),
             pm_used_percent: percent(used),
             threshold_percent: percent(threshold_percent),
             trouble,
+            pinned_files,
+            pinned_elsewhere,
         }
     }
 }

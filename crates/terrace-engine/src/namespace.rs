@@ -15,6 +15,7 @@ use crate::dir::{Dentry, FIRST_COOKIE};
 use crate::error::{FsError, FsResult, fail, fence};
 use crate::inode::{Body, Inner, Inode, Meta, retain_target, target_entries};
 use crate::itable::write_record;
+use crate::pin::{PIN_XATTR, pin_value};
 use crate::planted::{Bug, planted};
 use crate::space::BlockSource;
 use crate::space::Purpose;
@@ -177,19 +178,21 @@ impl Core {
         let set_gid = dir_inner.meta.mode & 0o2000 != 0;
         let gid = if set_gid { dir_inner.meta.gid } else { new.gid };
         let mut mode = new.mode & 0o7777;
-        let mut acls = Vec::new();
+        let mut xattrs = Vec::new();
         match self.xattr_value(dir_inner, ACL_DEFAULT)? {
             Some(default) if new.kind != FileKind::Symlink => {
                 let inherited = acl::inherit(&default, mode, new.kind == FileKind::Directory)?;
                 mode = inherited.mode;
-                acls.extend(inherited.access.map(|value| (ACL_ACCESS, value)));
-                acls.extend(inherited.default.map(|value| (ACL_DEFAULT, value)));
+                xattrs.extend(inherited.access.map(|value| (ACL_ACCESS, value)));
+                xattrs.extend(inherited.default.map(|value| (ACL_DEFAULT, value)));
             }
             _ => mode &= !(new.umask & 0o777),
         }
         if set_gid && new.kind == FileKind::Directory {
             mode |= 0o2000;
         }
+        let pin = dir.pin.get().filter(|_| matches!(new.kind, FileKind::Regular | FileKind::Directory));
+        xattrs.extend(pin.map(|tier| (PIN_XATTR.as_bytes(), pin_value(tier).into_bytes())));
         let shard = self.pick_shard(dir);
         self.reclaim_some(shard)?;
         let (ino, at, generation) = {
@@ -211,8 +214,11 @@ impl Core {
         self.shards[shard].inodes.write().insert(ino.0, inode.clone());
         write_record(&self.pm, at, &record);
         let born = Newborn { inode, record_at: at };
-        let written = self.write_first_entries(shard, &mut born.inode.inner.write(), target, &acls, now);
+        let written = self.write_first_entries(shard, &mut born.inode.inner.write(), target, &xattrs, now);
         written.inspect_err(|_| self.unbear(&born))?;
+        if pin.is_some() {
+            self.set_pin(&born.inode, &born.inode.inner.read(), pin);
+        }
         Ok(born)
     }
 
@@ -222,10 +228,10 @@ impl Core {
         shard: usize,
         inner: &mut Inner,
         target: Option<&[u8]>,
-        acls: &[(&[u8], Vec<u8>)],
+        inherited: &[(&[u8], Vec<u8>)],
         now: Time,
     ) -> FsResult<()> {
-        if target.is_none() && acls.is_empty() {
+        if target.is_none() && inherited.is_empty() {
             return Ok(());
         }
         inner.log.begin();
@@ -234,7 +240,7 @@ impl Core {
                 inner.log.push(&entry, &[piece]);
             }
         }
-        let xattrs: Vec<_> = acls
+        let xattrs: Vec<_> = inherited
             .iter()
             .map(|(name, value)| (*name, crate::xattr::push_set(&mut inner.log, name, value, None, now)))
             .collect();
@@ -260,6 +266,7 @@ impl Core {
         let source = self.space.source(born.inode.shard, Purpose::Freeing);
         let inner = born.inode.inner.write();
         born.inode.doomed.store(true, Ordering::Release);
+        shard.mover.lists.lock().forget(ino);
         free_record(&self.pm, born.record_at, ino);
         inner.log.pages().for_each(|b| source.free(BlockAddr::pm(b), 1));
         shard.depart(&mut shard.inodes.write(), ino);

@@ -34,6 +34,8 @@ pub(crate) struct Write {
     pub durable: bool,
     /// The newest version of some of its blocks, or the end of the file, is dirty in the page cache, and must be in one place.
     pub joins_dirty: bool,
+    /// The tier that the file is pinned to.
+    pub pin: Option<u8>,
 }
 
 impl Write {
@@ -54,13 +56,16 @@ impl Core {
             return choice(Target::PageCache, Counter::PlacedJoinsDirty);
         }
         let synchronous = write.durable || file.habits.is_synchronous();
-        let large = counter > 0 && is_large(u16::from(counter), &self.tuning.params());
+        let large = write.pin.is_none() && counter > 0 && is_large(u16::from(counter), &self.tuning.params());
         // A disk that is full is no better place than PM.
-        if prefers_disk(synchronous, large) && self.space.disk_takes(write.blocks()) {
-            return choice(Target::PageCache, Counter::PlacedLargeAsync);
+        let prefers_disk = write.pin.map_or_else(|| prefers_disk(synchronous, large), |tier| tier > 0);
+        let as_preferred = |otherwise| if write.pin.is_some() { Counter::PlacedPinned } else { otherwise };
+        if prefers_disk && self.space.disk_takes(write.blocks()) {
+            return choice(Target::PageCache, as_preferred(Counter::PlacedLargeAsync));
         }
+        let in_pm = if synchronous { Counter::PlacedSynchronous } else { Counter::PlacedSmall };
         match self.fits_pm(file, write)? {
-            true => choice(Target::Pm, if synchronous { Counter::PlacedSynchronous } else { Counter::PlacedSmall }),
+            true => choice(Target::Pm, as_preferred(in_pm)),
             false => choice(Target::PageCache, Counter::PlacedPmFull),
         }
     }
@@ -153,7 +158,7 @@ impl Volume {
         let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
         for _ in 0..times {
             let joins_dirty = file.size > file.committed || core.cache.is_dirty(&inode.pages, from, to);
-            let write = Write { offset, end, durable: true, joins_dirty };
+            let write = Write { offset, end, durable: true, joins_dirty, pin: inode.pin.get() };
             let choice = core.choose(file, write)?;
             file.heat.wrote(to - from, file.index.data_blocks(), file.mtime);
             core.learn_from(&inode, file, write, choice, 0);

@@ -13,7 +13,7 @@ use crate::core::Core;
 use crate::error::{FsError, FsResult};
 use crate::file::{BLOCK, DataRun, covered_bytes};
 use crate::planted::{Bug, planted};
-use crate::space::{BlockSource, Purpose};
+use crate::space::{BlockSource, Purpose, Tiers};
 
 /// Blocks of the longest run: 16 MiB.
 const RUN_BLOCKS_MAX: u64 = 4096;
@@ -46,8 +46,7 @@ impl Page for DirtyPage {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub shard: usize,
-    /// This tier, or the next below it that has room.
-    pub tier: u8,
+    pub tiers: Tiers,
 }
 
 /// A run of pages and where it goes.
@@ -106,7 +105,7 @@ impl Core {
             while !rest.is_empty() {
                 let want = (rest.len() as u64).min(RUN_BLOCKS_MAX);
                 let crc_blocks = if want > LOG_CRCS_MAX { crc_blocks_for(want) } else { 0 };
-                let (device, found) = self.space.alloc_disk(target.shard, want + crc_blocks, target.tier, avoided)?;
+                let (device, found) = self.space.alloc_disk(target.shard, want + crc_blocks, target.tiers, avoided)?;
                 // A shorter run than asked for holds fewer pages, its checksums first.
                 let (crc_blocks, blocks) = split_run(found.len, want);
                 let unused = found.len - crc_blocks - blocks;

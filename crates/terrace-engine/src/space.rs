@@ -37,6 +37,24 @@ pub(crate) trait BlockSource {
     fn free(&self, addr: BlockAddr, blocks: u64);
 }
 
+/// Tiers of disks that data may go to: the first of them that has room. Both ends are among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tiers {
+    pub first: u8,
+    pub last: u8,
+}
+
+impl Tiers {
+    /// This tier and all below it.
+    pub fn from(first: u8) -> Tiers {
+        Tiers { first, last: u8::MAX }
+    }
+
+    pub fn contains(self, tier: u8) -> bool {
+        (self.first..=self.last).contains(&tier)
+    }
+}
+
 /// The allocators of a volume.
 #[derive(Debug)]
 pub(crate) struct Space {
@@ -168,16 +186,16 @@ impl Space {
         }
     }
 
-    /// A run on a disk of `tier` or a slower one that is not `avoided`, the fastest tier with room first, and in it the
+    /// A run on a disk of one of `tiers` that is not `avoided`, the fastest tier with room first, and in it the
     /// device with the most free blocks. Disks that are to be removed come last.
     ///
     /// # Errors
     /// `ENOSPC`, or what kept a disk from telling which of its blocks are free.
-    pub fn alloc_disk(&self, shard: usize, want: u64, tier: u8, avoided: &[u16]) -> FsResult<(u16, Run)> {
+    pub fn alloc_disk(&self, shard: usize, want: u64, tiers: Tiers, avoided: &[u16]) -> FsResult<(u16, Run)> {
         let places = self.members.places();
         let usable = |place: &&Place| {
             let Member { entry, alloc, .. } = &*place.member;
-            entry.tier >= tier && alloc.free_blocks() > 0 && !avoided.contains(&entry.index)
+            tiers.contains(entry.tier) && alloc.free_blocks() > 0 && !avoided.contains(&entry.index)
         };
         let preferred = self.preferred.load(Ordering::Relaxed) as u16;
         let mut order: Vec<&Place> = not_closed(&places).filter(usable).collect();
@@ -238,6 +256,13 @@ impl Space {
         let mut others = open(&places).filter(|place| place.member.entry.index != device).peekable();
         let room = if others.peek().is_some() { free_blocks(others) } else { self.room_for_data() };
         Ok(wanted.saturating_sub(room.saturating_sub(self.disk_reserved.load(Ordering::Acquire))))
+    }
+
+    /// Blocks of file data that these tiers take for certain, with their checksums and what is promised to dirty pages.
+    pub fn room_in(&self, tiers: Tiers) -> u64 {
+        let free: u64 = self.tiers().filter(|&t| t > 0 && tiers.contains(t)).map(|t| self.tier_space(t).1).sum();
+        let free = free.min(self.disk_available());
+        free.saturating_sub(free / 16 + 8)
     }
 
     /// Promises `blocks` of disk space to dirty pages; false if the disks cannot keep that.

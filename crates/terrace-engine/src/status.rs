@@ -206,6 +206,7 @@ impl Core {
             dirty: dirty_ranges(&self.cache.dirty_blocks(&inode.pages, 0, u64::MAX)),
             log_pages: inner.log.pages().count() as u64,
             opinion: self.opinion_of(&inode, file),
+            pin: inode.pin.get().map(tier_name),
         })
     }
 }

@@ -302,6 +302,8 @@ pub struct FileMap {
     pub log_pages: u64,
     /// What the policy makes of the file.
     pub opinion: FileOpinion,
+    /// Name of the tier that the file is pinned to, if it is.
+    pub pin: Option<String>,
 }
 
 /// What the policy makes of a file at this moment (`docs/POLICY.md`).
@@ -382,6 +384,12 @@ pub struct MigrationStatus {
     pub threshold_percent: u8,
     /// Why what is wanted does not get on, if it does not.
     pub trouble: Option<String>,
+    /// Files that are pinned to a tier, of those that have been used since the mount.
+    #[serde(default)]
+    pub pinned_files: u64,
+    /// Those of them that have data on another tier.
+    #[serde(default)]
+    pub pinned_elsewhere: u64,
 }
 
 /// How to scrub.

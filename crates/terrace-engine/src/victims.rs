@@ -10,9 +10,10 @@ use crate::counters::Counter;
 use crate::error::FsResult;
 use crate::file::{Heat, read_write_entry};
 use crate::index::Extent;
-use crate::inode::{Body, Inode};
+use crate::inode::{Body, Inner, Inode};
 use crate::migrate::{Order, Wanted};
 use crate::mover::Round;
+use crate::space::Tiers;
 use crate::stats::tier_name;
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
@@ -49,6 +50,9 @@ impl Core {
             tried.push(inode);
             round = round.after(moved, tier)?;
         }
+        if let (true, Some(why)) = (tried.is_empty(), self.pinned_in_words(shard, tier)) {
+            round = Round::Stuck(why);
+        }
         for pressure in [Pressure::Medium, Pressure::High] {
             for inode in &tried {
                 if round.may_try_another() {
@@ -69,7 +73,7 @@ impl Core {
         // Records that nobody uses, and damaged ones, are not listed.
         let list = &mut |found: FsResult<&Arc<Inode>>| {
             if let Ok(inode) = found {
-                self.list_everywhere(inode);
+                self.list_everywhere(inode, &inode.inner.read());
             }
             Ok(())
         };
@@ -78,18 +82,20 @@ impl Core {
     }
 
     /// Lists a file in every tier where it has data.
-    fn list_everywhere(&self, inode: &Inode) {
-        let inner = inode.inner.read();
+    pub fn list_everywhere(&self, inode: &Inode, inner: &Inner) {
         let Body::File(file) = &inner.body else {
             return;
         };
+        if inode.doomed.load(Ordering::Acquire) {
+            return;
+        }
         let mut tiers: Vec<u8> = file.index.iter().map(|(_, extent)| self.space.tier_of(extent.addr)).collect();
         tiers.sort_unstable();
         tiers.dedup();
         tiers.iter().for_each(|&tier| self.note_data_in(inode, tier, file.heat.mean()));
     }
 
-    /// The coldest file of a tier that still exists.
+    /// The coldest file of a tier that still exists and is not pinned.
     fn pop_coldest(&self, shard: usize, tier: u8) -> Option<Arc<Inode>> {
         loop {
             let inodes = self.shards[shard].inodes.read();
@@ -100,7 +106,9 @@ impl Core {
             // The number may be another's by now, or nobody's.
             if let Some(inode) = self.get(Ino(ino)).ok().filter(|inode| inode.is_file()) {
                 inode.listed.fetch_and(!tier_bit(tier), Ordering::Relaxed);
-                return Some(inode);
+                if inode.pin.get().is_none() {
+                    return Some(inode);
+                }
             }
         }
     }
@@ -120,6 +128,9 @@ impl Core {
     /// The file has data in a tier: it may be found cold there.
     #[inline]
     pub fn note_data_in(&self, inode: &Inode, tier: u8, mean: Time) {
+        if inode.pin.get().is_some() {
+            return self.note_pinned_data_in(inode, tier);
+        }
         if inode.listed.load(Ordering::Relaxed) & tier_bit(tier) == 0 {
             inode.listed.fetch_or(tier_bit(tier), Ordering::Relaxed);
             self.shards[inode.shard].mover.lists.lock().of_tier(tier).note(inode.ino.0, mean.0);
@@ -145,7 +156,7 @@ impl Core {
         let errand = Errand {
             wanted: Wanted { there: &there, such: (cut != ColdCut::Whole).then_some(&such) },
             spares_touched: cut != ColdCut::Whole,
-            tier: to,
+            tiers: Tiers::from(to),
             keep_cached: from == 0 && keeps_cached(used, budget, &params),
             most: u64::MAX,
             counter,
@@ -154,8 +165,8 @@ impl Core {
     }
 
     /// Moves as much of what is wanted of a file as is made durable together; returns how many bytes are elsewhere now.
-    fn run_errand(&self, inode: &Arc<Inode>, errand: Errand<'_>) -> FsResult<u64> {
-        let Errand { wanted, tier, keep_cached, counter, .. } = errand;
+    pub fn run_errand(&self, inode: &Arc<Inode>, errand: Errand<'_>) -> FsResult<u64> {
+        let Errand { wanted, tiers, keep_cached, counter, .. } = errand;
         let group_blocks = (self.tuning.get(Param::Group) / BLOCK_BYTES).max(1);
         // A limit is kept best with little at a time.
         let at_once = if self.tuning.get(Param::MigrateRate) > 0 { 1 } else { GROUPS_PER_FLUSH };
@@ -164,10 +175,10 @@ impl Core {
         let planned = groups(pieces.into_iter(), group_blocks);
         let mut moved_bytes = 0;
         for batch in batches(&planned, most) {
-            let order = Order { stretches: &batch, wanted, tier, keep_cached, counter };
+            let order = Order { stretches: &batch, wanted, tiers, keep_cached, counter };
             moved_bytes += self.move_stretch(inode, order)? * BLOCK_BYTES;
         }
-        if tier > 0 {
+        if tiers.first > 0 {
             self.counters.add(Counter::GroupsWritten, planned.len() as u64);
         }
         Ok(moved_bytes)
@@ -228,7 +239,7 @@ impl Core {
         let errand = Errand {
             wanted: Wanted { there: &in_pm, such: None },
             spares_touched: false,
-            tier: 1,
+            tiers: Tiers::from(1),
             keep_cached: true,
             most: room,
             counter: Counter::MigratedRead,
@@ -247,7 +258,7 @@ impl Core {
         let errand = Errand {
             wanted: Wanted { there: &on_disk, such: None },
             spares_touched: false,
-            tier: 0,
+            tiers: Tiers { first: 0, last: 0 },
             keep_cached: false,
             most: room,
             counter: Counter::MigratedReverse,
@@ -266,16 +277,17 @@ impl Core {
         let mut round = Round::Stuck(otherwise.to_owned());
         for inode in files {
             if round.may_try_another() {
-                round = round.after(self.run_errand(&inode, errand), errand.tier)?;
+                round = round.after(self.run_errand(&inode, errand), errand.tiers.first)?;
             }
         }
         Ok(round)
     }
 
-    /// Files of a shard that were read and of which something lies `there`, hottest first.
+    /// Files of a shard that were read and are not pinned, and of which something lies `there`, hottest first.
     fn hottest_files(&self, shard: usize, there: &dyn Fn(&Extent) -> bool) -> Vec<Arc<Inode>> {
         let inodes = self.shards[shard].inodes.read();
-        let is_read = |inode: &&Arc<Inode>| inode.is_file() && inode.reads_in_row.load(Ordering::Relaxed) > 0;
+        let may_move = |inode: &&Arc<Inode>| inode.is_file() && inode.pin.get().is_none();
+        let is_read = |inode: &&Arc<Inode>| may_move(inode) && inode.reads_in_row.load(Ordering::Relaxed) > 0;
         let has_data_there = |inode: &&Arc<Inode>| {
             let inner = inode.inner.try_read();
             inner.and_then(|inner| inner.file().ok().map(|file| file.index.iter().any(|(_, e)| there(&e))))
@@ -290,25 +302,25 @@ impl Core {
 
 /// What is to be done with a file.
 #[derive(Clone, Copy)]
-struct Errand<'a> {
-    wanted: Wanted<'a>,
+pub(crate) struct Errand<'a> {
+    pub wanted: Wanted<'a>,
     /// What has changed in place of late is not wanted.
-    spares_touched: bool,
-    tier: u8,
-    keep_cached: bool,
+    pub spares_touched: bool,
+    pub tiers: Tiers,
+    pub keep_cached: bool,
     /// Blocks.
-    most: u64,
+    pub most: u64,
     /// Counts the bytes.
-    counter: Counter,
+    pub counter: Counter,
 }
 
 impl Round {
-    fn may_try_another(&self) -> bool {
+    pub fn may_try_another(&self) -> bool {
         !matches!(self, Round::Moved(_) | Round::Failed { is_final: true, .. })
     }
 
     /// The round so far, after one more attempt.
-    fn after(self, attempt: FsResult<u64>, tier: u8) -> FsResult<Round> {
+    pub fn after(self, attempt: FsResult<u64>, tier: u8) -> FsResult<Round> {
         match attempt {
             Ok(0) => Ok(match self {
                 Round::Stuck(_) => Round::Stuck(format!("what is in {} is in use", tier_name(tier))),
@@ -361,4 +373,38 @@ fn batches(groups: &[Group], most: u64) -> Vec<Vec<Range<u64>>> {
 
 fn tier_bit(tier: u8) -> u64 {
     1 << tier.min(63)
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use terrace_media::{Pm, memory_disk};
+
+    use crate::types::{FileKind, Ino, NewInode, WriteOptions};
+    use crate::{FormatOptions, OpenOptions, Volume, format};
+
+    #[test]
+    fn a_file_that_is_gone_is_in_no_list() {
+        let (pm, disks) = (Pm::anonymous(8 << 20), vec![memory_disk(16 << 20)]);
+        format(&pm, &disks, &FormatOptions { shards: Some(1), ..Default::default() }).unwrap();
+        let options = OpenOptions { cache_bytes: 4 << 20, workers: false, ..Default::default() };
+        let volume = Volume::open(pm, disks, options, &|_, _, _| {}).unwrap();
+        let new = NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 0, gid: 0, rdev: 0 };
+        let listed = |tier| volume.core.shards[0].mover.lists.lock().of_tier(tier).len();
+        let inos: Vec<Ino> = ["a", "b", "c"]
+            .map(|name| {
+                let ino = volume.create(Ino::ROOT, name.as_bytes(), &new).unwrap().ino;
+                volume.write(ino, 0, &[1; 8192], WriteOptions::default()).unwrap();
+                ino
+            })
+            .to_vec();
+        volume.move_range(inos[1], 1, 4096, 4096).unwrap();
+        assert_eq!((listed(0), listed(1)), (3, 1), "the second lies on both");
+        for name in ["a", "b"] {
+            volume.unlink(Ino::ROOT, name.as_bytes()).unwrap();
+        }
+        assert_eq!((listed(0), listed(1)), (3, 1), "they are in use");
+        volume.forget(inos[0], 1);
+        volume.forget(inos[1], 1);
+        assert_eq!((listed(0), listed(1)), (1, 0));
+    }
 }

@@ -21,7 +21,7 @@ use crate::file::BLOCK;
 use crate::inode::{Inner, Inode};
 use crate::planted::{Bug, planted};
 use crate::runs::{Placed, Target};
-use crate::space::Purpose;
+use crate::space::{Purpose, Tiers};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 
@@ -90,9 +90,16 @@ impl Core {
         }
     }
 
-    /// Writes pages to the fastest disks that have room, durably; returns where they went.
+    /// Writes pages to the fastest disks that have room (from the tier on that the file is pinned to), durably; returns where they
+    /// went.
     fn write_durably<'a>(&self, inode: &Inode, pages: &'a [DirtyPage]) -> FsResult<Vec<Placed<'a, DirtyPage>>> {
-        let placed = self.write_pages(pages, Target { shard: inode.shard, tier: 1 })?;
+        let write = |first| self.write_pages(pages, Target { shard: inode.shard, tiers: Tiers::from(first) });
+        let placed = match inode.pin.get().filter(|&tier| tier > 1).map(write) {
+            // Room on any disk was promised.
+            None => write(1)?,
+            Some(Err(error)) if error.is_no_room() => write(1)?,
+            Some(placed) => placed?,
+        };
         self.flush_placed(&placed).inspect_err(|_| placed.iter().for_each(|run| self.free_placed(run)))?;
         Ok(placed)
     }

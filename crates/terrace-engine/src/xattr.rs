@@ -12,6 +12,7 @@ use crate::data::without_set_id;
 use crate::error::{FsError, FsResult, fail};
 use crate::inode::{Inner, Inode, Meta, Xattr, inline_len, xattr_blocks};
 use crate::log::Log;
+use crate::pin::{PIN_XATTR, parse_pin};
 use crate::planted::{Bug, planted};
 use crate::space::Purpose;
 use crate::sync::Arc;
@@ -257,6 +258,9 @@ impl Core {
                     None => self.store_xattr(&inode, &mut inner, name, None, None),
                 };
             }
+            if name == PIN_XATTR.as_bytes() {
+                self.check_pin(inode.kind, value)?;
+            }
             self.store_xattr(&inode, &mut inner, name, Some(value), None)
         })
     }
@@ -319,6 +323,9 @@ impl Core {
             Some(pending) => set_committed(inner, name, pending),
             None => inner.xattr_removed(name),
         };
+        if name == PIN_XATTR.as_bytes() {
+            self.set_pin(inode, inner, value.and_then(parse_pin));
+        }
         if let Some((addr, blocks)) = old.and_then(|x| xattr_blocks(&x.entry)) {
             self.space.free(addr, blocks);
         }

@@ -34,7 +34,7 @@ fn must_be_sound(rig: &Rig) {
 }
 
 fn all_of(bytes: u64) -> FileMoved {
-    FileMoved { moved_bytes: bytes, left_bytes: 0 }
+    FileMoved { moved_bytes: bytes, ..FileMoved::default() }
 }
 
 /// A PM and two disks, each a tier.
@@ -138,6 +138,50 @@ fn what_has_no_room_stays_and_is_counted() {
     assert_eq!(moved.moved_bytes + moved.left_bytes, 9 << 20);
     assert_eq!(contents(&volume, ino), data);
     volume.close().unwrap();
+    must_be_sound(&rig);
+}
+
+/// A tier that is full hands data on to the next. What lies there is not copied from one place to another, and comes up when
+/// there is room, as much as there is room for.
+#[test]
+fn what_lies_below_a_full_tier_stays_until_it_can_come_nearer() {
+    let pm = Pm::anonymous(12 << 20);
+    let disks = vec![memory_disk(4 << 20), memory_disk(16 << 20), memory_disk(16 << 20)];
+    format(&pm, &disks, &FormatOptions { shards: Some(1), tiers: vec![1, 2, 3], ..Default::default() }).unwrap();
+    let rig = Rig { pm, disks };
+    let volume = open_alone(&rig);
+    let (file, ballast) = (create(&volume, "file"), create(&volume, "ballast"));
+    let data = pattern(6 << 20, 1);
+    put(&volume, ballast, 0, &pattern(1 << 20, 2));
+    assert_eq!(volume.move_file(ballast, 1).unwrap(), all_of(1 << 20));
+    put(&volume, file, 0, &data);
+    let moved = volume.move_file(file, 1).unwrap();
+    assert_eq!((moved.moved_bytes, moved.left_bytes), (6 << 20, 0));
+    assert!(moved.below_bytes > 3 << 20, "{moved:?}");
+    assert_eq!(tiers(&volume, file), ["disk1", "disk2"]);
+    // Nothing is copied within the second tier, nor when only a little is left to move.
+    let places = |volume: &Volume| volume.file_map(file).unwrap().extents;
+    let before = places(&volume);
+    let again = volume.move_file(file, 1).unwrap();
+    assert_eq!(again, FileMoved { moved_bytes: 0, ..moved });
+    assert_eq!(places(&volume), before);
+    // From the third, it comes up to the second, since the first is full.
+    volume.move_file(file, 3).unwrap();
+    put(&volume, create(&volume, "more"), 0, &pattern(3 << 20, 3));
+    let more = volume.lookup(Ino::ROOT, b"more").unwrap().ino;
+    volume.move_file(more, 1).unwrap();
+    let moved = volume.move_file(file, 1).unwrap();
+    assert_eq!((moved.moved_bytes, moved.left_bytes), (6 << 20, 0));
+    assert!(moved.below_bytes >= (6 << 20) - (64 << 12), "{moved:?}");
+    assert_eq!(tiers(&volume, file).last().unwrap(), "disk2");
+    // With room for a megabyte in the first, about as much comes up.
+    volume.setattr(ballast, &SetAttr { size: Some(0), ..Default::default() }).unwrap();
+    let moved = volume.move_file(file, 1).unwrap();
+    assert!((900 << 10..=1 << 20).contains(&moved.moved_bytes), "{moved:?}");
+    assert_eq!(moved.below_bytes % 4096, 0);
+    assert!(contents(&volume, file) == data);
+    volume.close().unwrap();
+    drop(volume);
     must_be_sound(&rig);
 }
 

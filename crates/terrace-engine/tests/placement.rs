@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-use rig::{FILE, Rig, pattern, put};
+use rig::{FILE, Rig, pattern, places, put, runs};
 use terrace_engine::{Counter, FormatOptions, Ino, OpenOptions, Volume, WriteOptions, format};
 use terrace_media::{Pm, memory_disk};
 use terrace_policy::Param;
@@ -33,27 +33,6 @@ fn open(rig: &Rig, thresholds: &[(Param, u64)]) -> Arc<Volume> {
 
 fn create(volume: &Volume, name: &str) -> Ino {
     volume.create(Ino::ROOT, name.as_bytes(), &FILE).unwrap().ino
-}
-
-/// Where each block of a file is: `pm`, `disk1`, …, `cache` for what is dirty, `-` for a hole.
-fn places(volume: &Volume, ino: Ino) -> Vec<String> {
-    let map = volume.file_map(ino).unwrap();
-    let mut places = vec!["-".to_string(); (map.size_bytes as usize).div_ceil(BLOCK)];
-    let blocks = |offset: u64, len: u64| offset as usize / BLOCK..((offset + len) as usize).div_ceil(BLOCK);
-    for e in &map.extents {
-        blocks(e.offset_bytes, e.len_bytes).for_each(|b| places[b].clone_from(&e.tier));
-    }
-    for d in &map.dirty {
-        blocks(d.offset_bytes, d.len_bytes).for_each(|b| places[b] = "cache".into());
-    }
-    places
-}
-
-/// The same in runs: `24 disk1, 8 pm`.
-fn runs(volume: &Volume, ino: Ino) -> String {
-    let places = places(volume, ino);
-    let runs = places.chunk_by(|a, b| a == b).map(|run| format!("{} {}", run.len(), run[0]));
-    runs.collect::<Vec<_>>().join(", ")
 }
 
 fn used_percent(volume: &Volume) -> u8 {

@@ -18,10 +18,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
 use rustix::ioctl::opcode;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use terrace_engine::{FileMoved, FsResult, Recorded, Recording, ScrubOptions, Volume};
+use terrace_engine::{FileMoved, FsResult, PIN_XATTR, Recorded, Recording, ScrubOptions, Volume, pin_value};
 
 pub(crate) mod server;
 
@@ -276,10 +278,28 @@ pub fn set_thresholds(mountpoint: &Path, values: &BTreeMap<String, u64>) -> Resu
 /// Moves a part of the file at `path` to another tier.
 ///
 /// # Errors
-/// As [`file_map`]; a tier that there is not; what kept data from moving; the caller is neither root nor the daemon's user.
+/// As [`file_map`]; a tier that there is not; the file is pinned to another; what kept data from moving; the caller is neither root nor the daemon's user.
 pub fn move_range(path: &Path, range: MoveRange) -> Result<FileMoved> {
     let answer = ask(&open(path)?, path, Command::MoveRange, &serde_json::to_string(&range)?)?;
     Ok(serde_json::from_str(&answer)?)
+}
+
+/// Pins the file or directory at `path` to a tier, 0 for PM, or to none. That is an extended attribute, as `setfattr` sets it.
+///
+/// # Errors
+/// As [`file_map`]; a tier that there is not; the caller does not own the file.
+pub fn set_pin(path: &Path, tier: Option<u8>) -> Result<()> {
+    let file = open(path)?;
+    let set = match tier {
+        Some(tier) => rustix::fs::fsetxattr(&file, PIN_XATTR, pin_value(tier).as_bytes(), XattrFlags::empty()),
+        None => rustix::fs::fremovexattr(&file, PIN_XATTR),
+    };
+    match set {
+        Err(Errno::NODATA) => Ok(()),
+        // The daemon's log names those that there are.
+        Err(Errno::INVAL) => bail!("{}: the volume has no such tier; `terrace status` shows its tiers", path.display()),
+        other => other.with_context(|| format!("{}: changing its pin", path.display())),
+    }
 }
 
 /// Begins to record what the volume mounted at or above `mountpoint` is asked to do. Whoever began asks for what was
@@ -374,6 +394,10 @@ fn explain(error: io::Error, path: &Path) -> anyhow::Error {
         ),
         Some(libc::ECANCELED) => anyhow::anyhow!(
             "{}: the recording is over: for ten seconds nobody asked for what was recorded",
+            path.display()
+        ),
+        Some(libc::EXDEV) => anyhow::anyhow!(
+            "{}: is pinned to another tier; `terrace where` shows which, `terrace unpin` lifts that",
             path.display()
         ),
         Some(libc::ESHUTDOWN) => anyhow::anyhow!("{}: the volume is being unmounted", path.display()),

@@ -49,6 +49,8 @@ struct Migration {
     pm_used_percent: u8,
     threshold_percent: u8,
     trouble: Option<String>,
+    pinned_files: u64,
+    pinned_elsewhere: u64,
 }
 
 impl Status {
@@ -82,6 +84,7 @@ pub struct FileMap {
     dirty: Vec<Dirty>,
     log_pages: u64,
     opinion: Option<FileOpinion>,
+    pin: Option<String>,
 }
 
 /// What is shown of a [`terrace_engine::DirtyRange`].
@@ -127,10 +130,15 @@ pub fn status(status: &Status) -> String {
             format_size(status.cache_budget_bytes)
         );
     }
-    if let Some(Migration { state, pm_used_percent: used, threshold_percent: threshold, trouble }) = &status.migration {
+    if let Some(migration) = &status.migration {
+        let Migration { state, pm_used_percent: used, threshold_percent: threshold, .. } = migration;
         let _ = writeln!(text, "migration: {state} (PM is {used} % full, the threshold {threshold} %)");
-        if let Some(trouble) = trouble {
+        if let Some(trouble) = &migration.trouble {
             let _ = writeln!(text, "migration waits: {trouble}");
+        }
+        if migration.pinned_files > 0 {
+            let (files, elsewhere) = (migration.pinned_files, migration.pinned_elsewhere);
+            let _ = writeln!(text, "pinned: {files} files used since the mount, {elsewhere} with data on another tier");
         }
     }
     if let Some(removal) = status.removal_in_a_line() {
@@ -206,6 +214,9 @@ pub fn file_map(path: &Path, map: &FileMap) -> String {
     }
     if map.log_pages > 0 {
         let _ = write!(text, ", {} log pages", map.log_pages);
+    }
+    if let Some(tier) = &map.pin {
+        let _ = write!(text, ", pinned to {tier}");
     }
     text += "\n";
     if let Some(opinion) = &map.opinion {
@@ -395,6 +406,8 @@ mod tests {
                 pm_used_percent: 25,
                 threshold_percent: 70,
                 trouble: Some("no disk has room".to_owned()),
+                pinned_files: 12,
+                pinned_elsewhere: 3,
             }),
         };
         let expected = "\
@@ -417,6 +430,7 @@ inodes in use: 42
 page cache: 3 MiB dirty, 5 MiB clean, of 1 GiB
 migration: idle (PM is 25 % full, the threshold 70 %)
 migration waits: no disk has room
+pinned: 12 files used since the mount, 3 with data on another tier
 scrub: running since 1970-01-01 00:00:00 UTC, 45 % done, no damage so far
 note: contents are lost at reboot
 ";
@@ -450,9 +464,10 @@ note: contents are lost at reboot
                 mean_read_age_seconds: Some(20_000),
                 ..FileOpinion::default()
             },
+            pin: Some("disk1".to_owned()),
         };
         let expected = "\
-/mnt/f: inode 7, 64 KiB, 4 KiB in disk1, 8 KiB in pm, 12 KiB dirty in memory, 2 log pages
+/mnt/f: inode 7, 64 KiB, 4 KiB in disk1, 8 KiB in pm, 12 KiB dirty in memory, 2 log pages, pinned to disk1
 asynchronous, read-dominated; on average written 8 min ago, read 5 h ago
 OFFSET  LENGTH  TIER                DEVICE OFFSET  CACHED  REWRITTEN             DEVICE
      0    4096  hole

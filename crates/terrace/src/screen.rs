@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn everything_is_on_the_screen() {
-        let lines = text(&drawn(80, 23, &stats(2000, 1)));
+        let lines = text(&drawn(80, 24, &stats(2000, 1)));
         let expected = "\
 \x20/mnt, mounted for 1:02:05                                              q quits
 ┌tiers─────────────────────────────────────────────────────────────────────────┐
@@ -219,7 +219,8 @@ mod tests {
 │PM → disks, page cache  read migration            0 B        0 B              │
 │disks → PM              reverse migration         0 B        0 B              │
 │disks → slower disks    demotion                  0 B        0 B              │
-│any tier → any other    evict, warm               0 B        0 B              │
+│any tier → its own      pinned data               0 B        0 B              │
+│any tier → any other    evict, warm, pin          0 B        0 B              │
 └──────────────────────────────────────────────────────────────────────────────┘
 ┌page cache, predictors────────────────────────────────────────────────────────┐
 │█████████······· 1 MiB dirty, 32 MiB clean, of 64 MiB; 75 % hits              │

@@ -135,6 +135,10 @@ fn commands_for_mounted_volumes_say_when_there_is_none() {
     terrace(["where", &place.path("file")]).fails(1, &["not on a Terrace mount"]);
     terrace(["evict", &place.path("file")]).fails(1, &["not on a Terrace mount"]);
     terrace(["warm", &place.path("file")]).fails(1, &["not on a Terrace mount"]);
+    terrace(["pin", "pm", &place.path("file")]).fails(1, &["not on a Terrace mount"]);
+    terrace(["unpin", &place.path("file")]).fails(1, &["not on a Terrace mount"]);
+    terrace(["pin", "0", &place.path("file")]).fails(2, &["is no tier: pm, 1, 2, …"]);
+    terrace(["pin", "pm"]).fails(2, &["FILE"]);
 }
 
 #[test]

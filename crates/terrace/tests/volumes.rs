@@ -4,12 +4,13 @@ mod common;
 
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{Place, Ran, TERRACE, can_mount, has, kill, shell, terrace, wait_until, wait_until_ended};
 use serde_json::Value;
+use terrace_engine::PIN_XATTR;
 use terrace_layout::{FORMAT_MAJOR, FORMAT_MINOR, MediaStruct, Superblock};
 use zerocopy::IntoBytes;
 
@@ -112,6 +113,93 @@ fn thresholds_are_set_and_files_moved_by_hand() {
     assert!(terrace(["status", &mnt]).ok().contains("migration: off"));
     assert_eq!(fs::read(&file).unwrap(), data);
     place.umount();
+}
+
+/// Pins, as programs see and set them: through the kernel, `cp -a` and a remount.
+#[test]
+fn files_and_trees_are_pinned() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let second = place.path("second") + ":256M";
+    place.format("pm", "disk", &["--disk", &second, "--tier", "1,2"]);
+    place.mount("pm", &[]).ok();
+    let path = |name: &str| place.path(&format!("mnt/{name}"));
+    let pin = |name: &str| {
+        let mut value = [0; 16];
+        match rustix::fs::lgetxattr(path(name), PIN_XATTR, &mut value[..]) {
+            Ok(len) => Some(String::from_utf8(value[..len].to_vec()).unwrap()),
+            Err(error) => {
+                assert_eq!(error, rustix::io::Errno::NODATA, "{name}");
+                None
+            }
+        }
+    };
+    let map = |name: &str| -> Value {
+        let maps: Value = serde_json::from_str(&terrace(["where", "--json", &path(name)]).ok()).unwrap();
+        maps[0].clone()
+    };
+    let is_on = |name: &str, tier: &str| {
+        let map = map(name);
+        let extents = map["extents"].as_array().unwrap();
+        !extents.is_empty() && extents.iter().all(|e| e["tier"] == tier)
+    };
+    let lies_on = |name: &str, tier: &str| assert!(is_on(name, tier), "{name}: {}", map(name));
+    fs::create_dir_all(path("tree/sub")).unwrap();
+    fs::write(path("tree/sub/file"), [1; 100_000]).unwrap();
+    symlink("sub/file", path("tree/link")).unwrap();
+    let pinned = terrace(["pin", "2", &path("tree")]);
+    for part in ["1 files, 2 directories pinned to 2; 100 KiB moved", "1 symbolic links and special files cannot"] {
+        assert!(pinned.stderr.contains(part), "{pinned:?}");
+    }
+    pinned.ok();
+    lies_on("tree/sub/file", "disk2");
+    assert_eq!(map("tree/sub/file")["pin"], "disk2");
+    assert!(terrace(["where", &path("tree/sub/file")]).ok().contains(", pinned to disk2"));
+    // What is made there, and a copy elsewhere.
+    fs::write(path("tree/sub/new"), [2; 5000]).unwrap();
+    assert!(Command::new("cp").args(["-a", &path("tree/sub"), &path("copy")]).status().unwrap().success());
+    fs::rename(path("tree/sub/new"), path("moved")).unwrap();
+    for name in ["tree", "tree/sub", "tree/sub/file", "moved", "copy", "copy/new"] {
+        assert_eq!(pin(name).as_deref(), Some("2"), "{name}");
+    }
+    terrace(["sync", &place.path("mnt")]).ok();
+    lies_on("moved", "disk2");
+    // It was written before it was pinned: a mover brings it.
+    wait_until("the copy is where it belongs", || is_on("copy/new", "disk2") && is_on("copy/file", "disk2"));
+    // Programs set them, within reason; symbolic links have none.
+    let set = |name: &str, value: &str| {
+        rustix::fs::lsetxattr(path(name), PIN_XATTR, value.as_bytes(), rustix::fs::XattrFlags::empty())
+    };
+    assert_eq!(set("moved", "pm"), Ok(()));
+    for wrong in ["3", "0", "disk1"] {
+        assert_eq!(set("moved", wrong), Err(rustix::io::Errno::INVAL), "{wrong}");
+    }
+    assert_eq!(set("tree/link", "pm"), Err(rustix::io::Errno::PERM));
+    let log = fs::read_to_string(place.path("log")).unwrap();
+    assert!(log.contains("\"3\" is none of this volume's tiers: pm, 1, 2"), "{log}");
+    // By hand, nobody moves it elsewhere; a pin does.
+    terrace(["evict", &path("moved")]).fails(1, &["is pinned to another tier", "terrace unpin"]);
+    terrace(["warm", &path("copy/new")]).fails(1, &["is pinned to another tier", "terrace unpin"]);
+    terrace(["pin", "3", &path("moved")]).fails(1, &["no such tier", "terrace status"]);
+    terrace(["pin", "pm", &path("moved")]).ok();
+    lies_on("moved", "pm");
+    let status = terrace(["status", &place.path("mnt")]).ok();
+    assert!(status.contains("pinned: 4 files used since the mount, 0 with data on another tier"), "{status}");
+    place.umount();
+    place.mount("pm", &[]).ok();
+    assert_eq!((pin("moved").as_deref(), pin("copy/file").as_deref()), (Some("pm"), Some("2")));
+    let unpinned = terrace(["unpin", &path("tree"), &path("moved")]);
+    assert!(unpinned.stderr.contains("1 files, 2 directories unpinned"), "{unpinned:?}");
+    unpinned.ok();
+    for name in ["tree", "tree/sub", "tree/sub/file", "moved"] {
+        assert_eq!(pin(name), None, "{name}");
+    }
+    terrace(["evict", &path("moved")]).ok();
+    lies_on("moved", "disk1");
+    place.umount();
+    assert!(terrace(["check", &place.path("pm")]).ok().contains("no damage"));
 }
 
 #[test]

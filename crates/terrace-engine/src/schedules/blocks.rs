@@ -10,7 +10,7 @@ use super::{finds, holds, together};
 use crate::alloc::{DeviceAlloc, Run, Use};
 use crate::members::Member;
 use crate::planted::Bug;
-use crate::space::{BlockSource, Purpose, Space};
+use crate::space::{BlockSource, Purpose, Space, Tiers};
 use crate::sync::thread;
 
 const BLOCKS: u64 = 200;
@@ -127,7 +127,7 @@ fn promises() {
         if space.reserve_disk(blocks) {
             let mut missing = blocks;
             while missing > 0 {
-                let (_, run) = space.alloc_disk(0, missing, 1, &[]).expect("what was promised is there");
+                let (_, run) = space.alloc_disk(0, missing, Tiers::from(1), &[]).expect("what was promised is there");
                 taken.lock().unwrap().push(run);
                 missing -= run.len;
             }

@@ -161,7 +161,29 @@ pub fn put(volume: &Volume, ino: Ino, at: u64, data: &[u8]) {
     assert_eq!(volume.write(ino, at, data, WriteOptions::default()).unwrap(), data.len());
 }
 
-fn make(volume: &Volume, dir: Ino, name: &str, new: &NewInode) -> Ino {
+/// Where each block of a file is: `pm`, `disk1`, …, `cache` for what is dirty, `-` for a hole.
+pub fn places(volume: &Volume, ino: Ino) -> Vec<String> {
+    const BLOCK_BYTES: usize = terrace_layout::BLOCK_BYTES as usize;
+    let map = volume.file_map(ino).unwrap();
+    let mut places = vec!["-".to_string(); (map.size_bytes as usize).div_ceil(BLOCK_BYTES)];
+    let blocks = |offset: u64, len: u64| offset as usize / BLOCK_BYTES..((offset + len) as usize).div_ceil(BLOCK_BYTES);
+    for e in &map.extents {
+        blocks(e.offset_bytes, e.len_bytes).for_each(|b| places[b].clone_from(&e.tier));
+    }
+    for d in &map.dirty {
+        blocks(d.offset_bytes, d.len_bytes).for_each(|b| places[b] = "cache".into());
+    }
+    places
+}
+
+/// The same in runs: `24 disk1, 8 pm`.
+pub fn runs(volume: &Volume, ino: Ino) -> String {
+    let places = places(volume, ino);
+    let runs = places.chunk_by(|a, b| a == b).map(|run| format!("{} {}", run.len(), run[0]));
+    runs.collect::<Vec<_>>().join(", ")
+}
+
+pub fn make(volume: &Volume, dir: Ino, name: &str, new: &NewInode) -> Ino {
     let ino = volume.create(dir, name.as_bytes(), new).unwrap().ino;
     volume.forget(ino, 1);
     ino

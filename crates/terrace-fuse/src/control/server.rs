@@ -128,11 +128,12 @@ fn compute(
         Command::MoveRange => {
             let range: MoveRange = parse(arguments)?;
             let moved = volume.move_range(ino, range.tier, range.offset_bytes, range.len_bytes);
-            // Requests that make no sense look as if they came from a stranger.
-            json(
-                &moved
-                    .map_err(|error| if error.errno() == libc::EINVAL { FsError::new(libc::ENXIO) } else { error })?,
-            )
+            // Requests that make no sense look as if they came from a stranger, and what is pinned as if the caller might not ask.
+            json(&moved.map_err(|error| match error.errno() {
+                libc::EINVAL => FsError::new(libc::ENXIO),
+                libc::EPERM => FsError::new(libc::EXDEV),
+                _ => error,
+            })?)
         }
         Command::AddDisk => {
             let cannot = FsError::with_message(libc::EOPNOTSUPP, "this mount cannot open disks");

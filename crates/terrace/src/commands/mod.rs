@@ -6,6 +6,7 @@ mod documents;
 mod dump;
 mod format;
 mod mount;
+mod pin;
 mod place;
 mod record;
 mod save;
@@ -50,6 +51,8 @@ pub fn run(cli: &Cli) -> Result<ExitCode> {
         Command::Set(args) => set::run(args, quiet)?,
         Command::Evict(args) => place::evict(args, quiet)?,
         Command::Warm(args) => place::warm(args, quiet)?,
+        Command::Pin(args) => pin::pin(args, quiet)?,
+        Command::Unpin(args) => pin::unpin(args, quiet)?,
         Command::Sync(args) => sync::run(args)?,
         Command::Save(args) => save::save(args, quiet)?,
         Command::Restore(args) => save::restore(args, quiet)?,

@@ -25,22 +25,7 @@ pub fn warm(args: &WarmArgs, quiet: bool) -> Result<()> {
 }
 
 fn place(path: &Path, tier: u8, quiet: bool) -> Result<()> {
-    let size = std::fs::metadata(path)?.len();
-    let progress = Progress::new(quiet);
-    let mut total = FileMoved::default();
-    let mut offset_bytes = 0;
-    loop {
-        progress.update("moving", offset_bytes, size.max(1));
-        // With the last piece goes what is reserved beyond the end.
-        let len_bytes = if offset_bytes + PIECE_BYTES < size { PIECE_BYTES } else { u64::MAX };
-        let moved = control::move_range(path, MoveRange { tier, offset_bytes, len_bytes })?;
-        total.moved_bytes += moved.moved_bytes;
-        total.left_bytes += moved.left_bytes;
-        offset_bytes += PIECE_BYTES;
-        if offset_bytes >= size {
-            break;
-        }
-    }
+    let total = move_file(path, tier, &Progress::new(quiet))?;
     let (place, moved) = (path.display(), format_size(total.moved_bytes));
     if total.left_bytes > 0 {
         let left = format_size(total.left_bytes);
@@ -48,6 +33,30 @@ fn place(path: &Path, tier: u8, quiet: bool) -> Result<()> {
             "{place}: {moved} moved, {left} left where they were: there is no room for more, or they are being written"
         );
     }
-    output::remark(quiet, &format!("{place}: {moved} moved"));
+    let below = match total.below_bytes {
+        0 => String::new(),
+        bytes => format!(", {} on a tier below: tier {tier} has no room for more", format_size(bytes)),
+    };
+    output::remark(quiet, &format!("{place}: {moved} moved{below}"));
     Ok(())
+}
+
+/// Moves a file to a tier, a piece at a time.
+///
+/// # Errors
+/// It is no file of a mounted volume, or what kept data from moving.
+pub fn move_file(path: &Path, tier: u8, progress: &Progress) -> Result<FileMoved> {
+    let size = std::fs::metadata(path)?.len();
+    let mut total = FileMoved::default();
+    let mut offset_bytes = 0;
+    loop {
+        progress.update("moving", offset_bytes, size.max(1));
+        // With the last piece goes what is reserved beyond the end.
+        let len_bytes = if offset_bytes + PIECE_BYTES < size { PIECE_BYTES } else { u64::MAX };
+        total += control::move_range(path, MoveRange { tier, offset_bytes, len_bytes })?;
+        offset_bytes += PIECE_BYTES;
+        if offset_bytes >= size {
+            return Ok(total);
+        }
+    }
 }

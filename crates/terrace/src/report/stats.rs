@@ -31,7 +31,8 @@ pub const FLOWS: &[Flow] = &[
     flow(Counter::MigratedRead, "read migration", "PM → disks, page cache"),
     flow(Counter::MigratedReverse, "reverse migration", "disks → PM"),
     flow(Counter::MigratedDemoted, "demotion", "disks → slower disks"),
-    flow(Counter::MigratedByHand, "evict, warm", "any tier → any other"),
+    flow(Counter::MigratedPinned, "pinned data", "any tier → its own"),
+    flow(Counter::MigratedByHand, "evict, warm, pin", "any tier → any other"),
 ];
 
 /// An amount as one per second.

@@ -1,0 +1,278 @@
+//! Pins: a file or directory that says on which tier its data lies, whatever the policy predicts.
+//!
+//! A pin is an extended attribute, [`PIN_XATTR`], so that programs see, copy and set it; what is created in a pinned directory
+//! gets its pin, in the commit that creates it. In DRAM it is a word of the inode, for writes to look at.
+//!
+//! Invariants:
+//! * An inode's word follows its attribute, under the inode's lock.
+//! * No mover takes pinned data off its tier: pinned files leave the lists of cold data when they come up there, and are passed
+//!   over among hot ones.
+//! * A pinned file is in its shard's [`PinnedFiles`] from when it is first used; a *stray* there, while data of it that is on a
+//!   device lies on another tier, for want of room or since before the pin. Movers bring strays home when there is room.
+
+use std::collections::BTreeSet;
+use std::ops::Bound::{Excluded, Unbounded};
+
+use rustc_hash::FxHashMap;
+use terrace_layout::DEVICES_MAX;
+
+use crate::core::Core;
+use crate::counters::Counter;
+use crate::error::{FsError, FsResult};
+use crate::index::Extent;
+use crate::inode::{Body, Inner, Inode};
+use crate::migrate::Wanted;
+use crate::mover::Round;
+use crate::stats::tier_name;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::types::{FileKind, Ino};
+use crate::victims::Errand;
+
+/// The extended attribute that pins a file or directory to a tier. Its value is what [`pin_value`] gives.
+pub const PIN_XATTR: &str = "user.terrace.pin";
+
+/// Strays that are tried before the others have their turn.
+const TRIED_STRAYS_MAX: usize = 16;
+
+/// What [`PIN_XATTR`] says of a tier: `pm` for tier 0, else the tier's number.
+pub fn pin_value(tier: u8) -> String {
+    if tier == 0 { "pm".into() } else { tier.to_string() }
+}
+
+/// The tier that a value of [`PIN_XATTR`] means; `None` if it means none that any volume could have.
+pub fn parse_pin(value: &[u8]) -> Option<u8> {
+    (0..DEVICES_MAX as u8).find(|&tier| pin_value(tier).as_bytes() == value)
+}
+
+/// The pin of an inode in DRAM.
+#[derive(Debug)]
+pub(crate) struct Pin(AtomicU64);
+
+/// No tier has this number.
+const UNPINNED: u64 = u64::MAX;
+
+impl Pin {
+    pub fn new(tier: Option<u8>) -> Pin {
+        Pin(AtomicU64::new(tier.map_or(UNPINNED, u64::from)))
+    }
+
+    #[inline]
+    pub fn get(&self) -> Option<u8> {
+        u8::try_from(self.0.load(Ordering::Relaxed)).ok()
+    }
+
+    fn set(&self, tier: Option<u8>) {
+        self.0.store(tier.map_or(UNPINNED, u64::from), Ordering::Relaxed);
+    }
+}
+
+/// Pinned files of a shard that have been used since the mount.
+#[derive(Debug, Default)]
+pub(crate) struct PinnedFiles {
+    tiers: FxHashMap<u64, u8>,
+    /// How many are pinned to a tier, by its number.
+    counts: [u64; DEVICES_MAX],
+    strays: BTreeSet<u64>,
+    /// The stray that was tried last.
+    tried: u64,
+}
+
+impl PinnedFiles {
+    /// A file is pinned to this tier, or to none.
+    pub fn note(&mut self, ino: Ino, pin: Option<u8>, is_stray: bool) {
+        let old = match pin {
+            Some(tier) => self.tiers.insert(ino.0, tier),
+            None => self.tiers.remove(&ino.0),
+        };
+        old.into_iter().for_each(|tier| self.counts[usize::from(tier)] -= 1);
+        pin.into_iter().for_each(|tier| self.counts[usize::from(tier)] += 1);
+        match is_stray {
+            true => self.strays.insert(ino.0),
+            false => self.strays.remove(&ino.0),
+        };
+    }
+
+    /// Some strays, others each time.
+    fn next_strays(&mut self) -> Vec<u64> {
+        let behind = self.strays.range((Excluded(self.tried), Unbounded));
+        let rest = self.strays.range(..=self.tried);
+        let next: Vec<u64> = behind.chain(rest).copied().take(TRIED_STRAYS_MAX).collect();
+        self.tried = next.last().copied().unwrap_or_default();
+        next
+    }
+}
+
+impl Core {
+    /// The tier that a value of the attribute names on this volume.
+    ///
+    /// # Errors
+    /// `EPERM` for what cannot be pinned; `EINVAL` for another value, with those that are allowed.
+    pub fn check_pin(&self, kind: FileKind, value: &[u8]) -> FsResult<u8> {
+        if !matches!(kind, FileKind::Regular | FileKind::Directory) {
+            let message = format!("{PIN_XATTR}: only files and directories can be pinned, not {kind:?}");
+            return Err(FsError::with_message(libc::EPERM, message));
+        }
+        parse_pin(value).filter(|&tier| self.space.tiers().any(|t| t == tier)).ok_or_else(|| {
+            let allowed: Vec<String> = self.space.tiers().map(pin_value).collect();
+            let value = String::from_utf8_lossy(value);
+            let message = format!("{PIN_XATTR}: {value:?} is none of this volume's tiers: {}", allowed.join(", "));
+            FsError::with_message(libc::EINVAL, message)
+        })
+    }
+
+    /// What the log of an inode says; a value that means no tier of this volume pins nothing.
+    ///
+    /// # Errors
+    /// Damage.
+    pub fn pin_in_log(&self, kind: FileKind, inner: &Inner) -> FsResult<Option<u8>> {
+        let Some(xattr) = inner.xattrs.get(PIN_XATTR.as_bytes()) else {
+            return Ok(None);
+        };
+        if xattr.entry.value_len as usize > pin_value(u8::MAX).len() {
+            return Ok(None);
+        }
+        let value = self.xattr_value(inner, PIN_XATTR.as_bytes())?;
+        Ok(value.and_then(|value| self.check_pin(kind, &value).ok()))
+    }
+
+    /// The attribute of an inode, whose lock the caller holds, says this now.
+    pub fn set_pin(&self, inode: &Inode, inner: &Inner, pin: Option<u8>) {
+        inode.pin.set(pin);
+        if !inode.is_file() {
+            return;
+        }
+        self.note_pinned(inode, self.is_stray(pin, inner));
+        match pin {
+            Some(_) => self.note_traffic(),
+            None => self.list_everywhere(inode, inner),
+        }
+    }
+
+    /// A file has been loaded or made, has got a pin or lost it, or has got data on a device.
+    pub fn note_pinned(&self, inode: &Inode, is_stray: bool) {
+        self.shards[inode.shard].mover.lists.lock().pins.note(inode.ino, inode.pin.get(), is_stray);
+    }
+
+    /// A pinned file, whose lock the caller holds, has got data in this tier.
+    #[inline]
+    pub fn note_pinned_data_in(&self, inode: &Inode, tier: u8) {
+        if inode.pin.get().is_some_and(|pin| pin != tier) {
+            self.note_pinned(inode, true);
+        }
+    }
+
+    /// Whether data of a file that is pinned so lies on another tier.
+    pub fn is_stray(&self, pin: Option<u8>, inner: &Inner) -> bool {
+        let Body::File(file) = &inner.body else {
+            return false;
+        };
+        pin.is_some_and(|pin| file.index.iter().any(|(_, extent)| self.space.tier_of(extent.addr) != pin))
+    }
+
+    /// Whether data waits to be brought to the tier that it is pinned to.
+    pub fn has_strays(&self) -> bool {
+        self.shards.iter().any(|shard| !shard.mover.lists.lock().pins.strays.is_empty())
+    }
+
+    /// Pinned files that have been used since the mount, and those of them that have data elsewhere.
+    pub fn count_pinned(&self) -> (u64, u64) {
+        let of = |shard: &crate::core::Shard| {
+            let lists = shard.mover.lists.lock();
+            (lists.pins.tiers.len() as u64, lists.pins.strays.len() as u64)
+        };
+        self.shards.iter().map(of).fold((0, 0), |(files, strays), (f, s)| (files + f, strays + s))
+    }
+
+    /// Why nothing can leave a tier, if pins have to do with it.
+    pub fn pinned_in_words(&self, shard: usize, tier: u8) -> Option<String> {
+        let count = self.shards[shard].mover.lists.lock().pins.counts[usize::from(tier)];
+        (count > 0).then(|| {
+            format!("{count} files are pinned to {0}, and no other has data to give away there", tier_name(tier))
+        })
+    }
+
+    /// Brings some data of a shard's strays to the tier that it is pinned to.
+    ///
+    /// # Errors
+    /// Fatal ones.
+    pub fn bring_home(&self, shard: usize) -> FsResult<Round> {
+        let strays = self.shards[shard].mover.lists.lock().pins.next_strays();
+        if strays.is_empty() {
+            return Ok(Round::Idle);
+        }
+        let mut round = Round::Stuck("pinned data waits for room on its tier, or is in use".into());
+        for ino in strays {
+            let Ok(inode) = self.get(Ino(ino)) else {
+                continue;
+            };
+            let Some(pin) = inode.pin.get() else {
+                continue;
+            };
+            for way in self.ways_to(pin) {
+                // What has no room is left where it is, without a try.
+                let there = |extent: &Extent| way.from.contains(self.space.tier_of(extent.addr));
+                let errand = Errand {
+                    wanted: Wanted { there: &there, such: None },
+                    spares_touched: false,
+                    tiers: way.to,
+                    keep_cached: false,
+                    most: self.room_in(way.to),
+                    counter: Counter::MigratedPinned,
+                };
+                if errand.most == 0 || !round.may_try_another() {
+                    continue;
+                }
+                match self.run_errand(&inode, errand) {
+                    Ok(0) => {}
+                    Err(error) if error.is_no_room() => {}
+                    moved => round = round.after(moved, pin)?,
+                }
+            }
+            self.note_home(&inode);
+            drop(inode);
+            self.forget(Ino(ino), 0);
+            if !round.may_try_another() {
+                break;
+            }
+        }
+        Ok(round)
+    }
+
+    /// Data of a pinned file has moved: perhaps it is no stray any more.
+    pub fn note_home(&self, inode: &Arc<Inode>) {
+        let inner = inode.inner.read();
+        if !inode.doomed.load(Ordering::Acquire) {
+            self.note_pinned(inode, self.is_stray(inode.pin.get(), &inner));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_mean_one_tier_each() {
+        assert_eq!((pin_value(0), pin_value(3)), ("pm".into(), "3".into()));
+        for tier in 0..DEVICES_MAX as u8 {
+            assert_eq!(parse_pin(pin_value(tier).as_bytes()), Some(tier));
+        }
+        for wrong in ["", "0", "PM", "pm ", "+1", "01", "1\n", "disk1", "255", "99999999999"] {
+            assert_eq!(parse_pin(wrong.as_bytes()), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn pinned_files_are_counted_and_strays_take_turns() {
+        let mut files = PinnedFiles::default();
+        (1..=40).for_each(|ino| files.note(Ino(ino), Some(if ino % 2 == 0 { 0 } else { 2 }), true));
+        files.note(Ino(1), Some(0), true);
+        assert_eq!((files.counts[0], files.counts[1], files.counts[2]), (21, 0, 19));
+        let turns: Vec<Vec<u64>> = (0..3).map(|_| files.next_strays()).collect();
+        assert_eq!((turns[0].clone(), turns[1].clone()), ((1..=16).collect(), (17..=32).collect()));
+        assert_eq!(turns[2], (33..=40).chain(1..=8).collect::<Vec<_>>());
+        (1..=40).for_each(|ino| files.note(Ino(ino), None, false));
+        assert_eq!((files.next_strays(), files.counts), (vec![], [0; DEVICES_MAX]));
+    }
+}
