@@ -2,7 +2,7 @@
 //!
 //! Lock order, outermost first; a thread that holds one of these takes only later ones:
 //!
-//! 1. `Core::rename` (renames of directories)
+//! 1. `Core::paths`; `Core::rename` (renames of directories)
 //! 2. `Inode::moving`, then `Inode::flush`
 //! 3. `Inode::inner`: parents before children; several directories or several files in order of inode number
 //! 4. `Shard::table`, then one of `Shard::inodes`, `Shard::dirty`, `Shard::doomed`, then `Mover::lists`
@@ -39,6 +39,7 @@ use crate::migrate::Buffers;
 use crate::mover::{Migration, Mover};
 use crate::pin::Pin;
 use crate::planted::{Bug, planted};
+use crate::ranking::Paths;
 use crate::scrub::Scrubs;
 use crate::space::{Purpose, ShardSource, Space};
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -159,6 +160,7 @@ pub(crate) struct Core {
     pub unerased: Mutex<Unerased>,
     pub removals: Removals,
     pub counters: Counters,
+    pub paths: Mutex<Paths>,
     pub recorder: crate::recorder::Recorder,
     pub opened: Instant,
     /// Makes the secrets of new inodes.
@@ -206,6 +208,7 @@ impl Core {
             scrubs: Scrubs::default(),
             unerased: Mutex::default(),
             removals: Removals::default(),
+            paths: Mutex::default(),
             counters: Counters::default(),
             recorder: Default::default(),
             opened: Instant::now(),

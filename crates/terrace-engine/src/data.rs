@@ -59,6 +59,7 @@ impl Core {
                 self.read_range(&inode, &inner, offset, &mut buf[..len], sequential)?;
             }
             inode.note_read(len, size);
+            self.shards[inode.shard].mover.recent.note(inode.ino);
             (len, self.wants_atime(&inner))
         };
         self.note_traffic();

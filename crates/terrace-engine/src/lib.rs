@@ -38,6 +38,7 @@ mod paths;
 mod pin;
 mod placement;
 mod planted;
+mod ranking;
 mod recorder;
 mod runs;
 mod save;
@@ -71,6 +72,7 @@ pub use migrate::FileMoved;
 pub use pin::{PIN_XATTR, parse_pin, pin_value};
 #[cfg(feature = "planted")]
 pub use planted::{Bug, plant, planted};
+pub use ranking::{FileRanking, RankedFile};
 pub use recorder::{Recorded, Recording};
 pub use save::{restore, save, saved_pm_len, verify_image};
 pub use stats::{CacheStats, Stats, TierStats};

@@ -19,6 +19,7 @@ use crate::core::Core;
 use crate::counters::Counter;
 use crate::error::{FsError, FsResult};
 use crate::pin::PinnedFiles;
+use crate::ranking::Recent;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
 use crate::threads::spawn_movers;
@@ -72,6 +73,7 @@ pub(crate) struct Mover {
     /// It knows, or tried in vain and is to be left alone until the pulse wakes it: writers need not.
     notified: AtomicBool,
     pub lists: Mutex<Lists>,
+    pub recent: Recent,
 }
 
 /// Files with data in a tier, coldest first.

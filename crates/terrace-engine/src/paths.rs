@@ -1,4 +1,5 @@
-//! Paths of inodes, for messages to people. Whoever has nothing to say needs none: finding them reads all directories.
+//! Paths of inodes, for people, found by a walk through all names of a volume, a few at a time, while others change them: what lies
+//! where nobody has changed anything meanwhile is met once.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,8 +7,74 @@ use crate::core::Core;
 use crate::dir::FIRST_COOKIE;
 use crate::types::{FileKind, Ino};
 
-/// Names read at a time.
+/// Names that are read under a directory's lock.
 const BATCH: usize = 1024;
+
+/// How far a walk is.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    /// Directories that have been met and not been seen to their end.
+    open: Vec<Open>,
+    met: HashSet<Ino>,
+}
+
+#[derive(Debug)]
+struct Open {
+    dir: Ino,
+    /// Of the next entry.
+    cookie: u64,
+    /// The directory's path, as bytes; nothing for the root.
+    path: Vec<u8>,
+}
+
+impl Walk {
+    pub fn new() -> Walk {
+        Walk {
+            open: vec![Open { dir: Ino::ROOT, cookie: FIRST_COOKIE, path: Vec::new() }],
+            met: HashSet::from([Ino::ROOT]),
+        }
+    }
+
+    /// Goes on by some names of a directory: how many; `None` if there are no more directories. `wants` is asked of each inode, and
+    /// `visit` is shown the path of those that are wanted.
+    pub fn go_on(
+        &mut self,
+        core: &Core,
+        wants: &dyn Fn(Ino) -> bool,
+        visit: &mut dyn FnMut(Ino, Vec<u8>),
+    ) -> Option<usize> {
+        let Open { dir, cookie, path } = self.open.pop()?;
+        let join = |name: &[u8]| [&path[..], b"/", name].concat();
+        let (mut last, mut names, mut below) = (None, 0, Vec::new());
+        if let Ok(inode) = core.get(dir)
+            && let Ok(inner) = inode.shared()
+            && let Ok(entries) = inner.dir()
+        {
+            for (at, d) in entries.from(cookie).take(BATCH) {
+                last = Some(at);
+                names += 1;
+                if wants(d.ino) {
+                    visit(d.ino, join(&d.name));
+                }
+                if d.kind == FileKind::Directory && self.met.insert(d.ino) {
+                    below.push(Open { dir: d.ino, cookie: FIRST_COOKIE, path: join(&d.name) });
+                }
+            }
+        }
+        // What is below comes first: a path is not kept longer than it must be.
+        match last {
+            Some(last) => self.open.push(Open { dir, cookie: last + 1, path }),
+            None => core.forget(dir, 0),
+        }
+        self.open.append(&mut below);
+        Some(names)
+    }
+}
+
+/// A path for people.
+pub(crate) fn shown(path: &[u8]) -> String {
+    String::from_utf8_lossy(path).escape_debug().to_string()
+}
 
 impl Core {
     /// A path of each of these inodes, as far as directories that can be read have one; none are looked for any more once it is to
@@ -17,47 +84,15 @@ impl Core {
         if wanted.contains(&Ino::ROOT.0) {
             paths.insert(Ino::ROOT.0, "/".to_owned());
         }
-        let mut met = HashSet::from([Ino::ROOT]);
-        let mut open = vec![(Ino::ROOT, String::new())];
-        while let Some((dir, prefix)) = open.pop() {
-            if paths.len() == wanted.len() || stop() {
+        let mut walk = Walk::new();
+        while paths.len() < wanted.len() && !stop() {
+            let mut note = |ino: Ino, path: Vec<u8>| {
+                paths.entry(ino.0).or_insert_with(|| shown(&path));
+            };
+            if walk.go_on(self, &|ino| wanted.contains(&ino.0), &mut note).is_none() {
                 break;
             }
-            self.visit_names(dir, |ino, kind, name| {
-                let path = || format!("{prefix}/{}", String::from_utf8_lossy(name).escape_debug());
-                if wanted.contains(&ino.0) {
-                    paths.entry(ino.0).or_insert_with(path);
-                }
-                if kind == FileKind::Directory && met.insert(ino) {
-                    open.push((ino, path()));
-                }
-            });
         }
         paths
-    }
-
-    /// Shows the entries of a directory, some at a time; others may change it in between.
-    fn visit_names(&self, dir: Ino, mut visit: impl FnMut(Ino, FileKind, &[u8])) {
-        let Ok(inode) = self.get(dir) else {
-            return;
-        };
-        let mut cookie = FIRST_COOKIE;
-        loop {
-            let mut last = None;
-            if let Ok(inner) = inode.shared()
-                && let Ok(entries) = inner.dir()
-            {
-                for (at, d) in entries.from(cookie).take(BATCH) {
-                    visit(d.ino, d.kind, &d.name);
-                    last = Some(at);
-                }
-            }
-            match last {
-                Some(last) => cookie = last + 1,
-                None => break,
-            }
-        }
-        drop(inode);
-        self.forget(dir, 0);
     }
 }

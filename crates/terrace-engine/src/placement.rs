@@ -114,6 +114,7 @@ impl Core {
         self.counters.add(choice.reason, len);
         self.note_written(file, write);
         inode.amtime.store(file.heat.mean().0, Ordering::Relaxed);
+        self.shards[inode.shard].mover.recent.note(inode.ino);
         self.note_traffic();
     }
 

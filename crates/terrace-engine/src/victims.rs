@@ -65,7 +65,7 @@ impl Core {
     }
 
     /// Lists files that nobody has used since the mount, a few at a time.
-    fn scan_some(&self, shard: usize) {
+    pub fn scan_some(&self, shard: usize) {
         let this = &self.shards[shard];
         let records = this.table.read().counts().0;
         let scanned = this.mover.lists.lock().scanned;

@@ -8,7 +8,7 @@
 //! What a command needs to know stands, as JSON, behind the header of the request that starts an answer.
 //!
 //! Everybody who can open a file may ask: what he gets changes no volume, and a file's map is only told to those who
-//! have that file open. Scrubs, recordings and devices are for root and the daemon's own user.
+//! have that file open. Scrubs, recordings, devices and names of files are for root and the daemon's own user.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,7 +23,9 @@ use rustix::io::Errno;
 use rustix::ioctl::opcode;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use terrace_engine::{FileMoved, FsResult, PIN_XATTR, Recorded, Recording, ScrubOptions, Volume, pin_value};
+use terrace_engine::{
+    FileMoved, FileRanking, FsResult, PIN_XATTR, Recorded, Recording, ScrubOptions, Volume, pin_value,
+};
 
 pub(crate) mod server;
 
@@ -67,6 +69,8 @@ pub(crate) enum Command {
     StartRemoval,
     /// Stop the removal that runs: `null` or, in words, why not.
     CancelRemoval,
+    /// The files that are used most and least: [`terrace_engine::FileRanking`].
+    FileRanking,
 }
 
 /// What [`add_disk`] asks for.
@@ -100,7 +104,7 @@ struct TakeRecorded {
 }
 
 impl Command {
-    const ALL: [Command; 15] = [
+    const ALL: [Command; 16] = [
         Command::Status,
         Command::Stats,
         Command::Sync,
@@ -116,6 +120,7 @@ impl Command {
         Command::AddDisk,
         Command::StartRemoval,
         Command::CancelRemoval,
+        Command::FileRanking,
     ];
 
     const fn number(self) -> u8 {
@@ -135,6 +140,7 @@ impl Command {
             Command::AddDisk => 13,
             Command::StartRemoval => 14,
             Command::CancelRemoval => 15,
+            Command::FileRanking => 16,
         }
     }
 
@@ -203,6 +209,14 @@ pub fn status(mountpoint: &Path) -> Result<String> {
 /// As [`status`].
 pub fn stats(mountpoint: &Path) -> Result<String> {
     ask(&open(mountpoint)?, mountpoint, Command::Stats, "")
+}
+
+/// The files of the volume mounted at or above `mountpoint` that are used most and least.
+///
+/// # Errors
+/// As [`status`]; the caller is neither root nor the daemon's user, who alone may see all names.
+pub fn file_ranking(mountpoint: &Path) -> Result<FileRanking> {
+    Ok(serde_json::from_str(&ask(&open(mountpoint)?, mountpoint, Command::FileRanking, "")?)?)
 }
 
 /// Makes everything written so far durable: what the kernel holds of mappings, then what the daemon holds.

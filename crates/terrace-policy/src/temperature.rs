@@ -177,6 +177,11 @@ impl ColdList {
         None
     }
 
+    /// The files in the order in which they come up, (temperature, id): what they were noted with, so they may be hotter by now.
+    pub fn coldest_first(&self) -> impl Iterator<Item = (i64, u64)> {
+        self.by_time.iter().copied()
+    }
+
     /// Takes a file from the list; whether it was there.
     pub fn remove(&mut self, id: u64) -> bool {
         let Some(time_ns) = self.times.remove(&id) else { return false };

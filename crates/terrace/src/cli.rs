@@ -78,8 +78,9 @@ Examples:
 Example:
   terrace top /mnt
 
-It shows how full the tiers are, what they do, and what flows between them. q
-quits. Without a terminal, use terrace stats.")]
+It shows how full the tiers are, what they do, what flows between them, and, to
+root and the user who mounted the volume, the hottest and coldest files. q quits.
+Without a terminal, use terrace stats.")]
     Top(TopArgs),
     /// Record what programs ask of a mounted volume, for simulate
     #[command(after_help = RECORD_HELP)]
@@ -343,7 +344,8 @@ Examples:
 
 The first lines come after the first interval. It ends when the volume is
 unmounted. Reads and writes of PM are those of file data; those of disks are all
-that the devices did: read-ahead, checksums and scrubs, too.";
+that the devices did: read-ahead, checksums and scrubs, too. With --json, files
+has the hottest and coldest ones, for root and the user who mounted the volume.";
 
 /// `top`
 #[derive(Args, Debug)]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use terrace_engine::Stats;
+use terrace_engine::{FileRanking, Stats};
 use terrace_fuse::control;
 
 use crate::mounts;
@@ -28,6 +28,12 @@ impl Sampler {
     /// Everything since the volume was mounted, as of the last answer.
     pub fn total(&self) -> &Stats {
         &self.latest
+    }
+
+    /// The files that are used most and least now; none for those who may not see all names.
+    pub fn files(&self) -> FileRanking {
+        // A daemon that is gone is noticed with the next period.
+        control::file_ranking(&self.mountpoint).unwrap_or_default()
     }
 
     /// Ends a period and begins the next; `None` if the volume is not mounted there any more.

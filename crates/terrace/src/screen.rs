@@ -1,12 +1,12 @@
-//! What `terrace top` draws: how full the tiers are, what they do, and what flows between them. Pure: values in, cells
-//! out.
+//! What `terrace top` draws: how full the tiers are, what they do, what flows between them, and the hottest and coldest files.
+//! Pure: values in, cells out.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Row, Table};
-use terrace_engine::Stats;
+use terrace_engine::{FileRanking, RankedFile, Stats};
 
 use crate::report::{FLOWS, cache_line, per_second, pm_stores, share};
 use crate::size::{format_size, percent};
@@ -15,6 +15,8 @@ use crate::size::{format_size, percent};
 const BAR_CELLS: u64 = 16;
 /// Lines that a frame and a heading take.
 const FRAME_LINES: usize = 3;
+/// Lines of what is said of the page cache and the predictors, with their frame.
+const REST_LINES: u16 = 5;
 
 /// What is drawn.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +27,8 @@ pub struct View<'a> {
     pub total: &'a Stats,
     /// What was done lately.
     pub interval: &'a Stats,
+    /// The files that are used most and least.
+    pub files: &'a FileRanking,
 }
 
 impl View<'_> {
@@ -37,10 +41,11 @@ impl View<'_> {
 /// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
     let lines = |rows: usize| Constraint::Length(u16::try_from(rows + FRAME_LINES).unwrap_or(u16::MAX));
-    let [title, tiers, flows, rest] = Layout::vertical([
+    let [title, tiers, flows, rest, files] = Layout::vertical([
         Constraint::Length(1),
         lines(view.interval.tiers.len()),
         lines(FLOWS.len()),
+        Constraint::Length(REST_LINES),
         Constraint::Min(0),
     ])
     .areas(frame.area());
@@ -48,6 +53,7 @@ pub fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
     draw_tiers(frame, tiers, view);
     draw_flows(frame, flows, view);
     draw_rest(frame, rest, view);
+    draw_files(frame, files, view);
 }
 
 fn draw_title(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
@@ -104,18 +110,57 @@ fn draw_rest(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
     frame.render_widget(Paragraph::new(text).block(Block::bordered().title("page cache, predictors")), area);
 }
 
+/// The hottest and the coldest files, as many as there is room for.
+fn draw_files(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
+    let files = view.files;
+    let row = |what: &'static str, file: &RankedFile| {
+        let bytes: Vec<String> =
+            file.bytes.iter().map(|(tier, &bytes)| format!("{tier} {}", format_size(bytes))).collect();
+        let path = file.path.clone().unwrap_or_else(|| format!("inode {}", file.ino));
+        Row::new([
+            Line::from(what),
+            Line::from(path),
+            Line::from(bytes.join(", ")),
+            right(ago(file.mean_read_age_seconds)),
+            right(ago(file.mean_write_age_seconds)),
+        ])
+    };
+    // Both halves get their share of few lines.
+    let room = usize::from(area.height).saturating_sub(FRAME_LINES);
+    let cold = files.coldest.len().min(room / 2).max(room.saturating_sub(files.hottest.len()));
+    let hot = files.hottest.iter().take(room.saturating_sub(cold.min(files.coldest.len())));
+    let rows = hot.map(|file| row("hot", file)).chain(files.coldest.iter().take(cold).map(|file| row("cold", file)));
+    let heading = ["", "FILE", "BYTES", ">READ", ">WRITTEN"];
+    let widths =
+        [Constraint::Length(4), Constraint::Fill(1), Constraint::Fill(1), Constraint::Length(6), Constraint::Length(7)];
+    frame.render_widget(table(rows, heading, widths, "hottest and coldest files"), area);
+}
+
+/// How long ago something was, in a few letters.
+fn ago(seconds: Option<u64>) -> String {
+    match seconds {
+        None => "-".to_owned(),
+        Some(seconds @ 0..100) => format!("{seconds} s"),
+        Some(seconds @ 100..6000) => format!("{} min", seconds / 60),
+        Some(seconds @ 6000..172_800) => format!("{} h", seconds / 3600),
+        Some(seconds) => format!("{} d", seconds / 86400),
+    }
+}
+
 /// A framed table; headings that begin with `>` are aligned to the right, as their cells are.
 fn table<'a, const N: usize>(
     rows: impl Iterator<Item = Row<'a>>,
     heading: [&'a str; N],
-    widths: [u16; N],
+    widths: [impl Into<Constraint>; N],
     title: &'a str,
 ) -> Table<'a> {
     let heading = heading.map(|name| match name.strip_prefix('>') {
         Some(name) => right(name.to_owned()),
         None => Line::from(name),
     });
-    Table::new(rows, widths).header(Row::new(heading).style(Style::new().dim())).block(Block::bordered().title(title))
+    Table::new(rows, widths.map(Into::into))
+        .header(Row::new(heading).style(Style::new().dim()))
+        .block(Block::bordered().title(title))
 }
 
 fn right<'a>(text: String) -> Line<'a> {
@@ -185,10 +230,27 @@ mod tests {
         }
     }
 
+    fn files() -> FileRanking {
+        let file = |ino, path: Option<&str>, bytes: &[(&str, u64)], read, written| RankedFile {
+            ino,
+            path: path.map(str::to_owned),
+            bytes: bytes.iter().map(|&(tier, bytes)| (tier.to_owned(), bytes)).collect(),
+            mean_read_age_seconds: read,
+            mean_write_age_seconds: Some(written),
+        };
+        FileRanking {
+            hottest: vec![
+                file(7, Some("/db/wal"), &[("pm", 3 * MIB), ("cache", MIB)], Some(2), 1),
+                file(8, Some("/a path that is too long for its column"), &[("disk1", MIB)], None, 240),
+            ],
+            coldest: vec![file(9, None, &[("disk2", MIB)], Some(20_000), 400_000)],
+        }
+    }
+
     fn drawn(width: u16, height: u16, interval: &Stats) -> Terminal<TestBackend> {
         let total = stats(3_725_000, 10);
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| draw(frame, &View { place: "/mnt", total: &total, interval })).unwrap();
+        terminal.draw(|frame| draw(frame, &View { place: "/mnt", total: &total, interval, files: &files() })).unwrap();
         terminal
     }
 
@@ -201,7 +263,7 @@ mod tests {
 
     #[test]
     fn everything_is_on_the_screen() {
-        let lines = text(&drawn(80, 24, &stats(2000, 1)));
+        let lines = text(&drawn(80, 30, &stats(2000, 1)));
         let expected = "\
 \x20/mnt, mounted for 1:02:05                                              q quits
 ┌tiers─────────────────────────────────────────────────────────────────────────┐
@@ -226,6 +288,12 @@ mod tests {
 │█████████······· 1 MiB dirty, 32 MiB clean, of 64 MiB; 75 % hits              │
 │predictions that came true: 90.0 % lately, 90.0 % in all                      │
 │stored to PM: 110 MiB, 1.10 times what writes there asked for                 │
+└──────────────────────────────────────────────────────────────────────────────┘
+┌hottest and coldest files─────────────────────────────────────────────────────┐
+│     FILE                          BYTES                          READ WRITTEN│
+│hot  /db/wal                       cache 1 MiB, pm 3 MiB           2 s     1 s│
+│hot  /a path that is too long for  disk1 1 MiB                       -   4 min│
+│cold inode 9                       disk2 1 MiB                     5 h     4 d│
 └──────────────────────────────────────────────────────────────────────────────┘";
         assert_eq!(lines.join("\n"), expected);
     }

@@ -49,6 +49,8 @@ fn totals_tell_what_was_done_since_the_volume_was_mounted() {
         (&"disk1".into(), &(256 << 20).into())
     );
     assert_eq!(stats["uuid"], place.status("mnt")["uuid"]);
+    let hottest = &stats["files"]["hottest"][0];
+    assert_eq!((&hottest["path"], &hottest["bytes"]["pm"]), (&"/file".into(), &102_400.into()), "{hottest}");
 
     let by_device = terrace(["stats", "--once", &place.path("pm")]).ok();
     assert!(by_device.contains("\npm_written_bytes ") && by_device.contains(" 97.7 KiB "), "{by_device}");

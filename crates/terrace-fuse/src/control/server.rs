@@ -111,6 +111,7 @@ fn compute(
     match command {
         Command::Status => json(&volume.status()),
         Command::Stats => json(&volume.stats()),
+        Command::FileRanking => json(&volume.file_ranking()),
         Command::StartRecording => json(&volume.start_recording()?),
         Command::TakeRecorded => {
             let TakeRecorded { token, stop } = parse(arguments)?;

@@ -4,7 +4,8 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use terrace_engine::Stats;
+use serde::Serialize;
+use terrace_engine::{FileRanking, Stats};
 
 use crate::cli::StatsArgs;
 use crate::sampler::Sampler;
@@ -15,7 +16,8 @@ pub fn run(args: &StatsArgs, quiet: bool) -> Result<()> {
     let mountpoint = mounts::of_volume(&args.target)?.mountpoint;
     let mut sampler = Sampler::new(mountpoint)?;
     if args.once {
-        let text = if args.json { json(sampler.total())? } else { report::stats_total(sampler.total()) };
+        let total = sampler.total();
+        let text = if args.json { json(total, &sampler.files())? } else { report::stats_total(total) };
         return output::print(&text);
     }
     let signals = daemon::terminations()?;
@@ -30,7 +32,7 @@ pub fn run(args: &StatsArgs, quiet: bool) -> Result<()> {
             output::remark(quiet, &format!("{}: unmounted", args.target.display()));
             return Ok(());
         };
-        let text = if args.json { json(&interval)? } else { report::stats_live(&interval, is_first) };
+        let text = if args.json { json(&interval, &sampler.files())? } else { report::stats_live(&interval, is_first) };
         if !output::offer(&text)? {
             return Ok(());
         }
@@ -39,6 +41,12 @@ pub fn run(args: &StatsArgs, quiet: bool) -> Result<()> {
 }
 
 /// One object in one line.
-fn json(stats: &Stats) -> Result<String> {
-    Ok(serde_json::to_string(stats)? + "\n")
+fn json(stats: &Stats, files: &FileRanking) -> Result<String> {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        #[serde(flatten)]
+        stats: &'a Stats,
+        files: &'a FileRanking,
+    }
+    Ok(serde_json::to_string(&Line { stats, files })? + "\n")
 }

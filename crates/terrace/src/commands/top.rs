@@ -49,9 +49,10 @@ pub fn run(args: &TopArgs, quiet: bool) -> Result<()> {
 fn watch(place: &str, mut sampler: Sampler, signals: &Receiver<i32>, period: Duration) -> Result<End> {
     let mut screen = Screen::open()?;
     let mut interval = sampler.total().since(sampler.total());
+    let mut files = sampler.files();
     let mut due = Instant::now() + period;
     loop {
-        let view = View { place, total: sampler.total(), interval: &interval };
+        let view = View { place, total: sampler.total(), interval: &interval, files: &files };
         screen.0.draw(|frame| screen::draw(frame, &view)).context("cannot draw on the terminal")?;
         match wait(signals, due)? {
             Woken::Quit => return Ok(End::Asked),
@@ -59,7 +60,7 @@ fn watch(place: &str, mut sampler: Sampler, signals: &Receiver<i32>, period: Dur
             Woken::Due => {}
         }
         match sampler.next_interval()? {
-            Some(stats) => interval = stats,
+            Some(stats) => (interval, files) = (stats, sampler.files()),
             None => return Ok(End::Unmounted),
         }
         due = Instant::now() + period;
