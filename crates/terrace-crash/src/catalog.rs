@@ -13,6 +13,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use terrace_policy::Param;
+
 use crate::apply::{apply, prepare};
 use crate::image::Image;
 use crate::model::{FallocHow, Model, Op, Path, RenameHow, Special};
@@ -42,6 +44,7 @@ pub const PM: Config = Config {
     checksums: false,
     tiers: &[1],
     pm_blocks: PM_BLOCKS,
+    params: &[],
 };
 /// All data in PM, with checksums.
 pub const CHECKSUMS: Config = Config { name: "checksums", checksums: true, ..PM };
@@ -53,6 +56,44 @@ pub const DURABLE: Config = Config { name: "durable", durable: true, ..DISKS };
 pub const THREE_TIERS: Config = Config { name: "three-tiers", tiers: &[1, 2], ..PM };
 /// So it is, and PM may be full; a directory is pinned to the lower.
 pub const PINNED: Config = Config { name: "pinned", pm_full_percent: 89, ..THREE_TIERS };
+/// Groups of 16 blocks, so that a few files make several; nothing depends on a clock.
+const SMALL_GROUPS: (Param, u64) = (Param::Group, 64 << 10);
+/// All in PM is cold, and too much; what leaves stays cached.
+pub const WRITE_MIGRATION: Config = Config {
+    name: "write-migration",
+    params: &[SMALL_GROUPS, COLD, (Param::MigrateMin, 1), (Param::MigrateAt, 1), (Param::MigrateMax, 1), KEPT],
+    ..THREE_TIERS
+};
+/// So it is, in the first tier of disks, too.
+pub const DEMOTION: Config = Config {
+    name: "demotion",
+    params: &[
+        SMALL_GROUPS,
+        COLD,
+        (Param::MigrateMin, 1),
+        (Param::MigrateAt, 1),
+        (Param::MigrateMax, 1),
+        (Param::TierFull, 10),
+    ],
+    ..THREE_TIERS
+};
+/// PM is never too full, and reads that lean anywhere move data at once.
+pub const READ_MIGRATION: Config = Config {
+    name: "read-migration",
+    params: &[
+        SMALL_GROUPS,
+        COLD,
+        (Param::MigrateMin, 100),
+        (Param::MigrateAt, 100),
+        (Param::FlowSeconds, 1),
+        (Param::FlowHigh, 100),
+        (Param::FlowLow, 100),
+        (Param::ReadFactor, 1),
+    ],
+    ..THREE_TIERS
+};
+const COLD: (Param, u64) = (Param::ColdAge, 0);
+const KEPT: (Param, u64) = (Param::KeepCached, 100);
 /// Two shards.
 pub const SHARDS: Config = Config { name: "shards", shards: 2, ..PM };
 
@@ -332,7 +373,36 @@ fn pm_nearly_full(b: &mut Builder) {
     }
 }
 
-/// All volumes to start from. The first of a config is the plain one.
+/// /b is long, in PM, and has a hole; /a and /dir0/a are short.
+fn long_in_pm(b: &mut Builder) {
+    b.all([Op::Write(B, 0, 20 * 4096, 5), Op::Write(B, 30 * 4096, 20 * 4096, 6)]);
+}
+
+/// So it is, but on the first disk.
+fn long_on_disk(b: &mut Builder) {
+    long_in_pm(b);
+    b.all([Op::Move(A, 1), Op::Move(B, 1)]);
+}
+
+/// Reads find in PM what they want.
+fn read_from_pm(_: &Before<'_>) -> Vec<Op> {
+    vec![Op::Read(A, 3), Op::Read(B, 3)]
+}
+
+/// Reads come from the disk.
+fn read_from_disk(_: &Before<'_>) -> Vec<Op> {
+    vec![Op::Read(A, 30), Op::Read(B, 30)]
+}
+
+/// Volumes on which background migration has something to do, of each kind.
+pub const MIGRATIONS: &[Prep] = &[
+    Prep { name: "write-migration", config: &WRITE_MIGRATION, build: long_in_pm, live: no_ops },
+    Prep { name: "demotion", config: &DEMOTION, build: long_on_disk, live: no_ops },
+    Prep { name: "read-migration", config: &READ_MIGRATION, build: long_in_pm, live: read_from_pm },
+    Prep { name: "reverse-migration", config: &READ_MIGRATION, build: long_on_disk, live: read_from_disk },
+];
+
+/// All other volumes to start from. The first of a config is the plain one.
 pub const PREPS: &[Prep] = &[
     Prep { name: "plain", config: &PM, build: nothing, live: no_ops },
     Prep { name: "inline-full", config: &PM, build: inline_full, live: no_ops },
@@ -366,7 +436,7 @@ pub const NEARLY_FULL: Config = Config { name: "nearly-full", pm_full_percent: 8
 impl Prep {
     /// The one of this name.
     pub fn named(name: &str) -> Option<&'static Prep> {
-        PREPS.iter().find(|prep| prep.name == name)
+        PREPS.iter().chain(MIGRATIONS).find(|prep| prep.name == name)
     }
 
     /// Its bytes, made when they are first asked for.
@@ -392,7 +462,8 @@ impl Prep {
 pub enum Action {
     /// An operation.
     Op(Op),
-    /// An operation, and another one in the middle of it: before the next write to a disk, or read, if it moves data to PM.
+    /// An operation that moves data, and another one in the middle of it: before the next write to a disk, or read, if it moves
+    /// data to PM.
     Interrupted(Op, Op),
     /// Everything dirty goes to its device, and what was removed is reclaimed.
     Sync,
@@ -516,15 +587,21 @@ pub fn actions() -> Vec<Named> {
     ops.chain(others).map(|(name, action)| Named { name: name.to_owned(), action }).collect()
 }
 
-/// The action of this name; `MOVE+OP` is a move in the middle of which an operation happens.
+/// What background migration does, which is not among [`actions`]: on most volumes it has nothing to do. `-up`: to PM.
+fn migrations() -> [Named; 2] {
+    let named = |name: &str, up| Named { name: name.to_owned(), action: Action::Op(Op::Migrate { up }) };
+    [named("migrate", false), named("migrate-up", true)]
+}
+
+/// The action of this name; `MOVE+OP` is a move, or a migration, in the middle of which an operation happens.
 pub fn action(name: &str) -> Option<Named> {
-    let single = |name: &str| actions().into_iter().find(|action| action.name == name);
+    let single = |name: &str| actions().into_iter().chain(migrations()).find(|action| action.name == name);
     let Some((outer, inner)) = name.split_once('+') else {
         return single(name);
     };
     match (single(outer)?.action, single(inner)?.action) {
-        (Action::Op(Op::Move(..)), Action::Op(Op::Move(..))) => None,
-        (Action::Op(outer @ Op::Move(..)), Action::Op(inner)) => {
+        (_, Action::Op(Op::Move(..) | Op::Migrate { .. })) => None,
+        (Action::Op(outer @ (Op::Move(..) | Op::Migrate { .. })), Action::Op(inner)) => {
             Some(Named { name: name.to_owned(), action: Action::Interrupted(outer, inner) })
         }
         _ => None,
@@ -544,7 +621,7 @@ mod tests {
 
     #[test]
     fn volumes_to_start_from_can_be_made() {
-        for prep in PREPS {
+        for prep in PREPS.iter().chain(MIGRATIONS) {
             let prepared = prep.prepared();
             assert_eq!(prepared.image.0.len(), 1 + prep.config.tiers.len(), "{}", prep.name);
         }

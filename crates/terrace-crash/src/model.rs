@@ -141,6 +141,12 @@ pub enum Op {
     Fdatasync(Path),
     /// All data of the file to a tier, 0 for PM, or to the last tier if there are fewer.
     Move(Path, u8),
+    /// All that background migration would do now; `up`: that is to move data to PM.
+    Migrate {
+        up: bool,
+    },
+    /// All of the file, so many times: what migration goes by.
+    Read(Path, u8),
 }
 
 impl Op {
@@ -591,7 +597,8 @@ impl Model {
                 Ok(())
             }
             Op::Fsync(p) | Op::Fdatasync(p) => self.node(p).map(drop),
-            Op::Move(p, _) => self.file(p).map(drop),
+            Op::Move(p, _) | Op::Read(p, _) => self.file(p).map(drop),
+            Op::Migrate { .. } => Ok(()),
             _ => unreachable!("{op:?} has several steps"),
         }
     }

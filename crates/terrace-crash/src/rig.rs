@@ -10,6 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use terrace_engine::{AtimePolicy, Bug, CheckOptions, FormatOptions, OpenOptions, Volume, check, format, planted};
 use terrace_media::{AlignedBuf, Disk, DiskSim, IoOp, Pm, PmSim, memory_disk, sim_disk_from};
+use terrace_policy::{Param, Params};
 
 use crate::history::Waits;
 use crate::image::Image;
@@ -34,6 +35,8 @@ pub struct Config {
     pub tiers: &'static [u8],
     /// 4 KiB blocks of PM.
     pub pm_blocks: usize,
+    /// Thresholds of migration other than the defaults. What they decide must not depend on how long anything takes.
+    pub params: &'static [(Param, u64)],
 }
 
 /// All data that workloads write fits into PM below this usage.
@@ -50,6 +53,12 @@ impl Config {
             (true, true) => Waits::UntilReturn,
             (true, false) => Waits::UntilSync,
         }
+    }
+
+    fn params(&self) -> Params {
+        let mut params = Params::default();
+        self.params.iter().for_each(|&(param, value)| params.set(param, value).expect("a value within its range"));
+        params
     }
 
     /// Devices full of junk: a volume must not take what was there for its own.
@@ -88,6 +97,7 @@ impl Config {
             durable: self.durable,
             pm_full_percent: self.pm_full_percent,
             workers: false,
+            params: self.params(),
             // Reading the trees that are compared must not give the next sync something to do.
             atime: AtimePolicy::Noatime,
             ..Default::default()

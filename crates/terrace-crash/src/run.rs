@@ -173,10 +173,14 @@ impl Doing {
 
     /// Three steps: what is done before `meanwhile` happens, that, and what is left to do then.
     fn interrupted(&mut self, deed: &Deed, op: &Op, meanwhile: &Op) -> Result<(), String> {
-        let Op::Move(path, tier) = *op else {
-            return Err(format!("{op:?}: only moves are interrupted"));
+        let (kind, moved) = match *op {
+            Op::Move(path, tier) => {
+                let node = self.history.now().find(path).ok_or("there is nothing to move")?;
+                (if tier == 0 { IoOp::Read } else { IoOp::Write }, Some(node.id()))
+            }
+            Op::Migrate { up } => (if up { IoOp::Read } else { IoOp::Write }, None),
+            _ => return Err(format!("{op:?}: only what moves data is interrupted")),
         };
-        let id = self.history.now().find(path).ok_or("there is nothing to move")?.id();
         let before = self.begin(deed);
         let expected = self.history.begin(meanwhile);
         let (during, after) = (self.begin(deed), self.begin(deed));
@@ -194,7 +198,6 @@ impl Doing {
             })
         };
         let work = || self.rig.record(before, Moment::End, || apply(self.volume(), op));
-        let kind = if tier == 0 { IoOp::Read } else { IoOp::Write };
         let found = self.rig.interrupt(kind, event, work);
         let (history, returned) =
             outcome.lock().take().ok_or_else(|| format!("{op:?}: the disks have nothing to do"))?;
@@ -205,7 +208,7 @@ impl Doing {
         self.steps[during].end = self.history.legal();
         self.steps[after].during = self.history.legal();
         // A file that is gone cannot be moved.
-        let gone = self.history.now().links(id) == 0;
+        let gone = moved.is_some_and(|id| self.history.now().links(id) == 0);
         match found {
             Ok(()) => Ok(()),
             Err(libc::ESTALE) if gone => Ok(()),

@@ -6,7 +6,7 @@ use std::thread;
 
 use terrace_media::Random;
 
-use crate::catalog::{Action, Named, PREPS, Prep, action, actions};
+use crate::catalog::{Action, MIGRATIONS, Named, PREPS, Prep, action, actions};
 use crate::explore::{Counts, Explorer, Failure, Settings};
 use crate::history::Waits;
 use crate::id::Workload;
@@ -110,6 +110,42 @@ pub fn moves_in_pairs() -> Vec<Workload> {
         workloads.extend(MEANWHILE.iter().flat_map(|other| [pair(prep, one, other), pair(prep, other, one)]));
     }
     workloads.into_iter().map(ended).collect()
+}
+
+/// What may happen before, in the middle of, or after a migration; besides, names come and go.
+const BESIDE_MIGRATION: [&str; 16] = [
+    "patch",
+    "append",
+    "overwrite-unaligned",
+    "write-large",
+    "write-durable",
+    "truncate-all",
+    "truncate-down",
+    "allocate",
+    "punch",
+    "copy",
+    "fsync",
+    "rename-over",
+    "rename-over-one-of-two",
+    "rename-exchange",
+    "unlink",
+    "unlink-attributes",
+];
+
+/// Background migration of each kind, with other actions before it, in the middle of it and after it.
+pub fn migrations() -> Vec<Workload> {
+    let mut texts = Vec::new();
+    for prep in MIGRATIONS.iter().map(|prep| prep.name) {
+        let migrate = if prep == "reverse-migration" { "migrate-up" } else { "migrate" };
+        texts.push(format!("{prep}/{migrate}"));
+        texts.push(format!("{prep}/{migrate},remount"));
+        for other in BESIDE_MIGRATION {
+            texts.push(format!("{prep}/{migrate}+{other}"));
+            texts.push(format!("{prep}/{other},{migrate}"));
+            texts.push(format!("{prep}/{migrate},{other}"));
+        }
+    }
+    texts.iter().map(|text| ended(text.parse().expect("a workload"))).collect()
 }
 
 /// Every workload of two actions on every volume, shuffled by a seed: whoever stops early has seen some of everything.

@@ -22,6 +22,7 @@ const CONFIG: Config = Config {
     checksums: false,
     tiers: &[1],
     pm_blocks: 320,
+    params: &[],
 };
 /// Disks that there are, members or not.
 const DISKS: usize = 3;

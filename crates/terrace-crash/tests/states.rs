@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use terrace_crash::explore::Settings;
 use terrace_crash::id::Workload;
-use terrace_crash::search::{interrupted_moves, mixtures, moves_in_pairs, sampled, search, singles};
+use terrace_crash::search::{interrupted_moves, migrations, mixtures, moves_in_pairs, sampled, search, singles};
 
 /// More failures than this say nothing new.
 const FAILURES_MAX: usize = 10;
@@ -38,4 +38,11 @@ fn moves_survive_crashes_beside_other_actions() {
 #[test]
 fn moves_survive_crashes_whatever_happens_in_the_middle() {
     none_is_wrong("moves, meanwhile", &interrupted_moves(), Settings::QUICK);
+}
+
+#[test]
+fn background_migration_survives_crashes() {
+    // The others are for `make crash-long`.
+    let workloads: Vec<_> = migrations().into_iter().step_by(2).collect();
+    none_is_wrong("background migration, some", &workloads, Settings::QUICK);
 }
