@@ -34,8 +34,10 @@ impl Volume {
     /// disk says. The volume is as it was then.
     pub fn add_disk(&self, tier: Option<u8>, open: OpenDisk<'_>) -> FsResult<u16> {
         let index = self.before_closing(|| self.core.add_disk(tier.unwrap_or(TIER_DEFAULT), open))?;
-        // The first disk is what migration may have been waiting for.
-        self.start_migration()?;
+        // The first disk is what migration may have been waiting for. The disk has been added, with or without it.
+        if let Err(error) = self.start_migration() {
+            tracing::warn!("migration does not start: {error}");
+        }
         Ok(index)
     }
 }

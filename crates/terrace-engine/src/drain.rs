@@ -368,7 +368,7 @@ impl Core {
         Ok(moved)
     }
 
-    /// Moves a stretch to the first tier that has room: the disk's own and slower ones, any other, or, without other
+    /// Moves a stretch to the first tier that takes it: the disk's own and slower ones, any other, or, without other
     /// disks, PM.
     fn move_to_any(
         &self,
@@ -384,7 +384,8 @@ impl Core {
         for &tier in tiers {
             let order = Order { stretches, wanted, tiers: Tiers::from(tier), keep_cached: false, counter };
             result = self.mutate(|| self.move_stretch(inode, order));
-            if !result.as_ref().is_err_and(FsError::is_no_room) {
+            let may_go_elsewhere = |error: &FsError| !error.is_fatal() && error.errno() != libc::ESTALE;
+            if !result.as_ref().is_err_and(may_go_elsewhere) {
                 break;
             }
         }
@@ -405,8 +406,12 @@ impl Core {
             let path = self.paths_of(&HashSet::from([ino.0]), &|| job.go_on().is_err()).remove(&ino.0);
             format!("{} (inode {}): ", path.as_deref().unwrap_or("a removed file"), ino.0)
         });
-        let advice = "remove the file, or restore it from a backup, and try again";
-        FsError::with_message(error.errno(), format!("{file}{error}: {} stays in use: {advice}", job.path))
+        let text = error.to_string();
+        let advice = match text.contains(&job.path) {
+            true => "remove the file, or restore it from a backup, and try again",
+            false => "try again when the other device works",
+        };
+        FsError::with_message(error.errno(), format!("{file}{text}: {} stays in use: {advice}", job.path))
     }
 }
 

@@ -82,12 +82,16 @@ impl Core {
         Ok(())
     }
 
-    /// Blocks for all `holes` (file block, blocks): PM as long as it has room, then disk; or where the file is pinned.
+    /// Blocks for all `holes` (file block, blocks): where the file is pinned, as long as disks have room; else PM as long as it
+    /// has room, then disk.
     fn take_runs(&self, inode: &Inode, holes: &[(u64, u64)]) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
         let need: u64 = holes.iter().map(|h| h.1).sum();
         if let Some(tier) = inode.pin.get().filter(|&tier| tier > 0) {
             let runs = self.take_runs_on(inode.shard, holes, Tiers::from(tier));
-            return runs.or_else(|_| self.take_runs_on(inode.shard, holes, Tiers::from(1)));
+            let runs = runs.or_else(|_| self.take_runs_on(inode.shard, holes, Tiers::from(1)));
+            if !runs.as_ref().is_err_and(FsError::is_no_room) {
+                return runs;
+            }
         }
         let in_pm = self.space.placement.place_write(self.pm_space(need)?, need, false) == Target::Pm;
         self.take_runs_on(inode.shard, holes, Tiers::from(if in_pm { 0 } else { 1 }))

@@ -26,7 +26,7 @@ use crate::runs::{Page, Placed, Target};
 use crate::space::{Purpose, Tiers};
 use crate::stats::tier_name;
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, Mutex, MutexGuard, limit, thread};
+use crate::sync::{Arc, Mutex, MutexGuard, limit, spawn_scoped, thread};
 use crate::types::{Ino, Time};
 use crate::volume::Volume;
 
@@ -413,12 +413,16 @@ impl Core {
         let mut copies = Vec::new();
         let mut failed = parts.first().map_or(Ok(()), |first| self.fill(&mut full, inode, first, committed));
         for (i, pieces) in parts.iter().enumerate() {
+            let following = parts.get(i + 1);
             let (placed, read) = thread::scope(|scope| {
-                let following = parts.get(i + 1);
-                let reader = following.map(|part| scope.spawn(|| self.fill(&mut next, inode, part, committed)));
+                let fill = following.map(|part| || self.fill(&mut next, inode, part, committed));
+                let reader = fill.and_then(|fill| spawn_scoped(scope, fill));
                 let placed = self.place(inode, order, pieces, &full);
-                (placed, reader.map_or(Ok(()), |reader| reader.join().expect("a copy does not panic")))
+                (placed, reader.map(|reader| reader.join().expect("a copy does not panic")))
             });
+            // The system may have no thread to spare.
+            let read_now = || following.map_or(Ok(()), |part| self.fill(&mut next, inode, part, committed));
+            let read = read.unwrap_or_else(read_now);
             match placed {
                 Ok(copy) => copies.push(copy),
                 Err(error) => {

@@ -141,14 +141,14 @@ impl Round {
     }
 
     /// Nothing has moved.
-    fn is_in_vain(&self) -> bool {
+    pub fn is_in_vain(&self) -> bool {
         !matches!(self, Round::Moved(_))
     }
 
     /// This round, or the other if that did more.
     fn or(self, other: Round) -> Round {
         match (&self, &other) {
-            (Round::Idle, _) | (_, Round::Moved(_)) => other,
+            (Round::Idle, _) | (_, Round::Moved(_)) | (Round::Stuck(_), Round::Failed { .. }) => other,
             _ => self,
         }
     }

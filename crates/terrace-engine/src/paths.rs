@@ -1,14 +1,20 @@
 //! Paths of inodes, for people, found by a walk through all names of a volume, a few at a time, while others change them: what lies
 //! where nobody has changed anything meanwhile is met once.
+//!
+//! Whoever may make directories decides how deep they lie. So a walk keeps names, not paths, and goes no deeper than a path that
+//! programs can use.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::core::Core;
 use crate::dir::FIRST_COOKIE;
+use crate::sync::Arc;
 use crate::types::{FileKind, Ino};
 
 /// Names that are read under a directory's lock.
 const BATCH: usize = 1024;
+/// Bytes in the longest path that is looked for.
+const PATH_BYTES_MAX: usize = libc::PATH_MAX as usize;
 
 /// How far a walk is.
 #[derive(Debug)]
@@ -23,14 +29,37 @@ struct Open {
     dir: Ino,
     /// Of the next entry.
     cookie: u64,
-    /// The directory's path, as bytes; nothing for the root.
-    path: Vec<u8>,
+    name: Arc<Name>,
+}
+
+/// The name of a directory, and where it stands.
+#[derive(Debug)]
+struct Name {
+    /// Nothing for the root.
+    parent: Option<Arc<Name>>,
+    name: Vec<u8>,
+    /// Of the directory's path.
+    path_bytes: usize,
+}
+
+impl Name {
+    /// The path of what this directory calls so.
+    fn join(&self, name: &[u8]) -> Vec<u8> {
+        let mut names = vec![name];
+        let mut at = self;
+        while let Some(parent) = &at.parent {
+            names.push(&at.name);
+            at = parent;
+        }
+        names.into_iter().rev().flat_map(|name| [b"/", name].concat()).collect()
+    }
 }
 
 impl Walk {
     pub fn new() -> Walk {
+        let root = Name { parent: None, name: Vec::new(), path_bytes: 0 };
         Walk {
-            open: vec![Open { dir: Ino::ROOT, cookie: FIRST_COOKIE, path: Vec::new() }],
+            open: vec![Open { dir: Ino::ROOT, cookie: FIRST_COOKIE, name: Arc::new(root) }],
             met: HashSet::from([Ino::ROOT]),
         }
     }
@@ -43,8 +72,7 @@ impl Walk {
         wants: &dyn Fn(Ino) -> bool,
         visit: &mut dyn FnMut(Ino, Vec<u8>),
     ) -> Option<usize> {
-        let Open { dir, cookie, path } = self.open.pop()?;
-        let join = |name: &[u8]| [&path[..], b"/", name].concat();
+        let Open { dir, cookie, name } = self.open.pop()?;
         let (mut last, mut names, mut below) = (None, 0, Vec::new());
         if let Ok(inode) = core.get(dir)
             && let Ok(inner) = inode.shared()
@@ -54,16 +82,18 @@ impl Walk {
                 last = Some(at);
                 names += 1;
                 if wants(d.ino) {
-                    visit(d.ino, join(&d.name));
+                    visit(d.ino, name.join(&d.name));
                 }
-                if d.kind == FileKind::Directory && self.met.insert(d.ino) {
-                    below.push(Open { dir: d.ino, cookie: FIRST_COOKIE, path: join(&d.name) });
+                let path_bytes = name.path_bytes + 1 + d.name.len();
+                if d.kind == FileKind::Directory && path_bytes < PATH_BYTES_MAX && self.met.insert(d.ino) {
+                    let child = Name { parent: Some(name.clone()), name: d.name.to_vec(), path_bytes };
+                    below.push(Open { dir: d.ino, cookie: FIRST_COOKIE, name: Arc::new(child) });
                 }
             }
         }
-        // What is below comes first: a path is not kept longer than it must be.
+        // What is below comes first: a name is not kept longer than it must be.
         match last {
-            Some(last) => self.open.push(Open { dir, cookie: last + 1, path }),
+            Some(last) => self.open.push(Open { dir, cookie: last + 1, name }),
             None => core.forget(dir, 0),
         }
         self.open.append(&mut below);

@@ -28,6 +28,7 @@ use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::types::{FileKind, Ino};
 use crate::victims::Errand;
+use crate::volume::Volume;
 
 /// The extended attribute that pins a file or directory to a tier. Its value is what [`pin_value`] gives.
 pub const PIN_XATTR: &str = "user.terrace.pin";
@@ -93,13 +94,23 @@ impl PinnedFiles {
         };
     }
 
-    /// Some strays, others each time.
-    fn next_strays(&mut self) -> Vec<u64> {
+    /// Some strays and their pins, others each time.
+    fn next_strays(&mut self) -> Vec<(u64, u8)> {
         let behind = self.strays.range((Excluded(self.tried), Unbounded));
         let rest = self.strays.range(..=self.tried);
         let next: Vec<u64> = behind.chain(rest).copied().take(TRIED_STRAYS_MAX).collect();
         self.tried = next.last().copied().unwrap_or_default();
-        next
+        next.into_iter().filter_map(|ino| Some((ino, *self.tiers.get(&ino)?))).collect()
+    }
+}
+
+impl Volume {
+    /// The tier that a file or directory is pinned to.
+    ///
+    /// # Errors
+    /// `ESTALE` if it is gone; damage.
+    pub fn pin_of(&self, ino: Ino) -> FsResult<Option<u8>> {
+        Ok(self.core.get(ino)?.pin.get())
     }
 }
 
@@ -141,6 +152,10 @@ impl Core {
         inode.pin.set(pin);
         if !inode.is_file() {
             return;
+        }
+        if pin.is_some() {
+            inode.listed.store(0, Ordering::Relaxed);
+            self.shards[inode.shard].mover.lists.lock().forget(inode.ino);
         }
         self.note_pinned(inode, self.is_stray(pin, inner));
         match pin {
@@ -202,11 +217,13 @@ impl Core {
             return Ok(Round::Idle);
         }
         let mut round = Round::Stuck("pinned data waits for room on its tier, or is in use".into());
-        for ino in strays {
-            let Ok(inode) = self.get(Ino(ino)) else {
+        for (ino, pin) in strays {
+            let exists = self.space.tiers().any(|tier| tier == pin);
+            if exists && self.ways_to(pin).iter().all(|way| self.room_in(way.to) == 0) {
                 continue;
-            };
-            let Some(pin) = inode.pin.get() else {
+            }
+            let Some(inode) = self.get(Ino(ino)).ok().filter(|inode| exists && inode.pin.get() == Some(pin)) else {
+                self.note_pin_anew(Ino(ino));
                 continue;
             };
             for way in self.ways_to(pin) {
@@ -236,7 +253,21 @@ impl Core {
                 break;
             }
         }
-        Ok(round)
+        let is_anything_left = !self.shards[shard].mover.lists.lock().pins.strays.is_empty();
+        Ok(if is_anything_left || !round.is_in_vain() { round } else { Round::Idle })
+    }
+
+    /// What was known of a pinned file is out of date: it has gone, or the tier that it is pinned to.
+    fn note_pin_anew(&self, ino: Ino) {
+        let Ok(inode) = self.get(ino) else {
+            self.shard(ino).mover.lists.lock().pins.note(ino, None, false);
+            return;
+        };
+        let inner = inode.inner.read();
+        let pin = inode.pin.get().filter(|&pin| self.space.tiers().any(|tier| tier == pin));
+        if !inode.doomed.load(Ordering::Acquire) {
+            self.set_pin(&inode, &inner, pin);
+        }
     }
 
     /// Data of a pinned file has moved: perhaps it is no stray any more.
@@ -269,7 +300,8 @@ mod tests {
         (1..=40).for_each(|ino| files.note(Ino(ino), Some(if ino % 2 == 0 { 0 } else { 2 }), true));
         files.note(Ino(1), Some(0), true);
         assert_eq!((files.counts[0], files.counts[1], files.counts[2]), (21, 0, 19));
-        let turns: Vec<Vec<u64>> = (0..3).map(|_| files.next_strays()).collect();
+        let mut turn = || files.next_strays().into_iter().map(|(ino, _)| ino).collect::<Vec<u64>>();
+        let turns = [turn(), turn(), turn()];
         assert_eq!((turns[0].clone(), turns[1].clone()), ((1..=16).collect(), (17..=32).collect()));
         assert_eq!(turns[2], (33..=40).chain(1..=8).collect::<Vec<_>>());
         (1..=40).for_each(|ino| files.note(Ino(ino), None, false));

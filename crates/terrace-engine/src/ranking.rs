@@ -180,6 +180,9 @@ impl Core {
                 }
             }
         }
+        if paths.known.len() == wanted.len() {
+            paths.walk = None;
+        }
     }
 
     /// Whether a path still leads to a file.

@@ -22,6 +22,14 @@ mod real {
     #[inline(always)]
     pub fn switch() {}
 
+    /// Starts a thread of a scope, if the system has one to spare.
+    pub fn spawn_scoped<'scope, T: Send + 'scope>(
+        scope: &'scope thread::Scope<'scope, '_>,
+        body: impl FnOnce() -> T + Send + 'scope,
+    ) -> Option<thread::ScopedJoinHandle<'scope, T>> {
+        thread::Builder::new().spawn_scoped(scope, body).ok()
+    }
+
     /// A limit, which the model checker needs smaller in order to reach it.
     pub const fn limit(real: usize, _model: usize) -> usize {
         real

@@ -60,7 +60,10 @@ impl Core {
                 }
             }
         }
-        tried.iter().for_each(|inode| self.list_again(inode, tier));
+        for inode in tried {
+            self.list_again(&inode, tier);
+            self.let_go(inode);
+        }
         Ok(round)
     }
 
@@ -109,8 +112,16 @@ impl Core {
                 if inode.pin.get().is_none() {
                     return Some(inode);
                 }
+                self.let_go(inode);
             }
         }
+    }
+
+    /// A mover has done with a file, which may leave DRAM if nobody else uses it.
+    fn let_go(&self, inode: Arc<Inode>) {
+        let ino = inode.ino;
+        drop(inode);
+        self.forget(ino, 0);
     }
 
     /// Lists a file again, if there is still something of it in the tier.

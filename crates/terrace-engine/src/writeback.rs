@@ -97,8 +97,9 @@ impl Core {
         let placed = match inode.pin.get().filter(|&tier| tier > 1).map(write) {
             // Room on any disk was promised.
             None => write(1)?,
-            Some(Err(error)) if error.is_no_room() => write(1)?,
-            Some(placed) => placed?,
+            Some(Ok(placed)) => placed,
+            // Its disks are full, or fail.
+            Some(Err(error)) => write(1).map_err(|other| if other.is_no_room() { error } else { other })?,
         };
         self.flush_placed(&placed).inspect_err(|_| placed.iter().for_each(|run| self.free_placed(run)))?;
         Ok(placed)

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use rig::{DIR, FILE, Rig, find, make, pattern, put, runs};
 use terrace_engine::{
-    Counter, Fallocate, FileKind, FormatOptions, Ino, NewInode, OpenOptions, PIN_XATTR, RenameFlags, SetAttr, Volume,
-    WriteOptions, XattrFlags, format,
+    Counter, Fallocate, FileKind, FormatOptions, Ino, NewInode, OpenOptions, PIN_XATTR, RemovalState, RenameFlags,
+    SetAttr, Volume, WriteOptions, XattrFlags, format,
 };
-use terrace_media::{Pm, memory_disk};
+use terrace_media::{Pm, memory_disk, sim_disk};
 use terrace_policy::Param;
 
 const BLOCK: usize = 4096;
@@ -336,4 +336,61 @@ fn a_full_tier_is_no_place() {
     );
     assert_eq!(volume.status().migration.unwrap().pinned_elsewhere, 1);
     close_and_check(volume, &rig);
+}
+
+/// A disk that fails is no reason to keep acknowledged data in memory while another has room.
+#[test]
+fn a_tier_that_fails_is_no_place() {
+    let (disk, sim) = sim_disk(64 * MIB);
+    let rig = Rig { pm: Pm::anonymous(8 * MIB), disks: vec![memory_disk(16 * MIB), disk] };
+    let tiers = vec![1, 2];
+    format(&rig.pm, &rig.disks, &FormatOptions { shards: Some(1), tiers, ..Default::default() }).unwrap();
+    let volume = open(&rig, &[]);
+    let (ino, data) = (file(&volume, "file"), pattern(8 * BLOCK, 1));
+    pin(&volume, ino, "2");
+    put(&volume, ino, 0, &data);
+    sim.fail_writes_after(0);
+    volume.fsync(ino, false).unwrap();
+    assert_eq!(runs(&volume, ino), "8 disk1");
+    sim.clear_faults();
+    put(&volume, ino, 0, &data);
+    volume.fsync(ino, false).unwrap();
+    assert_eq!((runs(&volume, ino), contents(&volume, ino)), ("8 disk2".into(), data));
+    close_and_check(volume, &rig);
+}
+
+/// Reserving blocks is a write as far as room is concerned: there is some while any tier has some.
+#[test]
+fn blocks_are_reserved_in_pm_when_the_disks_are_full() {
+    let rig = rig(16 * MIB);
+    let volume = open(&rig, &[]);
+    let ino = file(&volume, "file");
+    pin(&volume, ino, "2");
+    let mut steps = 0;
+    while !runs(&volume, ino).contains("pm") {
+        volume.fallocate(ino, Fallocate::Allocate, steps * MIB, MIB).unwrap();
+        steps += 1;
+    }
+    assert!(steps > 70, "both disks are used first: {}", runs(&volume, ino));
+    close_and_check(volume, &rig);
+}
+
+/// A pin to a tier that has left the volume means nothing, and keeps no mover awake.
+#[test]
+fn a_tier_that_leaves_takes_its_pins_along() {
+    let rig = rig(16 * MIB);
+    let volume = open(&rig, &[]);
+    let ino = file(&volume, "file");
+    pin(&volume, ino, "2");
+    put(&volume, ino, 0, &pattern(8 * BLOCK, 1));
+    volume.fsync(ino, false).unwrap();
+    assert_eq!(runs(&volume, ino), "8 disk2");
+    let removal = volume.remove_disk(2, None).unwrap();
+    assert_eq!(removal.state, RemovalState::Finished, "{removal:?}");
+    assert_eq!(runs(&volume, ino), "8 disk1");
+    volume.migrate(1).unwrap();
+    assert_eq!(volume.pin_of(ino).unwrap(), None);
+    let migration = volume.status().migration.unwrap();
+    assert_eq!((migration.pinned_files, migration.pinned_elsewhere), (0, 0));
+    volume.close().unwrap();
 }

@@ -98,3 +98,29 @@ fn paths_are_found_in_time_however_many_names_there_are() {
     found.sort_unstable();
     assert_eq!(found, ["/dir0/file1499", "/dir10/file1499", "/dir19/file1499"]);
 }
+
+/// What lies deeper than a path can name is ranked without one.
+#[test]
+fn no_path_is_longer_than_programs_can_use() {
+    let rig = rig(16 << 20);
+    let volume = open(&rig);
+    let (mut dir, mut path, name) = (Ino::ROOT, String::new(), "n".repeat(250));
+    for depth in 0..40 {
+        dir = make(&volume, dir, &name, &DIR);
+        path += &format!("/{name}");
+        if depth == 10 {
+            let shallow = make(&volume, dir, "shallow", &FILE);
+            put(&volume, shallow, 0, b"used");
+        }
+    }
+    let deep = make(&volume, dir, "deep", &FILE);
+    put(&volume, deep, 0, b"used");
+    let mut found = Vec::new();
+    for _ in 0..3 {
+        found = volume.file_ranking().hottest.into_iter().map(|file| (file.ino, file.path)).collect();
+    }
+    found.sort_by_key(|(_, path)| path.is_none());
+    let shallow = format!("{}/shallow", &path[..11 * 251]);
+    assert_eq!((found[0].1.as_deref(), found.len()), (Some(shallow.as_str()), 2));
+    assert_eq!(found[1], (deep.0, None));
+}

@@ -339,12 +339,13 @@ pub fn take_recorded(mountpoint: &Path, token: u64, stop: bool) -> Result<Record
     Ok(Recorded { lost: u64::from_le_bytes(*lost), block: block.to_vec() })
 }
 
-/// Adds a disk to the volume mounted at or above `mountpoint`; returns its index.
+/// Adds a disk to the volume mounted at or above `mountpoint`; returns its index or, in words, why it was not added.
 ///
 /// # Errors
-/// As [`status`]; what keeps the disk from being added; the caller is neither root nor the daemon's user.
-pub fn add_disk(mountpoint: &Path, disk: &AddDisk) -> Result<u16> {
-    answered(&ask(&open(mountpoint)?, mountpoint, Command::AddDisk, &serde_json::to_string(disk)?)?)
+/// As [`status`]; the caller is neither root nor the daemon's user. Whether the disk has been added is not known then.
+pub fn add_disk(mountpoint: &Path, disk: &AddDisk) -> Result<Result<u16, String>> {
+    let answer = ask(&open(mountpoint)?, mountpoint, Command::AddDisk, &serde_json::to_string(disk)?)?;
+    Ok(serde_json::from_str(&answer)?)
 }
 
 /// Begins to remove a disk from the volume mounted at or above `mountpoint`; [`status`] tells how far that is.

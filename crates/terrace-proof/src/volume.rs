@@ -35,6 +35,21 @@ pub struct VolumeSpec {
 /// them keeps our mount busy.
 const BUSY_LIMIT: Duration = Duration::from_secs(20);
 
+/// Unmounts as soon as nobody keeps the mount busy.
+///
+/// # Errors
+/// What `unmount` says, if it is something else or remains so.
+pub fn when_idle(mut unmount: impl FnMut() -> Result<()>) -> Result<()> {
+    let deadline = Instant::now() + BUSY_LIMIT;
+    while let Err(error) = unmount() {
+        if !format!("{error:#}").contains("is in use") || Instant::now() > deadline {
+            return Err(error);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
 impl VolumeSpec {
     /// A volume with 64 MiB of PM and a sparse 1 GiB disk image; `name` appears in its paths.
     pub fn new(name: &str) -> Self {
@@ -268,13 +283,7 @@ impl TestVolume {
         if self.daemon.is_none() {
             return Ok(());
         }
-        let deadline = Instant::now() + BUSY_LIMIT;
-        while let Err(error) = run(self.terrace("umount")?.arg(&self.mountpoint)) {
-            if !format!("{error:#}").contains("is in use") || Instant::now() > deadline {
-                return Err(error);
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        when_idle(|| run(self.terrace("umount")?.arg(&self.mountpoint)).map(drop))?;
         let mut daemon = self.daemon.take().context("no daemon")?;
         let status = wait_or_kill(&mut daemon, DAEMON_LIMIT)?;
         if !status.success() {

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use terrace_engine::{FormatOptions, OpenOptions, Volume, format};
 use terrace_fuse::MountConfig;
 use terrace_media::{Pm, sim_disk};
-use terrace_proof::{MIB, Rng, Scratch, TestVolume, VolumeSpec, proof, run, skip};
+use terrace_proof::{MIB, Rng, Scratch, TestVolume, VolumeSpec, proof, run, skip, when_idle};
 
 /// A tmpfs of its own size: unlike a real device it can be filled, and so made to fail, and emptied again.
 struct Tmpfs(Scratch);
@@ -281,7 +281,9 @@ fn a_failed_flush_turns_the_volume_read_only() {
         let status: serde_json::Value = serde_json::from_str(&terrace_fuse::control::status(scratch.path())?)?;
         let Some(reason) = status["read_only"].as_str() else { bail!("{status}") };
         ensure!(reason.contains("<simulated disk>: flush"), "{reason}");
-        mounted.unmount()?;
+        let unmounter = mounted.unmounter();
+        when_idle(|| unmounter.unmount())?;
+        mounted.wait()?;
         volume.abandon();
         let log = String::from_utf8(lines.0.lock().map_err(|_| io::Error::other("poisoned"))?.clone())?;
         let told: Vec<&str> = log.lines().filter(|line| line.contains("ERROR")).collect();

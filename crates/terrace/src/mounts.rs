@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
@@ -16,6 +17,20 @@ pub use terrace_fuse::mount_table::{FS_TYPE, Mount, is_dead};
 /// /proc cannot be read.
 pub fn at(mountpoint: &Path) -> Result<Option<Mount>> {
     mount_table::at(&resolve(mountpoint)?)
+}
+
+/// Whether a file lies on the file system mounted at `mountpoint`, or would if it were made; symbolic links are followed.
+///
+/// # Errors
+/// There is no such directory.
+pub fn lies_on(mountpoint: &Path, file: &Path) -> Result<bool> {
+    let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev());
+    let dir = match file.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    let of_file = device(file).or_else(|_| device(dir)).with_context(|| dir.display().to_string())?;
+    Ok(of_file == device(mountpoint).with_context(|| mountpoint.display().to_string())?)
 }
 
 /// The mount of ours that a mountpoint shows.

@@ -17,6 +17,13 @@ pub fn switch() {
     atomic::AtomicBool::new(false).load(atomic::Ordering::SeqCst);
 }
 
+pub fn spawn_scoped<'scope, T: Send + 'scope>(
+    scope: &'scope shuttle::thread::Scope<'scope, '_>,
+    body: impl FnOnce() -> T + Send + 'scope,
+) -> Option<shuttle::thread::ScopedJoinHandle<'scope, T>> {
+    Some(scope.spawn(body))
+}
+
 pub const fn limit(_real: usize, model: usize) -> usize {
     model
 }

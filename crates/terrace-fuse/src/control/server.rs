@@ -57,6 +57,10 @@ impl ControlServer {
     /// user's to command. Else what the engine says.
     pub(crate) fn answer(&self, volume: &Volume, ino: Ino, uid: u32, command: u32, input: &[u8]) -> FsResult<Vec<u8>> {
         let command = Command::from_opcode(command).ok_or(FsError::new(libc::ENOTTY))?;
+        // Before anything: pages of answers that are kept are for the same users.
+        if !may_ask(command, uid) {
+            return Err(FsError::new(libc::EPERM));
+        }
         let request = Header::decode(input).ok_or(FsError::new(libc::EINVAL))?;
         let answer = match request.answer {
             0 => {
@@ -88,6 +92,26 @@ impl ControlServer {
     }
 }
 
+/// Whether a user may give a command. What moves a single file is looked at more closely where it is done.
+fn may_ask(command: Command, uid: u32) -> bool {
+    let is_for_all = matches!(
+        command,
+        Command::Status
+            | Command::Stats
+            | Command::Sync
+            | Command::FileMap
+            | Command::ScrubReport
+            | Command::Thresholds
+            | Command::MoveRange
+    );
+    is_for_all || is_in_charge(uid)
+}
+
+/// Root, and whose daemon it is.
+fn is_in_charge(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
+}
+
 fn compute(
     volume: &Volume,
     ino: Ino,
@@ -96,18 +120,6 @@ fn compute(
     arguments: &[u8],
     add_disk: Option<&DiskAdder>,
 ) -> FsResult<Vec<u8>> {
-    let is_question = matches!(
-        command,
-        Command::Status
-            | Command::Stats
-            | Command::Sync
-            | Command::FileMap
-            | Command::ScrubReport
-            | Command::Thresholds
-    );
-    if !is_question && uid != 0 && uid != rustix::process::geteuid().as_raw() {
-        return Err(FsError::new(libc::EPERM));
-    }
     match command {
         Command::Status => json(&volume.status()),
         Command::Stats => json(&volume.stats()),
@@ -128,6 +140,10 @@ fn compute(
         Command::SetThreshold => json(&set_thresholds(volume, &parse(arguments)?)?),
         Command::MoveRange => {
             let range: MoveRange = parse(arguments)?;
+            // A move to where the file is pinned would come anyway.
+            if !is_in_charge(uid) && volume.pin_of(ino)? != Some(range.tier) {
+                return Err(FsError::new(libc::EPERM));
+            }
             let moved = volume.move_range(ino, range.tier, range.offset_bytes, range.len_bytes);
             // Requests that make no sense look as if they came from a stranger, and what is pinned as if the caller might not ask.
             json(&moved.map_err(|error| match error.errno() {
@@ -207,6 +223,16 @@ mod tests {
             text.extend_from_slice(&page[HEADER_BYTES..]);
         }
         text
+    }
+
+    #[test]
+    fn strangers_ask_and_do_not_command() {
+        let stranger = rustix::process::geteuid().as_raw() + 1;
+        let for_all = [Command::Status, Command::Stats, Command::FileMap, Command::Thresholds, Command::Sync];
+        assert!(for_all.into_iter().all(|command| may_ask(command, stranger)));
+        let not_for_all = [Command::FileRanking, Command::SetThreshold, Command::StartRecording, Command::CancelScrub];
+        assert!(!not_for_all.into_iter().any(|command| may_ask(command, stranger)));
+        assert!(not_for_all.into_iter().all(|command| may_ask(command, 0)));
     }
 
     #[test]

@@ -10,13 +10,13 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use terrace_engine::{CheckOptions, FormatOptions, OpenOptions, Volume, check, format};
 use terrace_fuse::{MountConfig, Mounted};
 use terrace_media::{Disk, DiskSim, PendingWrite, Pm, PmSim, sim_disk, sim_disk_from};
-use terrace_proof::{MIB, Rng, Scratch, proof};
+use terrace_proof::{MIB, Rng, Scratch, proof, when_idle};
 
 use crate::writers::{Appender, Mapper, Namespace, Overwriter, Replacer, Stream, Streamer, Writer};
 use crate::{Crash, SYNCHRONOUS, UNSYNCHRONIZED, environment, run_until_crash, verify};
@@ -124,14 +124,7 @@ impl SimulatedMount {
     /// Unmounts; the volume is as it was left.
     fn unmount(self) -> Result<Arc<Volume>> {
         let unmounter = self.mounted.unmounter();
-        // A process that another test starts holds our files for a moment.
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while let Err(error) = unmounter.unmount() {
-            if Instant::now() > deadline {
-                return Err(error);
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        when_idle(|| unmounter.unmount())?;
         self.mounted.wait()?;
         Ok(self.volume)
     }

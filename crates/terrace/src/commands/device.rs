@@ -49,11 +49,18 @@ fn add(args: &DeviceAddArgs, quiet: bool) -> Result<()> {
 /// Adds a disk; returns its index.
 fn add_one(mountpoint: &Path, disk: &DeviceArg, tier: Option<u8>, force: bool, quiet: bool) -> Result<u16> {
     let path = std::path::absolute(&disk.path)?;
+    if mounts::lies_on(mountpoint, &path)? {
+        bail!("{}: lies on the volume itself, which cannot be its own disk; choose a place elsewhere", path.display());
+    }
     let mut created = CreatedFiles::default();
     create_disk(disk, force, &DeviceOptions::new(Access::Change), &mut created)?;
     let wanted = AddDisk { path: path.clone(), tier, force };
-    let index = control::add_disk(mountpoint, &wanted).map_err(|error| naming(&path, error))?;
-    created.keep();
+    let added = control::add_disk(mountpoint, &wanted);
+    // Only a disk that was refused for certain may go again.
+    if !matches!(added, Ok(Err(_))) {
+        created.keep();
+    }
+    let index = added.and_then(|added| added.map_err(Error::msg)).map_err(|error| naming(&path, error))?;
     output::remark(quiet, &format!("{}: added, device {index}", path.display()));
     Ok(index)
 }

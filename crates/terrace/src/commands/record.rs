@@ -2,7 +2,6 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, ErrorKind};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -59,12 +58,7 @@ pub fn run(args: &RecordArgs, quiet: bool) -> Result<()> {
 
 /// A trace on the volume that is recorded would record its own writing.
 fn refuse_own_volume(mountpoint: &Path, file: &Path) -> Result<()> {
-    let dir = match file.parent() {
-        Some(dir) if !dir.as_os_str().is_empty() => dir,
-        _ => Path::new("."),
-    };
-    let device = |path: &Path| fs::metadata(path).map(|meta| meta.dev()).with_context(|| path.display().to_string());
-    if device(dir)? == device(mountpoint)? {
+    if mounts::lies_on(mountpoint, file)? {
         bail!("{}: lies on the volume that is to be recorded; choose a file elsewhere", file.display());
     }
     Ok(())
