@@ -281,7 +281,7 @@ impl Core {
     }
 
     fn empty_disk(&self, job: &Job) -> FsResult<()> {
-        let mut in_vain = 0;
+        let (mut in_vain, mut waited) = (0, false);
         loop {
             self.space.leave(job.device);
             let moved = self.empty_pass(job)?;
@@ -290,14 +290,33 @@ impl Core {
             if self.space.close_if_empty(job.device) {
                 return Ok(());
             }
-            in_vain = if moved == 0 { in_vain + 1 } else { 0 };
+            (in_vain, waited) = if moved == 0 { (in_vain + 1, waited) } else { (0, false) };
             if in_vain > VAIN_PASSES_MAX {
-                return Err(self.cannot_empty(job)?);
+                if waited {
+                    return Err(self.cannot_empty(job)?);
+                }
+                self.wait_for_runs_under_way(job)?;
+                (in_vain, waited) = (VAIN_PASSES_MAX, true);
             }
             if in_vain > 0 {
                 job.rest();
             }
         }
+    }
+
+    /// Waits for writebacks and moves that have begun: what they have allocated on a slow disk is in no file yet. Others than these
+    /// hold what they allocate for a moment only.
+    fn wait_for_runs_under_way(&self, job: &Job) -> FsResult<()> {
+        for shard in &self.shards {
+            // Whoever has something under way for an inode keeps it in DRAM.
+            let inodes: Vec<Arc<Inode>> = shard.inodes.read().values().cloned().collect();
+            for inode in inodes {
+                job.go_on()?;
+                drop(inode.moving.lock());
+                drop(inode.flush.lock());
+            }
+        }
+        Ok(())
     }
 
     /// Why nothing more moves.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use rig::{DIR, FILE, Rig, pattern, put, tree};
 use terrace_engine::{
@@ -377,6 +378,35 @@ fn room_that_goes_meanwhile_is_missed_by_the_byte() {
     assert_eq!(indices(&volume), [0, 1, 2]);
     assert!(contents(&volume, ino) == data);
     comes_back(&rig, volume, false);
+}
+
+/// What somebody is writing to the disk belongs to no file yet, however long that takes: the removal waits for it.
+#[test]
+fn a_removal_waits_for_a_slow_disk() {
+    let (rig, sim, volume, ino, data) = with_file_on_sim(16 * MIB, 1 << 20);
+    let other = make(&volume, "other", &data, 0);
+    let (reached, is_reached) = mpsc::channel();
+    let (release, released) = mpsc::channel();
+    sim.before_next(IoOp::Write, move || {
+        reached.send(()).unwrap();
+        released.recv().unwrap();
+    });
+    thread::scope(|scope| {
+        scope.spawn(|| volume.move_file(other, 1).unwrap());
+        is_reached.recv().unwrap();
+        volume.start_removal(1, None).unwrap();
+        // Longer than passes in vain are made one after the other.
+        thread::sleep(Duration::from_secs(2));
+        assert_eq!(volume.status().removal.unwrap().state, RemovalState::Running);
+        release.send(()).unwrap();
+    });
+    sim.clear_on_io();
+    let ended = volume.wait_for_removal().unwrap();
+    assert_eq!(ended.state, RemovalState::Finished, "{ended:?}");
+    assert!(contents(&volume, ino) == data && contents(&volume, other) == data);
+    volume.close().unwrap();
+    drop(volume);
+    must_be_sound(&Rig { pm: rig.pm, disks: rig.disks[1..].to_vec() });
 }
 
 #[test]
