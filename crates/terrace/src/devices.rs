@@ -80,7 +80,7 @@ impl DeviceOptions<'_> {
     }
 
     /// As [`Self::open_disk`], a disk that is to become one of a volume. Unless by `force`, it is not if it holds something, but
-    /// for what is `left_over` of a volume with this UUID.
+    /// for what is `left_over` of a volume with this UUID and had this index there.
     ///
     /// # Errors
     /// As `open_disk`; what it holds.
@@ -89,10 +89,10 @@ impl DeviceOptions<'_> {
         path: &Path,
         index: u16,
         force: bool,
-        left_over: impl Fn(&str) -> bool,
+        left_over: impl Fn(&str, u16) -> bool,
     ) -> Result<Arc<dyn Disk>> {
         let disk = self.open_disk(path, index)?;
-        let is_left_over = || matches!(read_disk_label(&*disk), Ok(Some((uuid, _))) if left_over(&uuid));
+        let is_left_over = || matches!(read_disk_label(&*disk), Ok(Some((uuid, index))) if left_over(&uuid, index));
         if !force && !is_left_over() {
             refuse_contents(path, volume_on_disk(&*disk))?;
         }

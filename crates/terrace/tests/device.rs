@@ -94,6 +94,9 @@ fn what_cannot_be_is_refused_by_name() {
     add(&place.path("pm")).fails(1, &["is device 0 of the volume already"]);
     std::os::unix::fs::symlink(&disk, place.path("alias")).unwrap();
     add(&place.path("alias")).fails(1, &["is device 1 of the volume already"]);
+    fs::copy(&disk, place.path("copy")).unwrap();
+    add(&place.path("copy")).fails(1, &["copy: holds device 1 of", "--force"]);
+    fs::remove_file(place.path("copy")).unwrap();
     let own = place.path("mnt/own");
     add(&(own.clone() + ":64M")).fails(1, &["mnt/own: lies on the volume itself"]);
     assert!(!std::path::Path::new(&own).exists());

@@ -111,7 +111,7 @@ fn open_disk(
     created: &mut CreatedFiles,
 ) -> Result<Arc<dyn Disk>> {
     create_disk(device, force, options, created)?;
-    options.open_new_disk(&device.path, index, force, |_| false)
+    options.open_new_disk(&device.path, index, force, |_, _| false)
 }
 
 /// Creates the file that is to be a disk, if one is to be.

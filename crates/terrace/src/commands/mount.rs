@@ -152,8 +152,9 @@ fn add_disk(volume: &Volume, wanted: &AddDisk, options: &MountOptions) -> FsResu
         let path = wanted.path.display();
         return Err(refused(anyhow!("{path}: is device {} of the volume already", known.index)));
     }
-    // What an addition or a removal has left that was cut short is nobody's: whose disk is a member has it locked.
-    let is_left_over = |uuid: &str| uuid == status.uuid;
+    // What an addition or a removal has left that was cut short is nobody's. What has a member's index may be a copy of it.
+    let is_member = |index| status.devices.iter().any(|device| device.index == index);
+    let is_left_over = |uuid: &str, index| uuid == status.uuid && !is_member(index);
     let open = |index| {
         let disk = device_options(options).open_new_disk(&wanted.path, index, wanted.force, is_left_over);
         disk.map_err(refused)
