@@ -10,8 +10,7 @@ echo "Building Terrace ..."
 cargo build --quiet --release --locked --package terrace
 PATH=${CARGO_TARGET_DIR:-$PWD/target}/release:$PATH
 
-# The letters are where mktemp puts a name that nobody has.
-work=$(mktemp -d /var/tmp/terrace-demo.XXXXXX)
+work=$(mktemp -d -p /var/tmp)
 mnt=$work/mnt
 pm=/dev/shm/terrace-demo.$$
 mounted=no

@@ -11,6 +11,7 @@ use crate::files::{self, OnFiles};
 use crate::ground::Ground;
 use crate::large;
 use crate::loads;
+use crate::log_migration;
 use crate::lsm;
 use crate::many;
 use crate::migration;
@@ -488,6 +489,13 @@ pub static CATALOG: &[Benchmark] = &[
         mounts: false,
         room: migration::room,
         run: migration::run,
+    }),
+    Benchmark::Measurement(Measurement {
+        title: "log migration",
+        rows: log_migration::ROWS,
+        mounts: false,
+        room: log_migration::room,
+        run: log_migration::run,
     }),
     Benchmark::Measurement(Measurement {
         title: "read migration",

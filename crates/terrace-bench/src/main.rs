@@ -10,7 +10,7 @@
 //! | `loads`, `rocksdb` | what servers and databases do, through system calls |
 //! | `engine`, `threads`, `many` | operations on a volume in process: alone, side by side, among very many |
 //! | `lsm` | what a log-structured store does, on a volume in process |
-//! | `migration`, `read_migration` | moving data between tiers: how fast, and beside what; what it gives readers |
+//! | `migration`, `log_migration`, `read_migration` | moving data between tiers: how fast, and beside what; what it gives readers |
 //! | `policy`, `prediction` | what placement takes of a write, and how often it foresees what follows |
 //! | `large`, `dram` | mount and recovery of very many files; memory that inodes take |
 //! | `stage`, `ground` | the file systems of one benchmark, gone when dropped |
@@ -37,6 +37,7 @@ mod interrupt;
 mod kernel;
 mod large;
 mod loads;
+mod log_migration;
 mod lsm;
 mod many;
 mod migration;

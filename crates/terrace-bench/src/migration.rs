@@ -36,7 +36,7 @@ const HOT_BYTES: u64 = 32 << 20;
 const PM_BYTES: u64 = COLD_BYTES + HOT_BYTES + (64 << 20);
 const DISK_BYTES: u64 = 1 << 30;
 /// What the disk alone writes at a time: what a group is long.
-const GROUP_BYTES: usize = 16 << 20;
+pub const GROUP_BYTES: usize = 16 << 20;
 const ROUNDS: usize = 5;
 const OVERWRITES: usize = 100_000;
 
@@ -111,8 +111,11 @@ fn median(values: &[f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// What the disk takes of as much data in long writes to a new file, all of it durable at the end.
-fn write_disk(directory: &Path, bytes: u64) -> Result<f64> {
+/// What the disk takes of as much data in long writes to a new file, all of it durable at the end; MiB/s.
+///
+/// # Errors
+/// If the system refuses.
+pub fn write_disk(directory: &Path, bytes: u64) -> Result<f64> {
     let path = directory.join("alone");
     create_disk_file(&path, bytes)?;
     let disk = open_disk(&path, &DiskOpenOptions::default())?;

@@ -32,13 +32,13 @@ fn assert_nothing_is_left(process: u32, temporary: &Path) {
     }
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
     assert!(!mounts.contains(&prefix), "{mounts}");
-    // A loop device ends a moment after its last user.
+    // A loop device ends after its last user, in its own time.
     let looped = || {
         let devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
         let files = devices.filter_map(|device| std::fs::read_to_string(device.path().join("loop/backing_file")).ok());
         files.filter(|file| file.contains(&prefix)).collect::<Vec<_>>()
     };
-    for _ in 0..100 {
+    for _ in 0..1200 {
         if looped().is_empty() {
             return;
         }

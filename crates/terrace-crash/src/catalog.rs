@@ -44,7 +44,8 @@ pub const PM: Config = Config {
     checksums: false,
     tiers: &[1],
     pm_blocks: PM_BLOCKS,
-    params: &[],
+    // A PM that is nearly full is to stay so: nobody makes room in it.
+    params: &[(Param::Migrate, 0)],
 };
 /// All data in PM, with checksums.
 pub const CHECKSUMS: Config = Config { name: "checksums", checksums: true, ..PM };
@@ -55,7 +56,7 @@ pub const DURABLE: Config = Config { name: "durable", durable: true, ..DISKS };
 /// Two tiers of disks.
 pub const THREE_TIERS: Config = Config { name: "three-tiers", tiers: &[1, 2], ..PM };
 /// So it is, and PM may be full; a directory is pinned to the lower.
-pub const PINNED: Config = Config { name: "pinned", pm_full_percent: 89, ..THREE_TIERS };
+pub const PINNED: Config = Config { name: "pinned", pm_full_percent: 89, params: &[], ..THREE_TIERS };
 /// Groups of 16 blocks, so that a few files make several; nothing depends on a clock.
 const SMALL_GROUPS: (Param, u64) = (Param::Group, 64 << 10);
 /// All in PM is cold, and too much; what leaves stays cached.
@@ -90,6 +91,12 @@ pub const READ_MIGRATION: Config = Config {
         (Param::FlowLow, 100),
         (Param::ReadFactor, 1),
     ],
+    ..THREE_TIERS
+};
+/// Data stays where it is; logs that have pages do not.
+pub const LOG_MIGRATION: Config = Config {
+    name: "log-migration",
+    params: &[COLD, (Param::MigrateMin, 100), (Param::MigrateAt, 100), (Param::LogsAt, 0)],
     ..THREE_TIERS
 };
 const COLD: (Param, u64) = (Param::ColdAge, 0);
@@ -394,12 +401,28 @@ fn read_from_disk(_: &Before<'_>) -> Vec<Op> {
     vec![Op::Read(A, 30), Op::Read(B, 30)]
 }
 
+/// The logs of /a, /b, /dir0/a, / and /dir0 have pages. What is live of that of /a is short.
+fn logs_with_pages(b: &mut Builder) {
+    fill_pages(b, 10);
+    b.all(chmods(B, INLINE));
+    b.all([Op::Write(B, 20_000, 5000, 5), Op::Write(B, 40_000, 5000, 6), Op::SetXattr(B, 2, 200)]);
+    b.all(chmods(D0A, INLINE));
+}
+
+/// They have moved to a disk, or, that of /a, to its record; one more entry of that needs a page.
+fn archived(b: &mut Builder) {
+    logs_with_pages(b);
+    b.apply(Op::Migrate { up: false });
+    b.all([Op::Chmod(B, 0o600), Op::Chmod(D0A, 0o600), Op::Chmod(D0A, 0o644)]);
+}
+
 /// Volumes on which background migration has something to do, of each kind.
 pub const MIGRATIONS: &[Prep] = &[
     Prep { name: "write-migration", config: &WRITE_MIGRATION, build: long_in_pm, live: no_ops },
     Prep { name: "demotion", config: &DEMOTION, build: long_on_disk, live: no_ops },
     Prep { name: "read-migration", config: &READ_MIGRATION, build: long_in_pm, live: read_from_pm },
     Prep { name: "reverse-migration", config: &READ_MIGRATION, build: long_on_disk, live: read_from_disk },
+    Prep { name: "log-migration", config: &LOG_MIGRATION, build: logs_with_pages, live: patched },
 ];
 
 /// All other volumes to start from. The first of a config is the plain one.
@@ -427,6 +450,7 @@ pub const PREPS: &[Prep] = &[
     Prep { name: "truncated", config: &DISKS, build: tiers, live: truncated },
     Prep { name: "three-tiers", config: &THREE_TIERS, build: three_tiers, live: no_ops },
     Prep { name: "pinned", config: &PINNED, build: pinned, live: no_ops },
+    Prep { name: "archived", config: &LOG_MIGRATION, build: archived, live: no_ops },
     Prep { name: "pm-nearly-full", config: &NEARLY_FULL, build: pm_nearly_full, live: no_ops },
 ];
 

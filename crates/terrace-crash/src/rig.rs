@@ -152,7 +152,7 @@ impl Devices {
 
     /// What the offline check finds wrong.
     pub fn problems(&self) -> Result<(), String> {
-        let options = CheckOptions { repair: false, data: true };
+        let options = CheckOptions { repair: false, data: true, ..CheckOptions::default() };
         let report = check(&self.pm, &self.disks, &options, &|_, _, _| {}).map_err(|e| format!("check: {e}"))?;
         match report.problems.first() {
             None => Ok(()),

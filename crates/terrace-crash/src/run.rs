@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 use terrace_engine::Volume;
 use terrace_media::IoOp;
+use terrace_policy::Param;
 
 use crate::apply::{apply, is_dirty};
 use crate::catalog::{Action, Named};
@@ -190,7 +191,8 @@ impl Doing {
             let (mut history, outcome) = (self.history.clone(), outcome.clone());
             Box::new(move |recorder| {
                 recorder.step(during);
-                let found = apply(&volume, &meanwhile);
+                // It may not make room in PM for itself: it would wait for the move that waits for it here.
+                let found = without_migration(&volume, || apply(&volume, &meanwhile));
                 recorder.point(Moment::Meanwhile);
                 recorder.step(after);
                 let returned = returned(&mut history, &volume, &meanwhile, expected, found);
@@ -198,7 +200,11 @@ impl Doing {
             })
         };
         let work = || self.rig.record(before, Moment::End, || apply(self.volume(), op));
-        let found = self.rig.interrupt(kind, event, work);
+        let found = match moved {
+            // Nor may anybody move before it what it is to move.
+            Some(_) => without_migration(self.volume(), || self.rig.interrupt(kind, event, work)),
+            None => self.rig.interrupt(kind, event, work),
+        };
         let (history, returned) =
             outcome.lock().take().ok_or_else(|| format!("{op:?}: the disks have nothing to do"))?;
         self.history = history;
@@ -267,6 +273,15 @@ impl Doing {
         points.retain(|point| !point.moment.is_end() || !steps[point.step].end.states.is_empty());
         run
     }
+}
+
+/// Does something while nothing is moved in the background, nor to make room.
+fn without_migration<T>(volume: &Volume, work: impl FnOnce() -> T) -> T {
+    let before = volume.params().get(Param::Migrate);
+    volume.tune(Param::Migrate, 0).expect("in its range");
+    let result = work();
+    volume.tune(Param::Migrate, before).expect("in its range");
+    result
 }
 
 /// An operation has returned `found`. What a power cut may have left while it ran, if it has been refused: the model has

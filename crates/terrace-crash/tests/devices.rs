@@ -10,9 +10,10 @@ use terrace_crash::point::Moment;
 use terrace_crash::rig::{Config, Devices, Open, PM_FULL_PERCENT, Rig, recover};
 use terrace_crash::tree::{Tree, difference, tree_of};
 use terrace_engine::{
-    Bug, FileKind, Ino, NewInode, RemovalState, Volume, WriteOptions, plant, read_disk_label, read_pm_label,
+    Bug, FileKind, Ino, NewInode, RemovalState, Volume, WriteOptions, XattrFlags, plant, read_disk_label, read_pm_label,
 };
 use terrace_media::Disk;
+use terrace_policy::Param;
 
 const CONFIG: Config = Config {
     name: "devices",
@@ -67,7 +68,7 @@ fn members(devices: &Devices) -> Devices {
     Devices { pm: devices.pm.clone(), disks: devices.disks.iter().filter(|disk| is_named(disk)).cloned().collect() }
 }
 
-/// An unmounted volume whose disks are the first ones, one of which holds a file; the others hold junk.
+/// An unmounted volume whose disks are the first ones, one of which holds a file and its log; the others hold junk.
 fn begin(member_count: usize) -> (Arc<Image>, Tree) {
     let blank = Config { tiers: &[1; DISKS], ..CONFIG }.blank();
     let devices = Devices::in_memory(&blank);
@@ -89,6 +90,15 @@ fn begin(member_count: usize) -> (Arc<Image>, Tree) {
         assert_eq!(volume.move_file(other, 1).unwrap().left_bytes, 0);
         volume.forget(other, 1);
     }
+    // Its log lies on a disk, too.
+    for name in ["user.a", "user.b", "user.c", "user.d"] {
+        volume.setxattr(file, name.as_bytes(), &[7; 100], XattrFlags::default(), None).unwrap();
+    }
+    for (param, value) in [(Param::MigrateMin, 100), (Param::MigrateAt, 100), (Param::ColdAge, 0), (Param::LogsAt, 0)] {
+        volume.tune(param, value).unwrap();
+    }
+    volume.migrate(1).unwrap_err();
+    assert!(volume.file_map(file).unwrap().log_archive.is_some());
     volume.forget(file, 1);
     let tree = tree_of(&volume, true).unwrap();
     volume.close().unwrap();

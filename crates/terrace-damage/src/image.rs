@@ -108,7 +108,7 @@ impl Devices {
     /// # Errors
     /// What [`check`] says.
     pub fn check(&self, repair: bool) -> FsResult<CheckReport> {
-        check(&self.pm, &self.disks, &CheckOptions { repair, data: true }, &|_, _, _| {})
+        check(&self.pm, &self.disks, &CheckOptions { repair, data: true, ..CheckOptions::default() }, &|_, _, _| {})
     }
 
     /// Path of a device.

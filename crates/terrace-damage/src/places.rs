@@ -29,6 +29,8 @@ pub enum Region {
     InodeRecord,
     LogPageHeader,
     LogEntry,
+    ArchiveEntry,
+    ArchivedEntry,
     ChainEntry,
     LastEntry,
     CrcBlock,
@@ -50,6 +52,8 @@ impl fmt::Display for Region {
             Region::InodeRecord => "inode record",
             Region::LogPageHeader => "log page header",
             Region::LogEntry => "log entry",
+            Region::ArchiveEntry => "archive entry",
+            Region::ArchivedEntry => "log entry on a disk",
             Region::ChainEntry => "entry beyond the tail",
             Region::LastEntry => "last beyond the tail",
             Region::CrcBlock => "checksum block",
@@ -163,7 +167,7 @@ impl Finder<'_> {
         if tail_inline || !head.is_some_and(|(_, dropped)| dropped) {
             let end = if tail_inline { tail } else { inline_end };
             let seed = record.log_seed();
-            self.entries(&record, seed, at + INLINE_OFFSET, end, &mut blocks);
+            self.entries(&record, seed, 0, at + INLINE_OFFSET..end, &mut blocks);
             if tail_inline {
                 self.chain(&record, seed, tail, inline_end, &mut blocks);
             }
@@ -178,7 +182,7 @@ impl Finder<'_> {
             let end = if last { tail } else { start + (1 + PAGE_SLOTS) * SLOT_BYTES };
             let sequence = self.read::<LogPageHeader>(start).sequence;
             let seed = page_seed(record.log_seed(), sequence);
-            self.entries(&record, seed, start + SLOT_BYTES, end, &mut blocks);
+            self.entries(&record, seed, 0, start + SLOT_BYTES..end, &mut blocks);
             if last {
                 self.chain(&record, seed, tail, start + BLOCK_BYTES, &mut blocks);
             } else {
@@ -192,7 +196,7 @@ impl Finder<'_> {
     fn chain(&mut self, record: &InodeRecord, seed: u32, tail: u64, end: u64, blocks: &mut Blocks) {
         let (mut at, mut last, before) = (tail, None, self.places.len());
         while let Some(len) = self.stamped(seed, at, end) {
-            self.entries(record, seed, at, at + len, blocks);
+            self.entries(record, seed, 0, at..at + len, blocks);
             last = Some((at, len));
             at += len;
         }
@@ -215,14 +219,26 @@ impl Finder<'_> {
         LogEntry::decode(&rest[..len as usize], seed).is_ok().then_some(len)
     }
 
-    fn entries(&mut self, record: &InodeRecord, seed: u32, start: u64, end: u64, blocks: &mut Blocks) {
-        let mut at = start;
-        while at < end {
-            let bytes = self.pm(at, (end - at) as usize).to_vec();
-            let slots = entry_slots(&bytes, (end - at) / SLOT_BYTES).expect("the image is whole");
+    /// Entries in a range of bytes of a device.
+    fn entries(&mut self, record: &InodeRecord, seed: u32, device: usize, range: Range<u64>, blocks: &mut Blocks) {
+        let mut at = range.start;
+        while at < range.end {
+            let bytes = self.image.0[device][at as usize..range.end as usize].to_vec();
+            let slots = entry_slots(&bytes, (range.end - at) / SLOT_BYTES).expect("the image is whole");
             let len = (slots * SLOT_BYTES) as usize;
-            self.add(Region::LogEntry, 0, at, len, Some(record.ino), &[Seal::Entry(seed)]);
-            match LogEntry::decode(&bytes[..len], seed).expect("the image is whole") {
+            let entry = LogEntry::decode(&bytes[..len], seed).expect("the image is whole");
+            let region = match entry {
+                LogEntry::Archive(_) => Region::ArchiveEntry,
+                _ if device > 0 => Region::ArchivedEntry,
+                _ => Region::LogEntry,
+            };
+            self.add(region, device, at, len, Some(record.ino), &[Seal::Entry(seed)]);
+            match entry {
+                LogEntry::Archive(e) => {
+                    let (seed, addr) = (page_seed(seed, e.sequence), BlockAddr(e.address));
+                    let archived = addr.byte()..addr.byte() + u64::from(e.entry_slots) * SLOT_BYTES;
+                    self.entries(record, seed, addr.device().into(), archived, blocks);
+                }
                 LogEntry::Write(e, _) => {
                     let crcs = (e.crc_form == CRC_BLOCKS).then_some((BlockAddr(e.crc_address), u64::from(e.crcs[1])));
                     for i in 0..u64::from(e.blocks) {

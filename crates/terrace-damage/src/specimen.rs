@@ -9,6 +9,7 @@ use terrace_engine::{
 };
 use terrace_layout::{BLOCK_BYTES, JOURNAL_OFFSET, MediaStruct, Superblock};
 use terrace_media::{Disk, DiskSim, Pm, PmSim, sim_disk};
+use terrace_policy::Param;
 
 use crate::image::{Devices, Image};
 use crate::places::{Place, Region, places_of};
@@ -38,6 +39,8 @@ pub enum Left {
 pub enum Contents {
     /// A handful of files: for damage to what belongs to none, which takes less time then.
     Few,
+    /// The same, and inodes of each kind whose logs lie on a disk, with and without entries behind that.
+    Archived,
     /// Something of everything.
     Many,
 }
@@ -138,7 +141,7 @@ struct Bed {
 
 impl Bed {
     fn new(plan: Plan) -> Bed {
-        let pm_bytes = if plan.contents == Contents::Few { PM_BYTES_FEW } else { PM_BYTES_MANY };
+        let pm_bytes = if plan.contents == Contents::Many { PM_BYTES_MANY } else { PM_BYTES_FEW };
         let (pm, pm_sim) = Pm::simulated(pm_bytes);
         let (disks, disk_sims): (Vec<_>, Vec<_>) = (0..plan.disks).map(|_| sim_disk(DISK_BYTES)).unzip();
         let options =
@@ -148,12 +151,14 @@ impl Bed {
     }
 
     fn open(&self, pm_full_percent: u8) -> Arc<Volume> {
-        let options = OpenOptions { cache_bytes: 1 << 20, pm_full_percent, ..Default::default() };
+        // Logs move when they are told to.
+        let workers = self.plan.contents != Contents::Archived;
+        let options = OpenOptions { cache_bytes: 1 << 20, pm_full_percent, workers, ..Default::default() };
         Volume::open(self.pm.clone(), self.disks.clone(), options, &|_, _, _| {}).expect("it is whole")
     }
 
     fn image(self) -> Image {
-        let few = self.plan.contents == Contents::Few;
+        let few = self.plan.contents != Contents::Many;
         let v = self.open(0);
         if few {
             populate_few(&v, "on-disk")
@@ -167,6 +172,9 @@ impl Bed {
             populate_few(&v, "in-pm")
         } else {
             populate_pm(&v)
+        }
+        if self.plan.contents == Contents::Archived {
+            populate_archived(&v);
         }
         put(&v, make(&v, Ino::ROOT, "mover", &FILE), 0, b"moves");
         if self.plan.left == Left::Clean {
@@ -236,6 +244,32 @@ fn populate_few(v: &Volume, name: &str) {
     let file = make(v, dir, name, &FILE);
     put(v, file, 0, &pattern(5000, 3));
     v.fsync(file, false).expect("nothing fails");
+}
+
+/// Logs of files, directories and links that lie on a disk, with and without entries behind that.
+fn populate_archived(v: &Volume) {
+    for i in 0..2u8 {
+        let dir = make(v, Ino::ROOT, &format!("names-{i}"), &DIR);
+        (0..8).for_each(|name| v.forget(make(v, dir, &format!("a-name-of-many-{name}"), &FILE), 1));
+        let file = make(v, dir, "scattered", &FILE);
+        (0..8).for_each(|block| put(v, file, block * 8192, &pattern(700, block as u8)));
+        v.setxattr(file, b"user.short", &pattern(200, i), XattrFlags::default(), None).expect("nothing fails");
+        v.setxattr(file, b"user.long", &pattern(9000, i), XattrFlags::default(), None).expect("nothing fails");
+        v.symlink(dir, b"link", &pattern(300, i), 0, 0).expect("nothing fails");
+    }
+    let everything = [Param::LogsAt, Param::ColdAge].map(|param| (param, 0));
+    let no_data = [Param::MigrateMin, Param::MigrateAt, Param::MigrateMax].map(|param| (param, 100));
+    for (param, value) in everything.into_iter().chain(no_data) {
+        v.tune(param, value).expect("nothing fails");
+    }
+    for shard in 0..v.shards() {
+        // It ends when there is nothing more to move.
+        let _ = v.migrate_shard(shard);
+    }
+    let dir = v.lookup(Ino::ROOT, b"names-0").expect("it is there").ino;
+    let file = v.lookup(dir, b"scattered").expect("it is there").ino;
+    put(v, file, 5 * 8192, &pattern(4096, 50));
+    v.unlink(dir, b"a-name-of-many-3").expect("nothing fails");
 }
 
 /// Files with checksums in the entry, in slots behind it, and in blocks of their own; cut, and partly replaced.

@@ -25,6 +25,8 @@ static MANY_CLEAN: Lazy = LazyLock::new(|| Specimen::new(plan(Contents::Many, Le
 static MANY_CLEAN_CHECKSUMS: Lazy = LazyLock::new(|| Specimen::new(plan(Contents::Many, Left::Clean, 1, true)));
 static MANY_IDLE: Lazy = LazyLock::new(|| Specimen::new(plan(Contents::Many, Left::Idle, 1, false)));
 static MANY_HALF: Lazy = LazyLock::new(|| Specimen::new(plan(Contents::Many, Left::HalfApplied, 2, true)));
+static ARCHIVED_CLEAN: Lazy = LazyLock::new(|| Specimen::new(plan(Contents::Archived, Left::Clean, 1, false)));
+static ARCHIVED_IDLE: Lazy = LazyLock::new(|| Specimen::new(plan(Contents::Archived, Left::Idle, 2, true)));
 
 /// Every byte of the superblocks of PM and of one disk.
 #[test]
@@ -67,11 +69,31 @@ fn every_byte_of_journals_and_headers() {
     run("journals and headers", cases, false);
 }
 
+/// Every byte of log entries on disks, and of what leads to them.
+#[test]
+fn every_byte_of_archives() {
+    let mut random = Random::new(7);
+    let mut cases = Vec::new();
+    let wanted = [Region::ArchiveEntry, Region::ArchivedEntry];
+    for place in ARCHIVED_CLEAN.places(|p| wanted.contains(&p.region)) {
+        cases.extend(each_byte(&ARCHIVED_CLEAN, place, 1, &mut random));
+    }
+    for place in ARCHIVED_IDLE.places(|p| wanted.contains(&p.region)) {
+        cases.extend(some_bytes(&ARCHIVED_IDLE, place, 10, &mut random));
+    }
+    for (region, outcomes) in run("archives", cases, false) {
+        assert!(
+            outcomes.into_keys().eq([Outcome::Fails]),
+            "{region}: an entry that is damaged is never taken for whole"
+        );
+    }
+}
+
 #[test]
 fn some_bytes_of_everything() {
     let mut random = Random::new(3);
     let mut cases = Vec::new();
-    for specimen in [&*MANY_CLEAN, &*MANY_CLEAN_CHECKSUMS, &*MANY_IDLE, &*MANY_HALF] {
+    for specimen in [&*MANY_CLEAN, &*MANY_CLEAN_CHECKSUMS, &*MANY_IDLE, &*MANY_HALF, &*ARCHIVED_IDLE] {
         for place in 0..specimen.places.len() {
             cases.extend(some_bytes(specimen, place, 2, &mut random));
         }
@@ -84,7 +106,7 @@ fn some_bytes_of_everything() {
 fn whole_blocks_of_everything() {
     let mut random = Random::new(4);
     let mut cases = Vec::new();
-    for specimen in [&*MANY_CLEAN, &*MANY_CLEAN_CHECKSUMS, &*MANY_IDLE, &*FEW_HALF] {
+    for specimen in [&*MANY_CLEAN, &*MANY_CLEAN_CHECKSUMS, &*MANY_IDLE, &*FEW_HALF, &*ARCHIVED_IDLE] {
         cases.extend(whole_blocks(specimen, &mut random));
         cases.extend(stale_pages(specimen, &mut random));
     }
@@ -95,7 +117,7 @@ fn whole_blocks_of_everything() {
 fn a_check_of_anything_ends_and_makes_nothing_worse() {
     let mut random = Random::new(5);
     let mut cases = Vec::new();
-    for specimen in [&*MANY_CLEAN_CHECKSUMS, &*FEW_CLEAN_2, &*FEW_COMMITTED] {
+    for specimen in [&*MANY_CLEAN_CHECKSUMS, &*FEW_CLEAN_2, &*FEW_COMMITTED, &*ARCHIVED_CLEAN] {
         for place in 0..specimen.places.len() {
             // Of regions with many places a few will do.
             if random.below(4) == 0 || specimen.places[place].owner.is_none() {

@@ -7,10 +7,11 @@
 //!   next mount would).
 //! * A repair changes nothing that another reading of the damage could need. Links, unnamed inodes and a checkpoint
 //!   that only wastes space are touched only if names and logs are whole: what is lost might explain them, and without
-//!   its checkpoint a volume with such damage cannot be mounted writable.
+//!   its checkpoint a volume with such damage cannot be mounted writable. Only `give_up` makes an end of such damage.
 
 mod blocks;
 mod data;
+mod give_up;
 mod places;
 mod repair;
 mod superblocks;
@@ -30,10 +31,13 @@ use crate::types::Ino;
 use crate::volume::{Devices, Progress, match_devices};
 
 /// How to check.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CheckOptions {
     /// Repair what can be repaired without a guess. Otherwise nothing is stored.
     pub repair: bool,
+    /// With `repair`: free the inodes that cannot be read, and remove their names. What only a lost directory named gets a name in
+    /// `/lost+found`.
+    pub give_up: bool,
     /// Read file data and verify its checksums.
     pub data: bool,
 }
@@ -49,6 +53,8 @@ pub struct CheckProblem {
     pub repaired: bool,
     /// Contents of files, or names, are lost.
     pub data_lost: bool,
+    /// [`CheckOptions::give_up`] makes an end of it, and of the file.
+    pub can_be_given_up: bool,
 }
 
 /// What a check found.
@@ -64,7 +70,7 @@ pub struct CheckReport {
     pub data_blocks: Vec<u64>,
     /// Blocks whose checksums were compared.
     pub blocks_verified: u64,
-    /// What is wrong, in order of place.
+    /// What is wrong: what was given up, then the rest in order of place.
     pub problems: Vec<CheckProblem>,
 }
 
@@ -113,12 +119,18 @@ struct Finding {
     loss: Loss,
     remedy: Remedy,
     repaired: bool,
+    can_be_given_up: bool,
 }
 
 impl Finding {
     /// Something that nobody can put right: names or logs are gone.
     fn loss(device: usize, ino: Option<Ino>, what: impl Into<String>) -> Self {
         Finding { loss: Loss::Structure, ..Self::flaw(device, ino, what, Remedy::Nothing) }
+    }
+
+    /// An inode or a name that is lost, and with it the use of the volume after a crash, until somebody gives it up.
+    fn hopeless(ino: Ino, what: impl Into<String>) -> Self {
+        Finding { can_be_given_up: true, ..Self::loss(0, Some(ino), what) }
     }
 
     /// Contents that nobody can put right.
@@ -135,6 +147,7 @@ impl Finding {
             loss: Loss::Nothing,
             remedy,
             repaired: false,
+            can_be_given_up: false,
         }
     }
 }
@@ -186,20 +199,21 @@ pub fn check(
         findings: Mutex::default(),
         blocks_verified: AtomicU64::new(0),
     };
-    check.run(opts.data)
+    check.run(opts)
 }
 
 impl Check<'_> {
-    fn run(self, data: bool) -> FsResult<CheckReport> {
+    fn run(mut self, opts: &CheckOptions) -> FsResult<CheckReport> {
         self.superblocks()?;
         self.journals()?;
+        let given_up = if opts.repair && opts.give_up { self.give_up()? } else { Vec::new() };
         let mut offline = Offline::load(self.pm, &self.sb);
         self.tables(&offline);
         let tree = self.tree(&offline)?;
         self.contested(&offline, &tree);
         let sound = !self.findings.lock().iter().any(|f| f.loss == Loss::Structure);
         self.checkpoint(&mut offline, &tree, sound);
-        if data {
+        if opts.data {
             self.data(&tree.extents);
         }
         if self.repair {
@@ -216,7 +230,7 @@ impl Check<'_> {
             log_entries: tree.log_entries,
             data_blocks: tree.data_blocks,
             blocks_verified: self.blocks_verified.load(Ordering::Relaxed),
-            problems: self.report(&offline, &tree.names, findings),
+            problems: given_up.into_iter().chain(self.report(&offline, &tree.names, findings)).collect(),
         })
     }
 
@@ -261,7 +275,8 @@ impl Check<'_> {
             }
         }
         if let Some(at) = offline.strange_word(self.pm) {
-            let what = format!("a journal holds a store to byte {at}, which is no head or tail of a log");
+            let what =
+                format!("a journal holds a store to byte {at}, which is no head, tail or slot of an inode's record");
             self.found(Finding::flaw(0, None, what, Remedy::Nothing));
         }
     }

@@ -2,11 +2,12 @@
 //!
 //! Lock order, outermost first; a thread that holds one of these takes only later ones:
 //!
+//! 0. `Migration::relief`
 //! 1. `Core::paths`; `Core::rename` (renames of directories)
-//! 2. `Inode::moving`, then `Inode::flush`
+//! 2. `Inode::moving`, then `Inode::flush`; or `Mover::logs_under_way`
 //! 3. `Inode::inner`: parents before children; several directories or several files in order of inode number
-//! 4. `Shard::table`, then one of `Shard::inodes`, `Shard::dirty`, `Shard::doomed`, then `Mover::lists`
-//!    (the other locks of `mover` are held alone)
+//! 4. `Shard::table`, then one of `Shard::inodes`, `Shard::dirty`, `Shard::doomed`, or the pulse of migration, then `Mover::lists`
+//!    (of the other locks of `mover`, nobody who holds one takes another)
 //! 5. a file's page map and the cache's pool
 //! 6. `Journal`, then `Space::members`, then allocator groups
 //!
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use rustc_hash::FxHashMap;
-use terrace_layout::{BlockAddr, INCOMPAT_PM_DATA_CRC, InodeRecord, Stamp, Superblock};
+use terrace_layout::{BlockAddr, INCOMPAT_ARCHIVES, INCOMPAT_PM_DATA_CRC, InodeRecord, Stamp, Superblock};
 use terrace_media::{MediaError, Pm};
 use terrace_policy::{PM_RESERVE_BLOCKS, PmSpace};
 use zerocopy::IntoBytes;
@@ -28,13 +29,13 @@ use crate::cache::PageCache;
 use crate::counters::Counters;
 use crate::devices::Unerased;
 use crate::drain::Removals;
-use crate::error::{FsError, FsResult, fail, fence};
+use crate::error::{FsError, FsResult, advice, fail, fence};
 use crate::file::PmIo;
 use crate::index::Freed;
 use crate::inode::{Inner, Inode, Replay, kind_of};
 use crate::itable::{InodeTable, RecordState, record_state, shard_of};
 use crate::journal::Journal;
-use crate::log::Log;
+use crate::log::{Log, LogMedia};
 use crate::migrate::Buffers;
 use crate::mover::{Migration, Mover};
 use crate::pin::Pin;
@@ -151,6 +152,8 @@ pub(crate) struct Core {
     pub migration: Migration,
     pub buffers: Buffers,
     pub data_crc: bool,
+    /// Parts of logs may lie on disks.
+    archives: AtomicBool,
     /// One rename of a directory at a time, so that no two of them make a circle.
     pub rename: Mutex<()>,
     pub stopping: AtomicBool,
@@ -188,6 +191,7 @@ impl Core {
         options: OpenOptions,
     ) -> Self {
         let data_crc = sb.incompat & INCOMPAT_PM_DATA_CRC != 0;
+        let archives = AtomicBool::new(sb.incompat & INCOMPAT_ARCHIVES != 0);
         let read_only = AtomicBool::new(options.read_only);
         Self {
             pm,
@@ -202,6 +206,7 @@ impl Core {
             buffers: Buffers::default(),
             options,
             data_crc,
+            archives,
             rename: Mutex::new(()),
             stopping: AtomicBool::new(false),
             next_shard: AtomicU64::new(0),
@@ -217,6 +222,22 @@ impl Core {
             read_only_reason: Mutex::new(None),
             disk_failures: Mutex::default(),
         }
+    }
+
+    /// Whether an inode that is not in DRAM may take a read of a disk.
+    pub fn has_archives(&self) -> bool {
+        self.archives.load(Ordering::Relaxed)
+    }
+
+    /// Older programs know nothing of archives, and must not take the volume from now on.
+    ///
+    /// # Errors
+    /// Fatal ones.
+    pub fn allow_archives(&self) -> FsResult<()> {
+        if !self.has_archives() {
+            self.change_table(|sb| sb.incompat |= INCOMPAT_ARCHIVES, || self.archives.store(true, Ordering::Relaxed))?;
+        }
+        Ok(())
     }
 
     /// Marks what this mount commits with one fence.
@@ -241,8 +262,7 @@ impl Core {
             return fail(libc::EROFS);
         }
         // What was removed makes room at once, for whatever comes next.
-        let is_low = self.space.pm().free_blocks() < PM_RESERVE_BLOCKS + PM_LOW_BLOCKS;
-        let reclaimed = if is_low { self.reclaim_if_any() } else { Ok(()) };
+        let reclaimed = if self.pm_is_low() { self.reclaim_if_any() } else { Ok(()) };
         let result = reclaimed.and_then(|()| operation()).inspect_err(|error| {
             if error.is_fatal() {
                 self.turn_read_only(&error.to_string());
@@ -252,6 +272,18 @@ impl Core {
             self.found_contested(addr);
         }
         result
+    }
+
+    /// As [`Self::mutate`], for what a program asks for, which holds no lock yet: where PM has next to no room for metadata, some is
+    /// made first.
+    pub fn operate<T>(&self, operation: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
+        self.relieve_pm_if_low();
+        self.mutate(operation)
+    }
+
+    /// Whether PM has next to no room left, for metadata either.
+    pub fn pm_is_low(&self) -> bool {
+        self.space.pm().free_blocks() < PM_RESERVE_BLOCKS + PM_LOW_BLOCKS
     }
 
     /// A block had two owners: nothing may be written over what the other still has.
@@ -396,15 +428,17 @@ impl Core {
             RecordState::Free => return fail(libc::ESTALE),
             RecordState::Damaged => {
                 return Err(FsError::corrupt(format!(
-                    "{}: record of inode {} (at byte {at}) is damaged: run `terrace check`",
+                    "{}: record of inode {} (at byte {at}) is damaged: {}",
                     self.pm.path().display(),
-                    ino.0
+                    ino.0,
+                    advice(&self.pm)
                 )));
             }
         };
         // A mount that may write has recovered everything, and settles what it lets go.
         let crashed = self.options.read_only.then(|| self.stamp());
-        let inner = Inner::load(&self.pm, at, &record, crashed, Replay::No)?;
+        let media = LogMedia { pm: &self.pm, disks: &self.space.members, pending: None };
+        let inner = Inner::load(media, at, &record, crashed, Replay::No)?;
         self.check_extents(ino, &inner)?;
         Ok(Arc::new(self.make_inode(ino, &record, inner)?))
     }
@@ -414,9 +448,9 @@ impl Core {
         match inner.owned().iter().find(|&&(addr, blocks)| !self.space.contains(addr, blocks)) {
             None => Ok(()),
             Some((addr, blocks)) => Err(FsError::corrupt(format!(
-                "inode {}: {blocks} blocks at {addr:?} lie outside the volume's devices: run `terrace check {}`",
+                "inode {}: {blocks} blocks at {addr:?} lie outside the volume's devices: {}",
                 ino.0,
-                self.pm.path().display()
+                advice(&self.pm)
             ))),
         }
     }
@@ -444,7 +478,9 @@ impl Core {
             amtime: AtomicI64::new(amtime),
             syncs: AtomicU64::new(0),
             read_time: AtomicI64::new(0),
+            log_overtaken: AtomicI64::new(0),
             listed: AtomicU64::new(0),
+            left_out: AtomicBool::new(false),
             pin: Pin::new(self.pin_in_log(kind, &inner)?),
             inner: RwLock::new(inner),
         })
@@ -475,6 +511,9 @@ impl Core {
                 logs.iter_mut().for_each(|log| log.published());
             }
         }
+        // Names and attributes fill PM, too.
+        self.note_traffic();
+        self.note_pm_use(shard);
         Ok(())
     }
 

@@ -80,7 +80,7 @@ counters! {
     PlacedLargeAsync "placed_large_async_bytes" Bytes
         "Bytes written to the page cache because the write was large and the file is an asynchronous one",
     PlacedPmFull "placed_pm_full_bytes" Bytes
-        "Bytes written to the page cache because PM was full",
+        "Bytes written to the page cache because PM had too little room",
     PlacedJoinsDirty "placed_joins_dirty_bytes" Bytes
         "Bytes written to the page cache because older versions of their blocks were dirty there",
     PlacedPinned "placed_pinned_bytes" Bytes
@@ -103,6 +103,8 @@ counters! {
         "Bytes that migration took from a disk to PM",
     MigratedDemoted "migrated_demoted_bytes" Bytes
         "Bytes that migration took from a disk tier to the next because that tier was nearly full",
+    MigratedLogs "migrated_log_bytes" Bytes
+        "Bytes of log pages in PM that migration gave back, because nobody had changed their inodes for long, or PM had no room left",
     MigratedPinned "migrated_pinned_bytes" Bytes
         "Bytes that migration took to the tier that their file is pinned to",
     MigratedByHand "migrated_by_hand_bytes" Bytes

@@ -34,12 +34,16 @@ const COPY_BYTES: usize = 1 << 20;
 /// A block that a write covers in part, as it was: file block, contents.
 type Edge = (u64, Box<[u8; BLOCK]>);
 
+/// A write that asks for more than this has no room anywhere: each time others were faster.
+const FLUSHES_MAX: u32 = 8;
+
 /// What came of an attempt to write under the inode's lock.
 enum Attempt {
     Done,
     /// Needs this many blank pages of the cache, which must be had without the lock.
     NeedsPages(usize),
-    /// The end of the file was zeroed in the cache, and must be so on its disk before a larger size is committed.
+    /// What is dirty must be on its disk first: the end of the file was zeroed in the cache, and must be so on its disk before a
+    /// larger size is committed; or it keeps the write out of PM, and the disks have no room for more.
     NeedsFlush,
 }
 
@@ -94,7 +98,7 @@ impl Core {
     /// `ENOSPC`, `EFBIG`, `EROFS`, `EIO`; what was written in whole pieces before stays.
     pub fn write(&self, ino: Ino, offset: u64, data: &[u8], options: WriteOptions) -> FsResult<usize> {
         let inode = self.get(ino)?;
-        self.mutate(|| {
+        self.operate(|| {
             let mut done = 0;
             // A quarter of the page cache at a time, so that several writers get on with a small one.
             let cache_share = (self.cache.budget_pages() / 4).max(1) as usize * BLOCK;
@@ -113,7 +117,7 @@ impl Core {
     }
 
     pub fn write_piece(&self, inode: &Arc<Inode>, offset: u64, data: &[u8], options: WriteOptions) -> FsResult<()> {
-        let mut blanks = Vec::new();
+        let (mut blanks, mut flushes) = (Vec::new(), 0);
         let durable = options.durable || self.options.durable;
         loop {
             let old_size =
@@ -137,7 +141,11 @@ impl Core {
             match attempt {
                 Attempt::Done => return Ok(()),
                 Attempt::NeedsPages(n) => blanks = self.take_pages(inode.shard, n)?,
-                Attempt::NeedsFlush => self.flush_file(inode)?,
+                Attempt::NeedsFlush if flushes < FLUSHES_MAX => {
+                    self.flush_file(inode)?;
+                    flushes += 1;
+                }
+                Attempt::NeedsFlush => return fail(libc::ENOSPC),
             }
         }
     }
@@ -196,7 +204,12 @@ impl Core {
         if let Some(tail) = uncover {
             self.uncover_tail(inode, inner, tail, blanks)?;
         }
-        self.write_cache(inode, inner, offset, data, now, blanks)?;
+        let written = self.write_cache(inode, inner, offset, data, now, blanks);
+        if written.as_ref().is_err_and(FsError::is_no_room) && self.space.room_for_data() >= to - from {
+            // PM has room that was left to others. Once nothing of the file is dirty, nothing keeps this out of it.
+            return Ok(Attempt::NeedsFlush);
+        }
+        written?;
         inner.file_mut()?.1.cached.note(from, to - from, choice.counter);
         self.counters.add(Counter::WrittenCache, data.len() as u64);
         self.written(inode, inner, write, choice, now)?;
@@ -358,7 +371,8 @@ impl Core {
         let bytes: &mut [u8; BLOCK] = page.as_mut_slice().try_into().expect("a page");
         self.read_block(inode, inner, tail, bytes)?;
         let file = inner.file()?;
-        self.publish_dirty(inode, vec![(tail, page)], file.size, file.mtime)
+        // Nobody has written it.
+        self.publish_dirty(inode, vec![(tail, page)], file.size, file.mtime.min(inner.meta.ctime))
     }
 
     /// Clears set-id bits that a change of contents or owner must not leave.
@@ -572,12 +586,17 @@ impl Core {
         let mut blank = blank.pop().expect("one was asked for");
         blank.as_mut_slice().copy_from_slice(page.data());
         let mut inner = inode.exclusive()?;
+        // A change of attributes since then may have set another time; of two in one tick of the clock it counts, too.
+        let written = Time(page.mtime_ns);
+        let is_later = written > inner.meta.ctime;
         let (_, file) = inner.file_mut()?;
-        let (size, mtime) = (file.size.max(page.size), file.mtime.max(Time(page.mtime_ns)));
-        self.publish_dirty(inode, vec![(page.block, blank)], size, mtime)?;
+        let size = file.size.max(page.size);
+        self.publish_dirty(inode, vec![(page.block, blank)], size, written)?;
         file.size = size;
-        file.mtime = mtime;
-        inner.meta.ctime = inner.meta.ctime.max(mtime);
+        if is_later {
+            file.mtime = written;
+            inner.meta.ctime = written;
+        }
         Ok(())
     }
 }

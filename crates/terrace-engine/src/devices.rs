@@ -63,14 +63,7 @@ impl Core {
             return Err(error);
         }
         let member = Member { entry, disk: disk.clone(), alloc: fresh_alloc(&entry, sb.shards) };
-        self.change_table(
-            |sb| {
-                sb.set_row(entry);
-                // All disks have this mount's epoch by now. One that has the last mount's was not among them.
-                sb.previous_epoch = sb.mount_epoch;
-            },
-            || self.space.members.join(member),
-        )?;
+        self.change_table(|sb| sb.set_row(entry), || self.space.members.join(member))?;
         if planted(Bug::RowBeforeLabel) {
             label()?;
         }
@@ -107,7 +100,7 @@ impl Core {
     }
 
     /// Writes PM's superblock with a change, durably, and follows it in memory, both at once for those who look.
-    fn change_table(&self, change: impl FnOnce(&mut Superblock), follow: impl FnOnce()) -> FsResult<()> {
+    pub fn change_table(&self, change: impl FnOnce(&mut Superblock), follow: impl FnOnce()) -> FsResult<()> {
         let mut sb = self.sb.lock();
         let mut changed = *sb;
         change(&mut changed);

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use terrace_layout::{DentryAddEntry, DentryRemoveEntry, EntryType, slots_for};
 
 use crate::error::FsResult;
-use crate::log::{Compaction, Log, Refs};
+use crate::log::{Log, NewLog, Refs};
 use crate::sync::Arc;
 use crate::types::{FileKind, Ino, Time};
 
@@ -44,7 +44,7 @@ impl Dentry {
         Self { ino, generation, kind, name: name.into(), position: 0 }
     }
 
-    /// Byte of PM where the log entry stands that added it.
+    /// Position of the log entry that added it.
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -191,7 +191,7 @@ impl DirData {
     ///
     /// # Errors
     /// `ENOSPC`.
-    pub fn push_live(&self, log: &mut Compaction<'_>) -> FsResult<Vec<u64>> {
+    pub fn push_live(&self, log: &mut impl NewLog) -> FsResult<Vec<u64>> {
         let push = |(&cookie, d): (&u64, &Dentry)| {
             log.push(&add_entry(cookie, &d.name, d.ino, d.generation, d.kind, self.mtime), &[&d.name])
         };

@@ -254,7 +254,7 @@ impl Core {
         let path = member.disk.path().display().to_string();
         // What was removed makes room at once, and need not move.
         self.mutate(|| self.reclaim_all())?;
-        let lacking = self.space.lacks_to_empty(device)?;
+        let lacking = self.lacks_to_empty(device)?;
         if lacking > 0 {
             return refuse(libc::ENOSPC, no_room(&path, member.data_blocks(), lacking));
         }
@@ -270,10 +270,18 @@ impl Core {
         Ok(job)
     }
 
+    /// How many blocks have no room elsewhere if the disk is emptied.
+    fn lacks_to_empty(&self, device: u16) -> FsResult<u64> {
+        // Logs that lie on a disk go to PM if there is no other disk.
+        let growth = if self.space.has_disks_beside(device) { 0 } else { self.archives_grow_by(device) };
+        self.space.lacks_to_empty(device, growth)
+    }
+
     fn remove_disk(&self, job: &Job) {
         self.space.prefer(job.successor);
         let removed = self.empty_disk(job).and_then(|()| self.mutate(|| self.forget_disk(job.device)));
         self.space.prefer(0);
+        self.buffers.release();
         if removed.is_err() {
             self.space.stay(job.device);
         }
@@ -284,7 +292,7 @@ impl Core {
         let (mut in_vain, mut waited) = (0, false);
         loop {
             self.space.leave(job.device);
-            let moved = self.empty_pass(job)?;
+            let moved = self.empty_pass(job, in_vain > 0)?;
             self.mutate(|| self.reclaim_all())?;
             job.go_on()?;
             if self.space.close_if_empty(job.device) {
@@ -304,11 +312,12 @@ impl Core {
         }
     }
 
-    /// Waits for writebacks and moves that have begun: what they have allocated on a slow disk is in no file yet. Others than these
+    /// Waits for writebacks and moves, of data and of logs, that have begun: what they have allocated on a slow disk is in no file yet. Others than these
     /// hold what they allocate for a moment only.
     fn wait_for_runs_under_way(&self, job: &Job) -> FsResult<()> {
         for shard in &self.shards {
             // Whoever has something under way for an inode keeps it in DRAM.
+            drop(shard.mover.logs_under_way.lock());
             let inodes: Vec<Arc<Inode>> = shard.inodes.read().values().cloned().collect();
             for inode in inodes {
                 job.go_on()?;
@@ -336,8 +345,8 @@ impl Core {
         })
     }
 
-    /// Looks at all inodes and moves what of them is on the disk; returns how many blocks.
-    fn empty_pass(&self, job: &Job) -> FsResult<u64> {
+    /// Looks at all inodes and moves what of them is on the disk; returns how many blocks. `again`: the pass before was in vain.
+    fn empty_pass(&self, job: &Job, again: bool) -> FsResult<u64> {
         if self.space.takes_promised(job.device) {
             self.mutate(|| self.flush_all()).map_err(|error| self.explain(job, None, error))?;
         }
@@ -347,11 +356,14 @@ impl Core {
             self.visit_inodes(shard, 0..records, &mut |found| {
                 job.go_on()?;
                 match found {
-                    Ok(inode) if inode.is_file() => moved += self.empty_file(inode, job)?,
-                    Ok(_) => {}
+                    Ok(inode) => moved += self.empty_inode(inode, job, again)?,
                     // Nobody uses it, or not any more.
                     Err(error) if error.errno() == libc::ESTALE => {}
-                    Err(error) => return Err(error),
+                    // It may have something there: the message names it, and the remedy.
+                    Err(error) => {
+                        let message = format!("{error}: {} stays in use", job.path);
+                        return Err(FsError::with_message(error.errno(), message));
+                    }
                 }
                 Ok(())
             })?;
@@ -359,9 +371,10 @@ impl Core {
         Ok(moved)
     }
 
-    /// Moves what of a file is on the disk; returns how many blocks.
-    fn empty_file(&self, inode: &Arc<Inode>, job: &Job) -> FsResult<u64> {
-        match self.move_off(inode, job) {
+    /// Moves what of an inode is on the disk; returns how many blocks.
+    fn empty_inode(&self, inode: &Arc<Inode>, job: &Job, again: bool) -> FsResult<u64> {
+        let data = if inode.is_file() { self.move_off(inode, job) } else { Ok(0) };
+        match data.and_then(|data| Ok(data + self.move_log_off(inode, job, again)?)) {
             // It has gone meanwhile.
             Err(error) if error.errno() == libc::ESTALE => Ok(0),
             Err(error) if error.errno() == libc::ECANCELED => Err(error),
@@ -387,8 +400,34 @@ impl Core {
         Ok(moved)
     }
 
-    /// Moves a stretch to the first tier that takes it: the disk's own and slower ones, any other, or, without other
+    /// Moves the part of a log that is on the disk: to the first tier that takes it, or to PM; `again`: rather to PM, where nobody who
+    /// uses the inode overtakes it.
+    fn move_log_off(&self, inode: &Arc<Inode>, job: &Job, again: bool) -> FsResult<u64> {
+        let disks = self.tiers_beside(job).into_iter().filter(|&tier| tier > 0).map(|tier| Some(Tiers::from(tier)));
+        let mut tiers: Vec<Option<Tiers>> = disks.chain([None]).collect();
+        if again {
+            tiers.rotate_right(1);
+        }
+        let mut moved = Ok(0);
+        for tiers in tiers {
+            moved = self.mutate(|| self.move_archive(inode, job.device, tiers));
+            if !moved.as_ref().is_err_and(may_go_elsewhere) {
+                break;
+            }
+        }
+        moved
+    }
+
+    /// Where what is on the disk may go, the best place first: the disk's own tier and slower ones, any other, or, without other
     /// disks, PM.
+    fn tiers_beside(&self, job: &Job) -> Vec<u8> {
+        match self.space.has_disks_beside(job.device) {
+            true => vec![self.space.tier(job.device), 1],
+            false => vec![0],
+        }
+    }
+
+    /// Moves a stretch to the first tier that takes it.
     fn move_to_any(
         &self,
         inode: &Arc<Inode>,
@@ -396,14 +435,11 @@ impl Core {
         wanted: Wanted<'_>,
         job: &Job,
     ) -> FsResult<u64> {
-        let tiers: &[u8] =
-            if self.space.has_disks_beside(job.device) { &[self.space.tier(job.device), 1] } else { &[0] };
         let (stretches, counter) = (std::slice::from_ref(stretch), Counter::MigratedByHand);
         let mut result = Ok(0);
-        for &tier in tiers {
+        for tier in self.tiers_beside(job) {
             let order = Order { stretches, wanted, tiers: Tiers::from(tier), keep_cached: false, counter };
             result = self.mutate(|| self.move_stretch(inode, order));
-            let may_go_elsewhere = |error: &FsError| !error.is_fatal() && error.errno() != libc::ESTALE;
             if !result.as_ref().is_err_and(may_go_elsewhere) {
                 break;
             }
@@ -418,7 +454,7 @@ impl Core {
         }
         if error.is_no_room() {
             let left = self.space.members.get(job.device).map_or(0, |member| member.data_blocks());
-            let lacking = self.space.lacks_to_empty(job.device).unwrap_or(0);
+            let lacking = self.lacks_to_empty(job.device).unwrap_or(0);
             return FsError::with_message(libc::ENOSPC, no_room(&job.path, left, lacking));
         }
         let file = ino.map_or_else(String::new, |ino| {
@@ -432,6 +468,11 @@ impl Core {
         };
         FsError::with_message(error.errno(), format!("{file}{text}: {} stays in use: {advice}", job.path))
     }
+}
+
+/// Whether what one tier did not take may go to another.
+fn may_go_elsewhere(error: &FsError) -> bool {
+    !error.is_fatal() && error.errno() != libc::ESTALE
 }
 
 /// The first block from `from` on that lies where it is wanted.

@@ -7,18 +7,19 @@ use terrace_layout::{
     CheckpointHeader, HEAD_OFFSET, INCOMPAT_PM_DATA_CRC, InodeRecord, LogEntry, MediaStruct, SUPERBLOCK_BLOCKS, Stamp,
     Superblock, TAIL_OFFSET, Tail, WRITE_UNWRITTEN, WriteEntry,
 };
-use terrace_media::Pm;
+use terrace_media::{Disk, Pm};
 
 use crate::checkpoint;
 use crate::error::{FsError, FsResult};
 use crate::file::{BLOCK, read_write_entry};
-use crate::format::{format_text, uuid_text};
+use crate::format::{Disks, format_text, uuid_text};
 use crate::inode::{Body, Inner, Replay};
 use crate::itable::RecordState;
-use crate::log::Log;
+use crate::log::{Log, LogMedia, position_text};
 use crate::offline::{Offline, journal, volume_on};
 use crate::sync::Arc;
 use crate::types::{Ino, Time};
+use crate::volume::match_present_devices;
 
 type Out<'a> = &'a mut dyn Write;
 
@@ -137,13 +138,24 @@ fn dump_checkpoint(pm: &Pm, sb: &Superblock, out: Out<'_>) -> FsResult<()> {
     Ok(())
 }
 
-/// Prints an inode: its record, what its log says, its extents; `with_log`: every entry of the log.
+/// Prints an inode: its record, what its log says, its extents; `with_log`: every entry of the log. Of `disks` those of the
+/// volume are read if a part of the log lies there.
 ///
 /// # Errors
 /// PM holds no volume that can be read; the inode number lies beyond the tables; `out` fails. Damage to the inode is
 /// printed.
-pub fn dump_inode(pm: &Arc<Pm>, ino: Ino, with_log: bool, out: &mut dyn Write) -> FsResult<()> {
-    let sb = volume_on(pm)?;
+pub fn dump_inode(
+    pm: &Arc<Pm>,
+    disks: &[Arc<dyn Disk>],
+    ino: Ino,
+    with_log: bool,
+    out: &mut dyn Write,
+) -> FsResult<()> {
+    let (sb, disks) = match disks {
+        [] => (volume_on(pm)?, Disks::new()),
+        // Without them PM still tells most.
+        disks => match_present_devices(pm, disks.to_vec()).or_else(|_| volume_on(pm).map(|sb| (sb, Disks::new())))?,
+    };
     let offline = Offline::load(pm, &sb);
     let Some(at) = offline.locate(ino) else {
         let why = match offline.damage_to(ino) {
@@ -160,11 +172,12 @@ pub fn dump_inode(pm: &Arc<Pm>, ino: Ino, with_log: bool, out: &mut dyn Write) -
     let RecordState::Used(record) = state else {
         return Ok(());
     };
-    match Inner::load(pm, at, &record, offline.stamp, Replay::No) {
+    let media = offline.media(pm, &disks);
+    match Inner::load(media, at, &record, offline.stamp, Replay::No) {
         Ok(inner) => dump_state(pm, &sb, &inner, out)?,
         Err(error) => writeln!(out, "DAMAGED          {error}")?,
     }
-    if with_log { dump_log(pm, at, &record, offline.stamp, out) } else { Ok(()) }
+    if with_log { dump_log(media, at, &record, offline.stamp, out) } else { Ok(()) }
 }
 
 fn dump_record(pm: &Pm, at: u64, state: RecordState, out: Out<'_>) -> FsResult<()> {
@@ -220,9 +233,12 @@ fn dump_state(pm: &Pm, sb: &Superblock, inner: &Inner, out: Out<'_>) -> FsResult
         pages.len(),
         if pages.is_empty() { "none".into() } else { pages.join(", ") }
     )?;
+    if let Some(archive) = inner.log.archive() {
+        writeln!(out, "log archive      {} blocks from {:?}", archive.blocks(), archive.addr)?;
+    }
     for (name, xattr) in &inner.xattrs {
         let place = match xattr.entry.address {
-            0 => format!("in the log entry at byte {}", xattr.position),
+            0 => format!("in the log entry at {}", position_text(xattr.position)),
             address => format!("at block {:?}", BlockAddr(address)),
         };
         writeln!(out, "xattr            {}: {} bytes {place}", text(name), xattr.entry.value_len)?;
@@ -234,15 +250,15 @@ fn dump_state(pm: &Pm, sb: &Superblock, inner: &Inner, out: Out<'_>) -> FsResult
             let mut extents: Vec<_> = file.index.iter().collect();
             extents.sort_unstable_by_key(|&(block, _)| block);
             for (block, e) in extents {
-                let entry = read_write_entry(pm, e.entry())?;
+                let entry = read_write_entry(inner.log.entries(pm), e.entry())?;
                 let device = sb.devices().get(usize::from(e.addr.device())).map(|d| d.path().to_vec());
                 writeln!(
                     out,
-                    "  file blocks {block} to {}: {:?} ({}), entry at byte {}{}, checksums {}",
+                    "  file blocks {block} to {}: {:?} ({}), entry at {}{}, checksums {}",
                     block + u64::from(e.blocks) - 1,
                     e.addr,
                     device.map_or("no such device".into(), |path| text(&path)),
-                    e.entry(),
+                    position_text(e.entry()),
                     if e.unwritten() { ", unwritten" } else { "" },
                     checksums(&entry)
                 )?;
@@ -280,10 +296,10 @@ fn checksums(entry: &WriteEntry) -> String {
     }
 }
 
-fn dump_log(pm: &Pm, at: u64, record: &InodeRecord, stamp: Option<Stamp>, out: Out<'_>) -> FsResult<()> {
+fn dump_log(media: LogMedia<'_>, at: u64, record: &InodeRecord, stamp: Option<Stamp>, out: Out<'_>) -> FsResult<()> {
     writeln!(out, "log")?;
-    let read = Log::load(pm, at, record, stamp, &mut |_, position, entry| {
-        writeln!(out, "  byte {position}: {}", entry_text(&entry))?;
+    let read = Log::load(media, at, record, stamp, &mut |_, position, entry| {
+        writeln!(out, "  {}: {}", position_text(position), entry_text(&entry))?;
         Ok(())
     });
     match read {
@@ -345,6 +361,7 @@ fn entry_text(entry: &LogEntry<'_>) -> String {
         LogEntry::DentryRemove(e) => format!("remove name: cookie {}, modified {}", e.cookie, time(e.mtime_ns)),
         LogEntry::Target(e, piece) => format!("target: offset {}, {}", e.offset, text(piece)),
         LogEntry::Pad => "pad".into(),
+        LogEntry::Archive(e) => format!("archive: {} slots from block {:?}", e.entry_slots, BlockAddr(e.address)),
     }
 }
 

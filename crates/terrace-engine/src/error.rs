@@ -15,27 +15,39 @@ use crate::sync::switch;
 pub type FsResult<T> = Result<T, FsError>;
 
 /// An engine error: what `errno` a program sees and, where there is more to say, the whole story.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct FsError {
     errno: i32,
     fatal: bool,
     message: Option<Box<str>>,
+    /// The disk whose damage it tells of, and the byte there.
+    on_disk: Option<(u16, u64)>,
 }
 
 impl FsError {
     /// An error that its errno describes completely.
     pub const fn new(errno: i32) -> Self {
-        Self { errno, fatal: false, message: None }
+        Self { errno, fatal: false, message: None, on_disk: None }
     }
 
     /// An error with a message that names what happened, to which file or device, and what to do.
     pub fn with_message(errno: i32, message: impl Into<String>) -> Self {
-        Self { errno, fatal: false, message: Some(message.into().into_boxed_str()) }
+        Self { message: Some(message.into().into_boxed_str()), ..Self::new(errno) }
     }
 
     /// Damage found on media: `EIO` with the place.
     pub fn corrupt(message: impl Into<String>) -> Self {
         Self::with_message(libc::EIO, message)
+    }
+
+    /// It tells of damage at this byte of a disk.
+    pub(crate) fn at(self, device: u16, byte: u64) -> Self {
+        Self { on_disk: Some((device, byte)), ..self }
+    }
+
+    /// The disk whose damage it tells of, and the byte there; `None`: PM, or no damage.
+    pub(crate) fn on_disk(&self) -> Option<(u16, u64)> {
+        self.on_disk
     }
 
     /// Acknowledged data is at risk: the volume must not be written again.
@@ -91,6 +103,15 @@ impl From<LayoutError> for FsError {
 pub(crate) fn fence(pm: &Pm) -> FsResult<()> {
     switch();
     pm.fence().map_err(FsError::fatal)
+}
+
+/// What to do about an inode that cannot be read.
+pub(crate) fn advice(pm: &Pm) -> String {
+    let path = pm.path().display();
+    format!(
+        "run `terrace check {path}`; where nothing else helps, `terrace check --repair --give-up {path}`, unmounted, gives up \
+         what cannot be read"
+    )
 }
 
 /// The text of an error without the advice to run a check.

@@ -1,7 +1,6 @@
 //! Reserving blocks, zeroing ranges, making holes.
 
 use terrace_layout::{BLOCK_BYTES, BlockAddr, FILE_BYTES_MAX};
-use terrace_policy::Target;
 
 use crate::core::Core;
 use crate::error::{FsError, FsResult, fail};
@@ -28,7 +27,7 @@ impl Core {
         if end > FILE_BYTES_MAX {
             return fail(libc::EFBIG);
         }
-        self.mutate(|| {
+        self.operate(|| {
             match mode {
                 Fallocate::Allocate | Fallocate::AllocateKeepSize => {
                     self.allocate(&inode, offset, end, mode == Fallocate::Allocate)?;
@@ -82,8 +81,8 @@ impl Core {
         Ok(())
     }
 
-    /// Blocks for all `holes` (file block, blocks): where the file is pinned, as long as disks have room; else PM as long as it
-    /// has room, then disk.
+    /// Blocks for all `holes` (file block, blocks): where the file is pinned, as long as disks have room; else where a write of
+    /// so many would go.
     fn take_runs(&self, inode: &Inode, holes: &[(u64, u64)]) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
         let need: u64 = holes.iter().map(|h| h.1).sum();
         if let Some(tier) = inode.pin.get().filter(|&tier| tier > 0) {
@@ -93,8 +92,15 @@ impl Core {
                 return runs;
             }
         }
-        let in_pm = self.space.placement.place_write(self.pm_space(need)?, need, false) == Target::Pm;
-        self.take_runs_on(inode.shard, holes, Tiers::from(if in_pm { 0 } else { 1 }))
+        let in_pm = self.pm_takes(need, inode.pin.get())?;
+        let runs = self.take_runs_on(inode.shard, holes, Tiers::from(if in_pm { 0 } else { 1 }));
+        match runs {
+            // Others may have taken what the disks had a moment ago.
+            Err(error) if !in_pm && error.is_no_room() && self.space.room_for_data() >= need => {
+                self.take_runs_on(inode.shard, holes, Tiers::from(0))
+            }
+            runs => runs,
+        }
     }
 
     /// Blocks for all `holes` in PM (if that is the first of `tiers`), or on disks of these tiers.
@@ -107,16 +113,8 @@ impl Core {
         holes: &[(u64, u64)],
         tiers: Tiers,
     ) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
-        let need: u64 = holes.iter().map(|h| h.1).sum();
-        // What is promised to dirty pages is not to be had.
-        if tiers.first > 0 && !self.space.reserve_disk(need) {
-            return fail(libc::ENOSPC);
-        }
-        let runs = self.collect_runs(shard, holes, tiers);
-        if tiers.first > 0 {
-            self.space.unreserve_disk(need);
-        }
-        runs
+        let collect = || self.collect_runs(shard, holes, tiers);
+        if tiers.first == 0 { collect() } else { self.space.beside_promises(holes.iter().map(|h| h.1).sum(), collect) }
     }
 
     fn collect_runs(&self, shard: usize, holes: &[(u64, u64)], tiers: Tiers) -> FsResult<Vec<(u64, BlockAddr, u64)>> {

@@ -13,6 +13,7 @@ use crate::error::{FsError, FsResult};
 use crate::file::{BLOCK, blocks_before, covered_bytes, extent_crcs_in_log, read_write_entry};
 use crate::index::{Extent, Segment};
 use crate::inode::{Inner, Inode};
+use crate::log::Entries;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Mutex};
 
@@ -43,7 +44,7 @@ impl Core {
     /// # Errors
     /// `EIO` with device and place where a disk fails or a checksum does not match.
     pub fn read_range(&self, inode: &Inode, inner: &Inner, offset: u64, buf: &mut [u8], ahead: bool) -> FsResult<()> {
-        let file = inner.file()?;
+        let (file, entries) = (inner.file()?, inner.log.entries(&self.pm));
         let mut done = 0;
         let (mut from_pm, mut from_cache, mut hits) = (0, 0, 0);
         while done < buf.len() {
@@ -52,10 +53,10 @@ impl Core {
             let rest = &mut buf[done..];
             let cached = !inode.pages.is_empty();
             if cached {
-                let n = rest.len().min(BLOCK - in_block);
-                if self.cache.read(&inode.pages, block, in_block, &mut rest[..n]) {
+                let n = self.cache.read(&inode.pages, block, in_block, rest);
+                if n > 0 {
                     done += n;
-                    (from_cache, hits) = (from_cache + n, hits + 1);
+                    (from_cache, hits) = (from_cache + n, hits + (in_block + n).div_ceil(BLOCK) as u64);
                     continue;
                 }
             }
@@ -83,7 +84,7 @@ impl Core {
                 Segment::Extent(e) if e.unwritten() => rest[..n].fill(0),
                 Segment::Extent(e) if e.addr.is_pm() && self.data_crc => {
                     let valid = (file.committed.saturating_sub(at) as usize).min(n);
-                    self.read_pm_verified(&e, block, in_block, &mut rest[..valid])?;
+                    self.read_pm_verified(entries, &e, block, in_block, &mut rest[..valid])?;
                     rest[valid..n].fill(0);
                     from_pm += n;
                 }
@@ -93,14 +94,14 @@ impl Core {
                 }
                 Segment::Extent(e) if in_block == 0 && terrace_policy::reads_past_cache((n / BLOCK) as u64) => {
                     n -= n % BLOCK;
-                    self.read_past_cache(&e, block, &mut rest[..n])?;
+                    self.read_past_cache(entries, &e, block, &mut rest[..n])?;
                     self.count_disk_read(&e, in_block, n);
                 }
                 Segment::Extent(e) => {
-                    let fetched = self.fetch(inode, &e, block, blocks, in_block, &mut rest[..n], ahead);
+                    let fetched = self.fetch(inode, entries, &e, block, blocks, in_block, &mut rest[..n], ahead);
                     // What fails may be a block that was only read ahead.
                     fetched.or_else(|error| match ahead {
-                        true => self.fetch(inode, &e, block, blocks, in_block, &mut rest[..n], false),
+                        true => self.fetch(inode, entries, &e, block, blocks, in_block, &mut rest[..n], false),
                         false => Err(error),
                     })?;
                     self.count_disk_read(&e, in_block, n);
@@ -146,9 +147,16 @@ impl Core {
         Ok(())
     }
 
-    fn read_pm_verified(&self, extent: &Extent, block: u64, mut in_block: usize, mut out: &mut [u8]) -> FsResult<()> {
-        let entry = read_write_entry(&self.pm, extent.entry())?;
-        let checksums = self.checksums_of(extent, &entry, block)?;
+    fn read_pm_verified(
+        &self,
+        entries: Entries<'_>,
+        extent: &Extent,
+        block: u64,
+        mut in_block: usize,
+        mut out: &mut [u8],
+    ) -> FsResult<()> {
+        let entry = read_write_entry(entries, extent.entry())?;
+        let checksums = self.checksums_of(entries, extent, &entry, block)?;
         let crcs = self.checksum_values(&checksums, u64::from(extent.blocks))?;
         let mut page = [0u8; BLOCK];
         let mut i = 0;
@@ -172,6 +180,7 @@ impl Core {
     fn fetch(
         &self,
         inode: &Inode,
+        entries: Entries<'_>,
         extent: &Extent,
         block: u64,
         blocks: u64,
@@ -188,13 +197,13 @@ impl Core {
         }
         let (device, base) = (extent.addr.device(), extent.addr.byte());
         let member = self.space.disk(device)?;
-        let checksums = self.checksums(extent, block)?;
+        let checksums = self.checksums(entries, extent, block)?;
         let crcs = self.checksum_values(&checksums, want)?;
         let blanks = self.cache.take(inode.shard, want as usize);
         let Some(mut pages) = blanks.or_else(|| self.cache.take(inode.shard, blocks as usize)) else {
             // Everything in the cache is dirty.
             let mut buf = AlignedBuf::new(blocks as usize * BLOCK);
-            self.read_past_cache(extent, block, &mut buf)?;
+            self.read_past_cache(entries, extent, block, &mut buf)?;
             out.copy_from_slice(&buf[in_block..in_block + out.len()]);
             return Ok(());
         };
@@ -214,8 +223,8 @@ impl Core {
     }
 
     /// Reads the first blocks of a disk extent, verified, to `out`: nothing is cached.
-    fn read_past_cache(&self, extent: &Extent, block: u64, out: &mut [u8]) -> FsResult<()> {
-        let checksums = self.checksums(extent, block)?;
+    fn read_past_cache(&self, entries: Entries<'_>, extent: &Extent, block: u64, out: &mut [u8]) -> FsResult<()> {
+        let checksums = self.checksums(entries, extent, block)?;
         let crcs = self.checksum_values(&checksums, (out.len() / BLOCK) as u64)?;
         let device = extent.addr.device();
         let read = self.space.disk(device)?.disk.read_at(extent.addr.byte(), out);
@@ -245,18 +254,24 @@ impl Core {
     }
 
     /// The checksums of a disk extent that starts at file block `block`.
-    fn checksums(&self, extent: &Extent, block: u64) -> FsResult<Checksums> {
-        self.checksums_of(extent, &read_write_entry(&self.pm, extent.entry())?, block)
+    fn checksums(&self, entries: Entries<'_>, extent: &Extent, block: u64) -> FsResult<Checksums> {
+        self.checksums_of(entries, extent, &read_write_entry(entries, extent.entry())?, block)
     }
 
     /// The same, of an extent of `entry`, on any device. The caller holds the inode; the values may be asked for without that.
     ///
     /// # Errors
     /// PM that cannot be read.
-    pub fn checksums_of(&self, extent: &Extent, entry: &WriteEntry, block: u64) -> FsResult<Checksums> {
+    pub fn checksums_of(
+        &self,
+        entries: Entries<'_>,
+        extent: &Extent,
+        entry: &WriteEntry,
+        block: u64,
+    ) -> FsResult<Checksums> {
         let skip = blocks_before(entry, block);
         if entry.crc_form != CRC_BLOCKS {
-            return Ok(Checksums::InLog(extent_crcs_in_log(&self.pm, entry, skip, extent)?));
+            return Ok(Checksums::InLog(extent_crcs_in_log(entries, entry, skip, extent)?));
         }
         let [skipped, run_blocks] = entry.crcs.map(u64::from);
         Ok(Checksums::Blocks { run: BlockAddr(entry.crc_address), run_blocks, first: skipped + u64::from(skip) })

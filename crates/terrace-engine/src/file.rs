@@ -32,7 +32,7 @@ use self::moves::Moving;
 use crate::alloc::Run;
 use crate::error::FsResult;
 use crate::index::{Extent, Freed, Index, Segment};
-use crate::log::{Compaction, Log, Refs};
+use crate::log::{Entries, Log, NewLog, Refs};
 use crate::planted::{Bug, planted};
 use crate::space::BlockSource;
 use crate::types::Time;
@@ -223,7 +223,7 @@ impl FileData {
         self.apply_staged(log, io, end.max(self.size), mark.now);
         self.heat.wrote(to - from, self.index.data_blocks(), mark.now);
         if let Way::Append(_) = way {
-            self.heat.touch(from);
+            self.heat.append(from, to);
         }
         Ok(true)
     }
@@ -259,12 +259,12 @@ impl FileData {
         }
     }
 
-    /// New PM blocks that a write of this range takes: none for a patch, or within reserved blocks.
-    pub fn new_pm_blocks(&self, offset: u64, end: u64, data_crc: bool) -> u64 {
+    /// Whether a write of this range takes no new PM blocks: it is a patch, or lies within reserved blocks.
+    pub fn needs_no_pm_block(&self, offset: u64, end: u64, data_crc: bool) -> bool {
         let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
         let reserved = matches!(self.index.lookup(from), Segment::Extent(e)
             if e.unwritten() && e.addr.is_pm() && u64::from(e.blocks) >= to - from);
-        if reserved || matches!(self.way(offset, end, data_crc), Way::Patch(_)) { 0 } else { to - from + 1 }
+        reserved || matches!(self.way(offset, end, data_crc), Way::Patch(_))
     }
 
     fn patch(
@@ -295,7 +295,7 @@ impl FileData {
         self.mtime = now;
         move_ref(log, &mut self.mtime_ref, index);
         self.heat.wrote(1, self.index.data_blocks(), now);
-        self.heat.touch(offset / BLOCK_BYTES);
+        self.heat.patch(offset / BLOCK_BYTES);
         // The commit made the bytes part of the file; now they go where readers look. No fence: the next one will do,
         // and until then the log can repeat it.
         let (at, len) = apply_patch(io.pm, block, offset, data);
@@ -642,7 +642,7 @@ impl FileData {
         }
         let mut bytes = [0u8; BLOCK];
         io.pm.try_read(extent.addr.byte(), &mut bytes[..kept])?;
-        let entry = read_write_entry(io.pm, extent.entry())?;
+        let entry = read_write_entry(log.entries(io.pm), extent.entry())?;
         bytes[covered_bytes(file_block, entry.size).min(kept)..].fill(0);
         let addr = BlockAddr::pm(io.source.alloc_meta()?);
         io.pm.write_nt(addr.byte(), &bytes);
@@ -673,25 +673,32 @@ impl FileData {
     }
 
     /// Puts an entry for each of [`Self::runs`], and one for the size, into a new log; returns where they will stand. Then
-    /// [`Self::compacted`].
+    /// [`Self::compacted`]. `ctime`: no change of the file was later.
     ///
     /// # Errors
     /// `ENOSPC`; PM that cannot be read.
-    pub fn push_live(&self, log: &mut Compaction<'_>, io: PmIo<'_>, runs: &[(u64, Extent)]) -> FsResult<Vec<u64>> {
+    pub fn push_live(
+        &self,
+        log: &mut impl NewLog,
+        entries: Entries<'_>,
+        runs: &[(u64, Extent)],
+        ctime: Time,
+    ) -> FsResult<Vec<u64>> {
         let mut positions = Vec::with_capacity(runs.len() + 1);
         for (i, &(file_block, ref extent)) in runs.iter().enumerate() {
             if let Some((_, soon)) = runs.get(i + PREFETCHED_ENTRIES) {
-                io.pm.prefetch(soon.entry());
+                entries.prefetch(soon.entry());
             }
-            let entry = read_write_entry(io.pm, extent.entry())?;
+            let entry = read_write_entry(entries, extent.entry())?;
             let skip = blocks_before(&entry, file_block);
-            let crcs = extent_crcs_in_log(io.pm, &entry, skip, extent)?;
-            let piece = WriteEntry { file_block, address: extent.addr.0, blocks: extent.blocks, ..entry };
+            let crcs = extent_crcs_in_log(entries, &entry, skip, extent)?;
+            let (address, mtime_ns) = (extent.addr.0, entry.mtime_ns.min(ctime.0));
+            let piece = WriteEntry { file_block, address, blocks: extent.blocks, mtime_ns, ..entry };
             let (piece, slots) = copy_of(piece, skip, &crcs);
             positions.push(log.push(&piece, &[slots])?);
         }
         // Blocks reserved beyond the end stay: this sets the size and truncates nothing.
-        positions.push(log.push(&set_size_entry(self.size, self.mtime, false), &[])?);
+        positions.push(log.push(&set_size_entry(self.committed, self.mtime, false), &[])?);
         Ok(positions)
     }
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use terrace_layout::{
     BLOCK_BYTES, BlockAddr, CheckedPtr, DEVICES_MAX, DeviceEntry, FORMAT_MAJOR, FORMAT_MINOR, INCOMPAT_ABSENT,
-    INCOMPAT_MOVES, INCOMPAT_PM_DATA_CRC, InodeRecord, MAGIC, ROLE_DISK, ROLE_PM, SHARD_MAGIC, SHARDS_MAX,
-    SUPERBLOCK_BLOCKS, ShardPage, Superblock,
+    INCOMPAT_ARCHIVES, INCOMPAT_MOVES, INCOMPAT_PM_DATA_CRC, InodeRecord, MAGIC, ROLE_DISK, ROLE_PM, SHARD_MAGIC,
+    SHARDS_MAX, SUPERBLOCK_BLOCKS, ShardPage, Superblock,
 };
 use terrace_media::{AlignedBuf, Disk, Pm};
 use uuid::Uuid;
@@ -359,6 +359,9 @@ pub(crate) fn read_disk_superblock(disk: &dyn Disk) -> FsResult<Option<Superbloc
     choose(&disk.path().display().to_string(), &buf)
 }
 
+/// Features that come and go with what a mount writes.
+const WRITTEN_FEATURES: u64 = INCOMPAT_MOVES | INCOMPAT_ABSENT | INCOMPAT_ARCHIVES;
+
 /// Whether `found` differs from `good` only in what a mount writes, wholly or in part: rows come and go, too.
 pub(crate) fn differs_by_a_write(mut found: Superblock, good: &Superblock) -> bool {
     found.crc = good.crc;
@@ -366,7 +369,8 @@ pub(crate) fn differs_by_a_write(mut found: Superblock, good: &Superblock) -> bo
     found.mount_epoch = good.mount_epoch;
     found.previous_epoch = good.previous_epoch;
     found.device_count = good.device_count;
-    found.incompat = found.incompat & !INCOMPAT_ABSENT | good.incompat & INCOMPAT_ABSENT;
+    found.minor = good.minor;
+    found.incompat = found.incompat & !WRITTEN_FEATURES | good.incompat & WRITTEN_FEATURES;
     for (row, good) in found.devices.iter_mut().zip(&good.devices).skip(1) {
         if row.blocks == 0 || good.blocks == 0 {
             *row = *good;

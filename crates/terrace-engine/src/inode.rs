@@ -11,7 +11,6 @@ use terrace_layout::{
     AttrEntry, BlockAddr, CRC_BLOCKS, EntryType, InodeRecord, LogEntry, SET_SIZE_TRUNCATES, Stamp,
     TARGET_PIECE_BYTES_MAX, TargetEntry, WRITE_UNWRITTEN, XattrEntry, slots_for,
 };
-use terrace_media::Pm;
 use terrace_policy::PmSpace;
 
 use crate::cache::PageMap;
@@ -20,7 +19,7 @@ use crate::error::{FsError, FsResult, fail};
 use crate::file::{FileData, Heat, PmIo, apply_patch};
 use crate::index::{Extent, Freed, Segment};
 use crate::journal::Journal;
-use crate::log::{Compaction, Log, Refs, place};
+use crate::log::{Draft, Log, LogMedia, NewLog, Refs, place};
 use crate::pin::Pin;
 use crate::planted::{Bug, planted};
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -61,8 +60,12 @@ pub(crate) struct Inode {
     pub syncs: AtomicU64,
     /// Mean time of reads, by blocks (artime).
     pub read_time: AtomicI64,
+    /// When its log was last copied in vain, since somebody changed it meanwhile; 0: never.
+    pub log_overtaken: AtomicI64,
     /// A bit per tier: the file is listed there, for movers to find it.
     pub listed: AtomicU64,
+    /// Of a directory: a listing has left out an inode that could not be read.
+    pub left_out: AtomicBool,
     /// The tier that its data belongs to, if it is pinned.
     pub pin: Pin,
     pub inner: RwLock<Inner>,
@@ -122,8 +125,9 @@ pub(crate) enum Replay {
 
 const OTHER_KIND: &str = "does not fit the inode's kind";
 
-/// Where in PM compaction has put what is live.
-struct Live {
+/// Where a log written anew has what is live.
+#[derive(Debug)]
+pub(crate) struct Live {
     attr: u64,
     xattrs: Vec<u64>,
     body: Vec<u64>,
@@ -194,16 +198,16 @@ impl Inner {
     /// # Errors
     /// Damage, with the place.
     pub fn load(
-        pm: &Pm,
+        media: LogMedia<'_>,
         record_at: u64,
         record: &InodeRecord,
         crashed: Option<Stamp>,
         replay: Replay,
     ) -> FsResult<Self> {
-        let kind = kind_of(record)?;
+        let (pm, kind) = (media.pm, kind_of(record)?);
         let mut inner = Inner::new(record_at, record, kind);
         let mut seen = Seen::default();
-        let log = Log::load(pm, record_at, record, crashed, &mut |refs, position, entry| {
+        let log = Log::load(media, record_at, record, crashed, &mut |refs, position, entry| {
             let applied = inner.apply(refs, position, entry, &mut seen);
             applied.map_err(|what| place(pm, position, &format!("log of inode {}: an entry {what}", record.ino)))?;
             // Blocks that the log itself superseded were never counted as used.
@@ -274,10 +278,14 @@ impl Inner {
                 target.extend_from_slice(piece);
             }
             (Body::File(file), entry) => {
-                let Some(mtime) = apply_to_file(file, refs, position, entry, seen) else {
+                let before = file.mtime;
+                if !apply_to_file(file, refs, position, entry, seen) {
                     return Err(OTHER_KIND);
-                };
-                self.meta.ctime = self.meta.ctime.max(mtime);
+                }
+                // Pages are written back under the time that the file has, which may be one that somebody has set.
+                if file.mtime != before {
+                    self.meta.ctime = self.meta.ctime.max(file.mtime);
+                }
             }
             _ => return Err(OTHER_KIND),
         }
@@ -352,14 +360,57 @@ impl Inner {
         if !self.log.wants_compaction(space) {
             return Ok(());
         }
-        let Ok(mut compaction) = self.log.begin_compaction(io.pm, io.source) else {
-            return Ok(());
-        };
-        let Ok(live) = self.push_live(&mut compaction, io) else {
-            compaction.give_up();
-            return Ok(());
+        match self.compact(io, journal) {
+            Err(error) if error.is_fatal() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Rewrites the log in PM with what is live.
+    ///
+    /// # Errors
+    /// `ENOSPC`, or an entry that cannot be read: the log stays as it is. PM errors are fatal.
+    pub fn compact(&mut self, io: PmIo<'_>, journal: &Journal) -> FsResult<()> {
+        let mut compaction = self.log.begin_compaction(io.pm, io.source)?;
+        let live = match self.push_live(&mut compaction, io) {
+            Ok(live) => live,
+            Err(error) => {
+                compaction.give_up();
+                return Err(error);
+            }
         };
         self.log.end_compaction(compaction, journal)?;
+        self.compacted(live);
+        Ok(())
+    }
+
+    /// What is live of the log, for the record if it fits there, else, if it may go there, for a disk; `None` if that is too long.
+    ///
+    /// # Errors
+    /// An entry that cannot be read.
+    pub fn draft(&self, io: PmIo<'_>, to_disk: bool) -> FsResult<Option<(Draft, Live)>> {
+        for for_record in [true, false].into_iter().filter(|&for_record| for_record || to_disk) {
+            let mut draft = self.log.draft(for_record);
+            match self.push_live(&mut draft, io) {
+                Err(error) if error.is_no_room() => {}
+                live => return Ok(Some((draft, live?))),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The log becomes what was drafted, durable at `addr` if it needs that.
+    ///
+    /// # Errors
+    /// PM errors: the volume must not be written again.
+    pub fn replace_log(
+        &mut self,
+        (draft, live): (Draft, Live),
+        addr: BlockAddr,
+        io: PmIo<'_>,
+        journal: &Journal,
+    ) -> FsResult<()> {
+        self.log.replace_by(draft, addr, io.pm, io.source, journal)?;
         self.compacted(live);
         Ok(())
     }
@@ -381,19 +432,21 @@ impl Inner {
     }
 
     /// Puts all that is live into a new log.
-    fn push_live(&self, log: &mut Compaction<'_>, io: PmIo<'_>) -> FsResult<Live> {
-        let attr = log.push(&attr_entry(&self.meta, self.mtime()), &[])?;
+    fn push_live(&self, log: &mut impl NewLog, io: PmIo<'_>) -> FsResult<Live> {
+        let entries = self.log.entries(io.pm);
+        let next_page = log.next_page();
+        let mut attr = log.push(&AttrEntry { next_page, ..attr_entry(&self.meta, self.mtime()) }, &[])?;
         let mut xattrs = Vec::with_capacity(self.xattrs.len());
         for (name, xattr) in &self.xattrs {
             let mut value = vec![0u8; inline_len(&xattr.entry)];
-            io.pm.try_read(xattr.position + (size_of::<XattrEntry>() + name.len()) as u64, &mut value)?;
+            entries.read(xattr.position + (size_of::<XattrEntry>() + name.len()) as u64, &mut value)?;
             xattrs.push(log.push(&xattr.entry, &[name, &value])?);
         }
         let mut runs = Vec::new();
         let body = match &self.body {
             Body::File(file) => {
                 runs = file.runs(io);
-                file.push_live(log, io, &runs)?
+                file.push_live(log, entries, &runs, self.meta.ctime)?
             }
             Body::Dir(dir) => dir.push_live(log)?,
             Body::Symlink { target, .. } => {
@@ -401,6 +454,10 @@ impl Inner {
             }
             Body::Special { .. } => Vec::new(),
         };
+        if matches!(self.body, Body::File(_) | Body::Dir(_)) && self.mtime() > self.meta.ctime {
+            // Somebody has set a time to come, which the body's entries have, too; they must not pass for changes made then.
+            attr = log.push(&attr_entry(&self.meta, self.mtime()), &[])?;
+        }
         Ok(Live { attr, xattrs, body, runs })
     }
 
@@ -411,6 +468,7 @@ impl Inner {
             owned.extend(file.index.iter().map(|(_, e)| (e.addr, u64::from(e.blocks))));
             owned.extend(file.index.crc_runs());
         }
+        owned.extend(self.log.archive().map(|archive| (archive.addr, archive.blocks())));
         owned.extend(self.xattrs.values().filter_map(|x| xattr_blocks(&x.entry)));
         owned
     }
@@ -468,7 +526,8 @@ impl Inode {
         let (size, blocks, nlink) = match &inner.body {
             Body::File(file) => (file.size, file.index.blocks() + self.pages.dirty_pages(), inner.meta.nlink),
             Body::Dir(dir) => {
-                let pages = inner.log.pages().count() as u64;
+                let archived = inner.log.archive().map_or(0, |archive| archive.blocks());
+                let pages = inner.log.pages().count() as u64 + archived;
                 let nlink = if inner.meta.nlink == 0 { 0 } else { 2 + dir.subdirs() };
                 (pages.max(1) * terrace_layout::BLOCK_BYTES, pages, nlink)
             }
@@ -600,7 +659,8 @@ fn attr_entry(meta: &Meta, mtime: Time) -> AttrEntry {
         atime_ns: meta.atime.0,
         mtime_ns: mtime.0,
         ctime_ns: meta.ctime.0,
-        reserved: [0; 16],
+        next_page: 0,
+        reserved: [0; 8],
     }
 }
 
@@ -626,16 +686,10 @@ pub(crate) fn retain_target(refs: &mut Refs, target: &[u8], positions: &[u64]) {
     }
 }
 
-/// Applies an entry of a file's log; returns the modification time it sets, `None` if it is no entry of a file.
-fn apply_to_file(
-    file: &mut FileData,
-    refs: &mut Refs,
-    position: u64,
-    entry: LogEntry<'_>,
-    seen: &mut Seen,
-) -> Option<Time> {
+/// Applies an entry of a file's log; `false` if it is no entry of a file.
+fn apply_to_file(file: &mut FileData, refs: &mut Refs, position: u64, entry: LogEntry<'_>, seen: &mut Seen) -> bool {
     let block_bytes = terrace_layout::BLOCK_BYTES;
-    let mtime = match entry {
+    match entry {
         LogEntry::Write(e, _) => {
             let end = e.file_block + u64::from(e.blocks);
             seen.patches.retain(|p| !(e.file_block..end).contains(&(p.offset / block_bytes)));
@@ -645,22 +699,18 @@ fn apply_to_file(
             let extent = Extent::new(BlockAddr(e.address), e.blocks, position, unwritten, crc_run.is_some());
             file.index.map(refs, e.file_block, extent.with_history(e.counter), crc_run);
             seen.wrote(u64::from(e.blocks), e.mtime_ns);
-            if e.is_move() {
-                return Some(file.mtime);
+            if !e.is_move() {
+                file.load_size(refs, position, e.size, e.mtime_ns);
             }
-            file.load_size(refs, position, e.size, e.mtime_ns);
-            e.mtime_ns
         }
         LogEntry::Append(e) => {
             seen.wrote(0, e.mtime_ns);
             file.load_size(refs, position, e.size, e.mtime_ns);
-            e.mtime_ns
         }
         LogEntry::Patch(e, data) => {
             seen.wrote(0, e.mtime_ns);
             seen.patches.push(Patch { offset: e.offset, data: data.to_vec() });
             file.load_mtime(refs, position, e.mtime_ns);
-            e.mtime_ns
         }
         LogEntry::SetSize(e) => {
             if e.flags & SET_SIZE_TRUNCATES != 0 {
@@ -671,16 +721,14 @@ fn apply_to_file(
                 !p.data.is_empty()
             });
             file.load_size(refs, position, e.size, e.mtime_ns);
-            e.mtime_ns
         }
         LogEntry::Hole(e) => {
             let end = e.file_block + e.blocks;
             seen.patches.retain(|p| !(e.file_block..end).contains(&(p.offset / block_bytes)));
             file.index.unmap(refs, e.file_block, end, &mut seen.freed);
             file.load_size(refs, position, e.size, e.mtime_ns);
-            e.mtime_ns
         }
-        _ => return None,
-    };
-    Some(Time(mtime))
+        _ => return false,
+    }
+    true
 }

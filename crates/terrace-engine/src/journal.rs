@@ -29,10 +29,31 @@ impl Journal {
     /// # Errors
     /// If PM refuses to become durable; then nobody knows how far it got, and the volume must not be written again.
     pub fn commit(&self, pm: &Pm, words: &[JournalWord]) -> FsResult<()> {
-        assert!(words.len() <= JOURNAL_WORDS_MAX, "journal record too long");
         let mut sequence = self.sequence.lock();
         *sequence += 1;
-        let record = JournalRecord::new(*sequence, words);
+        self.store(pm, *sequence, words)?;
+        apply(pm, words);
+        if !planted(Bug::JournalClearedEarly) {
+            fence(pm)?;
+        }
+        self.clear(pm)
+    }
+
+    /// Commits `words`, durably, but leaves storing them to [`Self::replay`]: as long as the checkpoint is valid they mean nothing, and with
+    /// its end they count.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    pub fn promise(&self, pm: &Pm, words: &[JournalWord]) -> FsResult<()> {
+        let mut sequence = self.sequence.lock();
+        *sequence += 1;
+        self.store(pm, *sequence, words)
+    }
+
+    /// Stores a record, and then its state.
+    fn store(&self, pm: &Pm, sequence: u64, words: &[JournalWord]) -> FsResult<()> {
+        assert!(words.len() <= JOURNAL_WORDS_MAX, "journal record too long");
+        let record = JournalRecord::new(sequence, words);
         if planted(Bug::JournalStateFirst) {
             self.set_state(pm, record.state)?;
         }
@@ -40,12 +61,7 @@ impl Journal {
         if !planted(Bug::JournalNotFenced) {
             fence(pm)?;
         }
-        self.set_state(pm, record.state)?;
-        apply(pm, words);
-        if !planted(Bug::JournalClearedEarly) {
-            fence(pm)?;
-        }
-        self.clear(pm)
+        self.set_state(pm, record.state)
     }
 
     /// The words of a committed record that a crash left in the journal; `None` if it is empty.

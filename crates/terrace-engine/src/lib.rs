@@ -29,6 +29,7 @@ mod inode;
 mod itable;
 mod journal;
 mod log;
+mod logs;
 mod members;
 mod migrate;
 mod mover;

@@ -15,11 +15,14 @@
 //!   writes the live entries anew and swaps head and tail through the journal.
 //! * [`Refs`] counts references from the volatile state into each page. It is volatile, derived by walking.
 //! * A dropped page is given back only after a fence has made the head that skips it durable.
+//! * The first part of the log may lie on a disk (see `archive`).
 
+mod archive;
 mod compact;
 mod verify;
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use rustc_hash::FxHashMap;
 use terrace_layout::{
@@ -31,13 +34,15 @@ use terrace_media::Pm;
 use terrace_policy::PmSpace;
 use zerocopy::IntoBytes;
 
-use crate::error::{FsError, FsResult, fence};
+use crate::error::{FsError, FsResult, advice, fence};
 use crate::journal::Journal;
 use crate::planted::{Bug, planted};
 use crate::seal;
 use crate::space::BlockSource;
+use crate::sync::Arc;
 
-pub(crate) use compact::Compaction;
+use archive::ARCHIVE_START;
+pub(crate) use archive::{Archive, Draft, Entries, FindDisk, LogMedia, NewLog};
 pub(crate) use verify::LogDamage;
 
 /// Slots that compaction must be able to gain: it costs a journal record and a few pages' worth of stores.
@@ -146,13 +151,14 @@ pub(crate) struct Log {
     tail_behind: bool,
     /// Byte of an entry beyond the tail that the last crash tore.
     torn: Option<u64>,
+    archive: Option<Arc<Archive>>,
     /// PM blocks of the pages, in log order.
     pages: VecDeque<u64>,
     /// What the volatile state refers to.
     pub refs: Refs,
     inline_dropped: bool,
     next_sequence: u64,
-    /// Slots of all pages and of the inline region still in the log.
+    /// Slots of all pages, of the archive, and of the inline region still in the log.
     slots: u64,
     slots_after_compaction: u64,
     /// Pages that the head no longer reaches, waiting for a fence: those of which the next fence will make that
@@ -163,6 +169,12 @@ pub(crate) struct Log {
     /// flushed, so the next commit, whoever makes it, flushes them again.
     unfenced: Option<(u64, u64)>,
     batch: Batch,
+}
+
+/// Where the tail of a log is that ends in the record: from its first slot to behind its last.
+fn inline_tails(record_at: u64) -> RangeInclusive<u64> {
+    let start = record_at + INLINE_OFFSET;
+    start..=start + INLINE_SLOTS * SLOT_BYTES
 }
 
 impl Log {
@@ -179,6 +191,7 @@ impl Log {
             tail_generation: 0,
             tail_behind: false,
             torn: None,
+            archive: None,
             pages: VecDeque::new(),
             refs: Refs::new(record_at),
             inline_dropped: false,
@@ -198,26 +211,27 @@ impl Log {
     /// # Errors
     /// Damage, with the place; or what `visit` returns.
     pub fn load(
-        pm: &Pm,
+        media: LogMedia<'_>,
         record_at: u64,
         record: &InodeRecord,
         crashed: Option<Stamp>,
         visit: Visit<'_>,
     ) -> FsResult<Self> {
+        let pm = media.pm;
         let mut log = Log::new(record_at, record);
         let damaged = |e: terrace_layout::LayoutError| place(pm, record_at, &e.0);
         (log.tail, log.tail_generation) = Tail(record.tail).get().map_err(damaged)?;
         let head = CheckedPtr(record.head).get().map_err(damaged)?;
-        let inline_end = record_at + INLINE_OFFSET + INLINE_SLOTS * SLOT_BYTES;
-        let tail_inline = (record_at + INLINE_OFFSET..=inline_end).contains(&log.tail);
+        let inline = inline_tails(record_at);
+        let tail_inline = inline.contains(&log.tail);
         log.inline_dropped = !tail_inline && head.is_some_and(|(_, dropped)| dropped);
         if !log.inline_dropped {
-            let end = if tail_inline { log.tail } else { inline_end };
-            let mut slots = [0u8; (INLINE_SLOTS * SLOT_BYTES) as usize];
-            pm.try_read(record_at + INLINE_OFFSET, &mut slots)?;
-            log.visit_region(pm, record_at + INLINE_OFFSET, end, &slots, visit)?;
+            let (start, end) = (*inline.start(), if tail_inline { log.tail } else { *inline.end() });
+            let slots = media.read_slots(record_at)?;
+            let skip = log.load_archive(media, &slots[..(end - start) as usize], visit)?;
+            log.visit_region(pm, start + skip as u64, end, &slots[skip..], visit)?;
             if tail_inline {
-                log.roll_forward(pm, &slots[(end - record_at - INLINE_OFFSET) as usize..], crashed, visit)?;
+                log.roll_forward(pm, &slots[(end - start) as usize..], crashed, visit)?;
             }
         } else {
             log.slots = 0;
@@ -249,7 +263,7 @@ impl Log {
         let mut page = [0u8; BLOCK_BYTES as usize];
         pm.try_read(start, &mut page)?;
         let header = LogPageHeader::decode(&page, self.ino, self.generation).map_err(|e| place(pm, start, &e.0))?;
-        if !self.pages.is_empty() && header.sequence < self.next_sequence {
+        if header.sequence < self.next_sequence {
             return Err(place(pm, start, &format!("log of inode {} runs in a circle", self.ino)));
         }
         self.next_sequence = header.sequence + 1;
@@ -336,15 +350,21 @@ impl Log {
     }
 
     fn visit_region(&mut self, pm: &Pm, start: u64, end: u64, bytes: &[u8], visit: Visit<'_>) -> FsResult<()> {
-        let (seed, refs) = (self.seed, &mut self.refs);
+        let (seed, refs, next_sequence) = (self.seed, &mut self.refs, &mut self.next_sequence);
         let damaged = |at, what: &str| place(pm, at, &format!("log of inode {}: {what}", self.ino));
         walk(seed, start, &bytes[..(end - start) as usize], &damaged, &mut |position, entry| {
+            if let LogEntry::Attr(e) = entry {
+                *next_sequence = e.next_page.max(*next_sequence);
+            }
             visit(refs, position, entry)
         })
     }
 
     /// Seed of the checksum of the entry at `position`.
     pub fn seed_at(&self, pm: &Pm, position: u64) -> u32 {
+        if let Some(archive) = self.archive.as_ref().filter(|_| position >= ARCHIVE_START) {
+            return archive.seed;
+        }
         let Some(page) = self.refs.page_of(position) else {
             return self.inline_seed;
         };
@@ -426,8 +446,7 @@ impl Log {
     }
 
     fn region_end(&self, page: Option<u64>) -> u64 {
-        let inline_end = self.record_at + INLINE_OFFSET + INLINE_SLOTS * SLOT_BYTES;
-        page.map_or(inline_end, |p| (p + 1) * BLOCK_BYTES)
+        page.map_or(*inline_tails(self.record_at).end(), |p| (p + 1) * BLOCK_BYTES)
     }
 
     fn stage_sealed(&self, pm: &Pm, batch: &mut Batch, stamp: Stamp) {
@@ -622,7 +641,8 @@ impl Log {
     /// Drops dead pages from the front; they go back to `source` after the next commit.
     pub fn drop_dead_front(&mut self, pm: &Pm, source: &dyn BlockSource) {
         self.drain_free(source);
-        if self.pages.is_empty() || (!self.inline_dropped && self.refs.inline > 0) {
+        let begins_in_record = !self.inline_dropped && (self.refs.inline > 0 || self.archive.is_some());
+        if self.pages.is_empty() || begins_in_record {
             return;
         }
         let before = self.pages.len();
@@ -641,11 +661,14 @@ impl Log {
         self.link(pm, None, self.pages[0]);
     }
 
-    /// Whether so much of the log is dead that rewriting it is worth the trouble.
+    /// Whether so much of the log is dead that rewriting it is worth the trouble, or it is being written again and its archive
+    /// has room in PM.
     pub fn wants_compaction(&self, pm: PmSpace) -> bool {
-        self.pages.len() > 1
-            && self.slots > 2 * self.slots_after_compaction + COMPACTED_SLOTS_MIN
-            && terrace_policy::compacts_log(self.refs.slots, self.slots.saturating_sub(self.refs.slots), pm)
+        let is_back = self.archive.is_some() && self.has_pages() && terrace_policy::log_comes_back(self.refs.slots, pm);
+        is_back
+            || self.pages.len() > 1
+                && self.slots > 2 * self.slots_after_compaction + COMPACTED_SLOTS_MIN
+                && terrace_policy::compacts_log(self.refs.slots, self.slots.saturating_sub(self.refs.slots), pm)
     }
 }
 
@@ -676,11 +699,16 @@ fn has_stamp(bytes: &[u8], stamp: Stamp) -> bool {
     !bytes.is_empty() && Stamp::of_entry(bytes) == Some(stamp)
 }
 
-/// Damage at a byte of PM.
-pub(crate) fn place(pm: &Pm, byte: u64, what: &str) -> FsError {
-    FsError::corrupt(format!(
-        "{}: {what} (at byte {byte}): run `terrace check {}`",
-        pm.path().display(),
-        pm.path().display()
-    ))
+/// Damage at a byte of PM, or at the position of an entry that is on a disk.
+pub(crate) fn place(pm: &Pm, position: u64, what: &str) -> FsError {
+    let path = pm.path().display();
+    FsError::corrupt(format!("{path}: {what} (at {}): {}", position_text(position), advice(pm)))
+}
+
+/// Where an entry stands.
+pub(crate) fn position_text(position: u64) -> String {
+    match position.checked_sub(ARCHIVE_START) {
+        None => format!("byte {position}"),
+        Some(byte) => format!("byte {byte} of its archive"),
+    }
 }

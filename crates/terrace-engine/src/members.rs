@@ -9,6 +9,7 @@ use terrace_layout::{DEVICES_MAX, DeviceEntry};
 use terrace_media::Disk;
 
 use crate::alloc::DeviceAlloc;
+use crate::log::FindDisk;
 use crate::sync::{Arc, RwLock, RwLockReadGuard};
 
 /// A disk of the volume.
@@ -96,6 +97,12 @@ impl Members {
         let place = places.get_mut(usize::from(device) - 1)?.as_mut()?;
         place.standing = decided.unwrap_or(place.standing);
         decided
+    }
+}
+
+impl FindDisk for Members {
+    fn find_disk(&self, device: u16) -> Option<Arc<dyn Disk>> {
+        self.get(device).map(|member| member.disk.clone())
     }
 }
 

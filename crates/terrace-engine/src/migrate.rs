@@ -135,13 +135,11 @@ struct Buffer {
     bytes: AlignedBuf,
     /// Blocks of the file and their checksums, in the order of the bytes; what could not be read is left out.
     blocks: Vec<(u64, u32)>,
-    /// Size of the file when it was looked up.
-    committed: u64,
 }
 
 impl Buffer {
     fn new(blocks: u64) -> Self {
-        Self { bytes: AlignedBuf::new(blocks as usize * BLOCK), blocks: Vec::new(), committed: 0 }
+        Self { bytes: AlignedBuf::new(blocks as usize * BLOCK), blocks: Vec::new() }
     }
 
     fn copied(&self) -> Vec<Copied<'_>> {
@@ -175,7 +173,7 @@ impl Buffers {
 
 impl Volume {
     /// Moves a file's data to a tier, 0 for PM, while programs go on using it, as far as there is room: what is dirty goes to
-    /// a disk first.
+    /// a disk first. To PM, its log comes along if that lies on a disk.
     ///
     /// # Errors
     /// `EISDIR`, `EINVAL` for what has no data or a tier that there is not; `EPERM` for a file that is pinned to another; `EIO`
@@ -210,6 +208,9 @@ impl Volume {
         let core = &self.core;
         if inode.pages.has_dirty() {
             self.before_closing(|| core.flush_file(inode))?;
+        }
+        if tier == 0 && inode.shared()?.log.archive().is_some() {
+            self.before_closing(|| core.mutate(|| core.bring_log(inode)))?;
         }
         let ways = core.ways_to(tier);
         let mut result = FileMoved::default();
@@ -298,33 +299,14 @@ impl Core {
     /// `ENOSPC` where it was to go, `EIO` with the place that cannot be read or written, `ESTALE` if the file is gone:
     /// what has not moved stays where it is.
     pub fn move_stretch(&self, inode: &Arc<Inode>, order: Order<'_>) -> FsResult<u64> {
-        self.move_together(&[(inode, order)]).pop().expect("one for each")
-    }
-
-    /// As [`Self::move_stretch`], of several files, each once: disks make durable together what all of them move. Returns what came
-    /// of each.
-    pub fn move_together(&self, moves: &[(&Arc<Inode>, Order<'_>)]) -> Vec<FsResult<u64>> {
-        // Who moves several at a time has a shard to itself, so that no two wait for each other.
-        let begun: Vec<_> = moves.iter().map(|&(inode, order)| self.begin(inode, order)).collect();
-        let copied: Vec<_> = begun.iter().map(|begun| Some(self.copy_all(begun.as_ref().ok()?.as_ref()?))).collect();
-        let copies = copied.iter().flatten().flat_map(|(copies, _)| copies);
-        let devices = copies.flat_map(|copy| &copy.runs).map(|run| run.addr.device());
-        // PM is made durable by each commit's fence.
-        let disks = devices.filter(|&device| device > 0 && !planted(Bug::MoveNotFlushed)).collect();
-        let mut broken = self.flush_disks(disks).err();
-        let mut ends = Vec::with_capacity(moves.len());
-        for (begun, copied) in begun.iter().zip(copied) {
-            ends.push(match (begun, copied) {
-                (Ok(Some(begun)), Some((copies, failed))) => {
-                    let moved = self.finish(begun, copies, broken.as_ref());
-                    broken = broken.or_else(|| moved.as_ref().err().filter(|error| error.is_fatal()).cloned());
-                    moved.and_then(|blocks| failed.map(|()| blocks))
-                }
-                (Err(error), _) => Err(error.clone()),
-                _ => Ok(0),
-            });
-        }
-        ends
+        let Some(begun) = self.begin(inode, order)? else {
+            return Ok(0);
+        };
+        let (copies, failed) = self.copy_all(&begun);
+        let moved = self.commit_copies(&begun, copies);
+        let moved = moved.and_then(|blocks| Ok(blocks + self.move_reserved(&begun)?));
+        inode.inner.write().file_mut()?.1.end_move();
+        moved.and_then(|blocks| failed.map(|()| blocks))
     }
 
     /// Looks up what is to move; from now on it is noted who changes it.
@@ -341,23 +323,10 @@ impl Core {
         }
         let (reserved, written) = pieces.into_iter().partition(|piece| piece.extent.unwritten());
         let (_, file) = inner.file_mut()?;
-        let (first, last) = (&order.stretches[0], &order.stretches[order.stretches.len() - 1]);
-        file.begin_move(first.start, last.end - first.start);
+        let from = order.stretches.iter().map(|stretch| stretch.start).min().expect("a stretch");
+        let to = order.stretches.iter().map(|stretch| stretch.end).max().expect("a stretch");
+        file.begin_move(from, to - from);
         Ok(Some(Begun { inode, order, reserved, written, committed: file.committed, _alone: alone }))
-    }
-
-    /// Commits the copies, and ends the move. `broken`: why nothing can be committed any more.
-    fn finish(&self, begun: &Begun<'_>, copies: Vec<Copy<'_>>, broken: Option<&FsError>) -> FsResult<u64> {
-        let mut moved = broken.map_or(Ok(0), |error| Err(error.clone()));
-        for copy in copies {
-            match moved {
-                Ok(blocks) => moved = self.commit_copy(begun, copy).map(|more| blocks + more),
-                Err(_) => self.free_runs(&copy.runs),
-            }
-        }
-        let moved = moved.and_then(|blocks| Ok(blocks + self.move_reserved(begun)?));
-        begun.inode.inner.write().file_mut()?.1.end_move();
-        moved
     }
 
     /// Blocks that there is room for.
@@ -367,7 +336,7 @@ impl Core {
 
     /// Looks up what is wanted.
     fn pieces(&self, inode: &Inode, inner: &Inner, order: Order<'_>) -> FsResult<Vec<Piece>> {
-        let file = inner.file()?;
+        let (file, entries) = (inner.file()?, inner.log.entries(&self.pm));
         let overlaps = |s: &Range<u64>| {
             file.index.overlaps(s.start, s.end).map({
                 let s = s.clone();
@@ -388,14 +357,14 @@ impl Core {
             if !(order.wanted.there)(&extent) || self.cache.is_dirty(&inode.pages, a, b) {
                 continue;
             }
-            let entry = read_write_entry(&self.pm, extent.entry())?;
+            let entry = read_write_entry(entries, extent.entry())?;
             if order.wanted.such.is_some_and(|such| !such(&entry)) {
                 continue;
             }
             room -= b - a;
             for block in (a..b).step_by(BUFFER_BLOCKS as usize) {
                 let extent = extent.part(block - a, (b - block).min(BUFFER_BLOCKS));
-                let checksums = self.checksums_of(&extent, &entry, block)?;
+                let checksums = self.checksums_of(entries, &extent, &entry, block)?;
                 pieces.push(Piece { block, extent, entry, checksums });
             }
         }
@@ -405,7 +374,7 @@ impl Core {
     /// Copies pieces to where they go, a buffer at a time, and fills the next one meanwhile; what could not be copied, and why,
     /// does not keep the others.
     fn copy_all<'a>(&self, begun: &'a Begun<'_>) -> (Vec<Copy<'a>>, FsResult<()>) {
-        let Begun { inode, order, committed, .. } = *begun;
+        let Begun { inode, committed, .. } = *begun;
         let parts = buffers_of(&begun.written);
         let longest = parts.iter().map(|pieces| blocks_of(pieces)).max().unwrap_or(0);
         let mut full = self.buffers.take(longest);
@@ -417,7 +386,7 @@ impl Core {
             let (placed, read) = thread::scope(|scope| {
                 let fill = following.map(|part| || self.fill(&mut next, inode, part, committed));
                 let reader = fill.and_then(|fill| spawn_scoped(scope, fill));
-                let placed = self.place(inode, order, pieces, &full);
+                let placed = self.place(begun, pieces, &full);
                 (placed, reader.map(|reader| reader.join().expect("a copy does not panic")))
             });
             // The system may have no thread to spare.
@@ -439,11 +408,12 @@ impl Core {
     }
 
     /// Writes what a buffer holds to where it goes.
-    fn place<'a>(&self, inode: &Inode, order: Order<'_>, pieces: &'a [Piece], buffer: &Buffer) -> FsResult<Copy<'a>> {
+    fn place<'a>(&self, begun: &'a Begun<'_>, pieces: &'a [Piece], buffer: &Buffer) -> FsResult<Copy<'a>> {
+        let Begun { inode, order, committed, .. } = *begun;
         let copied = buffer.copied();
         let placed = match order.tiers.first {
             _ if copied.is_empty() => Vec::new(),
-            0 => self.store_in_pm(inode.shard, &copied, buffer.committed),
+            0 => self.store_in_pm(inode.shard, &copied, committed),
             _ => self.write_to_tiers(inode.shard, &copied, order.tiers)?,
         };
         let kept = self.copies_to_keep(inode, order, &copied);
@@ -456,7 +426,6 @@ impl Core {
     /// The first piece's that cannot be read, and that nobody has overtaken.
     fn fill(&self, buffer: &mut Buffer, inode: &Inode, pieces: &[Piece], committed: u64) -> FsResult<()> {
         buffer.blocks.clear();
-        buffer.committed = committed;
         let mut failed = Ok(());
         for piece in pieces {
             let at = buffer.blocks.len() * BLOCK;
@@ -493,6 +462,21 @@ impl Core {
             self.verify(addr.offset(i), &piece.checksums, i, &page[..covered], &crcs)?;
         }
         Ok(crcs)
+    }
+
+    /// Makes copies durable, and commits of each what nobody has changed meanwhile.
+    fn commit_copies(&self, begun: &Begun<'_>, copies: Vec<Copy<'_>>) -> FsResult<u64> {
+        let devices = copies.iter().flat_map(|copy| &copy.runs).map(|run| run.addr.device());
+        // PM is made durable by each commit's fence.
+        let disks = devices.filter(|&device| device > 0 && !planted(Bug::MoveNotFlushed)).collect();
+        let mut moved = self.flush_disks(disks).map(|()| 0);
+        for copy in copies {
+            match moved {
+                Ok(blocks) => moved = self.commit_copy(begun, copy).map(|more| blocks + more),
+                Err(_) => self.free_runs(&copy.runs),
+            }
+        }
+        moved
     }
 
     /// Commits of a durable copy what nobody has changed meanwhile.
@@ -532,14 +516,7 @@ impl Core {
         copied: &'a [Copied<'a>],
         tiers: Tiers,
     ) -> FsResult<Vec<Placed<'a, Copied<'a>>>> {
-        let blocks = copied.len() as u64;
-        // What is promised to dirty pages is not to be had.
-        if !self.space.reserve_disk(blocks) {
-            return Err(FsError::new(libc::ENOSPC));
-        }
-        let placed = self.write_pages(copied, Target { shard, tiers });
-        self.space.unreserve_disk(blocks);
-        placed
+        self.space.beside_promises(copied.len() as u64, || self.write_pages(copied, Target { shard, tiers }))
     }
 
     /// Copies for the page cache, if they are wanted there and need nobody's place but that of clean pages.

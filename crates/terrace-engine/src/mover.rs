@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use terrace_policy::{
-    ColdList, Dataflow, Flow, Pace, Param, Params, Traffic, Utilization, tier_is_full, used_percent,
-    write_migration_goes_on,
+    ColdList, Dataflow, Flow, Pace, Param, Params, Pressure, Traffic, Utilization, logs_leave, tier_is_full,
+    used_percent, write_migration_goes_on,
 };
 
 use crate::core::Core;
@@ -31,6 +31,9 @@ const TICK: Duration = Duration::from_secs(1);
 /// Seconds without any traffic after which the pulse rests: longer than any window of the policy that a pause could disturb.
 const QUIET_TICKS_MAX: u32 = 5;
 
+/// Longest rest of who makes room in PM in vain.
+const RELIEF_RESTS_MAX: Duration = Duration::from_secs(10);
+
 /// What all movers share.
 #[derive(Debug, Default)]
 pub(crate) struct Migration {
@@ -43,8 +46,26 @@ pub(crate) struct Migration {
     pulse: Mutex<Pulse>,
     wake: Condvar,
     /// Why a mover that is wanted does not get on, by shard.
-    trouble: Mutex<BTreeMap<usize, String>>,
+    trouble: Mutex<BTreeMap<usize, Trouble>>,
+    relief: Mutex<Relief>,
     pace: Mutex<Option<Paced>>,
+}
+
+/// Room that programs make.
+#[derive(Debug, Default)]
+struct Relief {
+    /// Whose files give way first.
+    next_shard: usize,
+    /// It was in vain, and is not tried again until then.
+    rests_until: Option<Instant>,
+}
+
+/// Why a mover did not get on.
+#[derive(Debug)]
+struct Trouble {
+    why: String,
+    /// It has moved something since. If it ends like that again, the log need not say so again.
+    is_past: bool,
 }
 
 /// What is known of the traffic.
@@ -73,6 +94,8 @@ pub(crate) struct Mover {
     /// It knows, or tried in vain and is to be left alone until the pulse wakes it: writers need not.
     notified: AtomicBool,
     pub lists: Mutex<Lists>,
+    /// Held while logs are on their way to a disk.
+    pub logs_under_way: Mutex<()>,
     pub recent: Recent,
 }
 
@@ -83,6 +106,8 @@ pub(crate) struct Lists {
     pub cold: Vec<ColdList>,
     /// Records of the inode table that have been looked at since the mount: what is in them is listed, or has been written since.
     pub scanned: u64,
+    /// Records that have been looked at for logs in this turn.
+    pub logs_seen: u64,
     pub pins: PinnedFiles,
 }
 
@@ -321,19 +346,22 @@ impl Core {
         let params = self.tuning.params();
         pulse.dataflow.under_way() != Flow::Balanced
             || write_migration_goes_on(self.pm_used_percent(), pulse.utilization.threshold_percent(&params))
+            || logs_leave(self.pm_used_percent(), &params)
             || self.full_tier().is_some()
             || self.has_strays()
     }
 
     /// A tier of disks that moves data to the next: it is nearly full, and there is a next one which is not.
     fn full_tier(&self) -> Option<(u8, u8)> {
-        let params = self.tuning.params();
-        let is_full = |tier: u8| {
-            let (blocks, free) = self.space.tier_space(tier);
-            tier_is_full(blocks, free, &params)
-        };
         let tiers: Vec<u8> = self.space.tiers().skip(1).collect();
-        tiers.windows(2).find(|pair| is_full(pair[0]) && !is_full(pair[1])).map(|pair| (pair[0], pair[1]))
+        let moves = |pair: &&[u8]| self.is_full_tier(pair[0]) && !self.is_full_tier(pair[1]);
+        tiers.windows(2).find(moves).map(|pair| (pair[0], pair[1]))
+    }
+
+    /// Whether a tier of disks is so full that data is to leave it.
+    pub fn is_full_tier(&self, tier: u8) -> bool {
+        let (blocks, free) = self.space.tier_space(tier);
+        tier_is_full(blocks, free, &self.tuning.params())
     }
 
     /// The thread of a shard's mover.
@@ -352,18 +380,10 @@ impl Core {
                 match self.migrate_some(shard) {
                     Round::Moved(bytes) => self.keep_pace(shard, bytes),
                     Round::Idle => {
-                        self.migration.trouble.lock().remove(&shard);
                         mover.notified.store(false, Ordering::Relaxed);
                         break;
                     }
-                    Round::Stuck(why) => {
-                        self.migration.trouble.lock().insert(shard, why);
-                        break;
-                    }
-                    Round::Failed { why, .. } => {
-                        self.note_failure(shard, why);
-                        break;
-                    }
+                    Round::Stuck(_) | Round::Failed { .. } => break,
                 }
             }
         }
@@ -376,10 +396,29 @@ impl Core {
         }
         let round = self.mutate(|| self.migrate_wanted(shard));
         let round = round.unwrap_or_else(|error| Round::Failed { why: error.to_string(), is_final: true });
+        self.note_round(shard, &round);
         if round.is_in_vain() {
             self.buffers.release();
         }
         round
+    }
+
+    /// Remembers why a mover does not get on, as long as that is so.
+    fn note_round(&self, shard: usize, round: &Round) {
+        let mut trouble = self.migration.trouble.lock();
+        match round {
+            Round::Idle => drop(trouble.remove(&shard)),
+            Round::Moved(_) => {
+                trouble.get_mut(&shard).into_iter().for_each(|trouble| trouble.is_past = true);
+            }
+            Round::Stuck(why) | Round::Failed { why, .. } => {
+                // The log says so once, however often it is so.
+                if matches!(round, Round::Failed { .. }) && !trouble.values().any(|known| known.why == *why) {
+                    tracing::warn!("migration waits: {why}");
+                }
+                trouble.insert(shard, Trouble { why: why.clone(), is_past: false });
+            }
+        }
     }
 
     /// Does what is wanted most and can be done: each kind has its turn when those before it have nothing to do.
@@ -394,6 +433,9 @@ impl Core {
         if round.is_in_vain() && write_migration_goes_on(used, threshold) {
             round = round.or(self.migrate_cold(shard, 0, Counter::MigratedWrite)?);
         }
+        if round.is_in_vain() && logs_leave(used, &params) {
+            round = round.or(self.migrate_logs(shard, Pressure::Low)?);
+        }
         if let (true, Some((tier, _))) = (round.is_in_vain(), self.full_tier()) {
             round = round.or(self.migrate_cold(shard, tier, Counter::MigratedDemoted)?);
         }
@@ -405,6 +447,49 @@ impl Core {
             }
             _ => round,
         })
+    }
+
+    /// Called, without any lock, by those who are about to need room in PM for metadata.
+    pub fn relieve_pm_if_low(&self) {
+        if self.pm_is_low() {
+            self.relieve_pm();
+        }
+    }
+
+    /// Makes such room at once: nothing else does in time where files come faster than they grow cold. Whoever comes meanwhile waits for
+    /// this one. Read-only volumes are found out by who asked.
+    #[cold]
+    fn relieve_pm(&self) {
+        let mut relief = self.migration.relief.lock();
+        let begun = Instant::now();
+        if !self.migrates() || relief.rests_until.is_some_and(|until| begun < until) {
+            return;
+        }
+        // What was removed makes room first.
+        let _ = self.mutate(|| Ok(()));
+        let mut is_in_vain = true;
+        for shard in (0..self.shards.len()).map(|n| (relief.next_shard + n) % self.shards.len()) {
+            while self.pm_is_low() {
+                let round = self.mutate(|| self.give_way(shard));
+                let round = round.unwrap_or_else(|error| Round::Failed { why: error.to_string(), is_final: true });
+                self.note_round(shard, &round);
+                if round.is_in_vain() {
+                    break;
+                }
+                is_in_vain = false;
+            }
+        }
+        self.buffers.release();
+        relief.next_shard = (relief.next_shard + 1) % self.shards.len();
+        // It is to take no more than a tenth of the time then; nor is a disk that works again to wait for long.
+        let rest = (10 * begun.elapsed()).min(RELIEF_RESTS_MAX);
+        relief.rests_until = (is_in_vain && self.pm_is_low()).then(|| Instant::now() + rest);
+    }
+
+    /// Files of a shard give room away: logs first, which are many to one flush, then data.
+    fn give_way(&self, shard: usize) -> FsResult<Round> {
+        let logs = self.migrate_logs(shard, Pressure::Highest)?;
+        Ok(if logs.is_in_vain() { logs.or(self.migrate_cold(shard, 0, Counter::MigratedWrite)?) } else { logs })
     }
 
     /// Waits as long as the limit of migration asks for.
@@ -434,15 +519,6 @@ impl Core {
         }
     }
 
-    /// Says so once, however often it is so.
-    fn note_failure(&self, shard: usize, why: String) {
-        let mut trouble = self.migration.trouble.lock();
-        if !trouble.values().any(|known| *known == why) {
-            tracing::warn!("migration waits: {why}");
-        }
-        trouble.insert(shard, why);
-    }
-
     /// Wakes everybody here, to end.
     pub fn stop_migration(&self) {
         self.migration.pulse.lock().woken = true;
@@ -462,13 +538,19 @@ impl Core {
         let state = match pulse.dataflow.under_way() {
             _ if !self.migrates() => "off",
             _ if write_migration_goes_on(used, threshold_percent) => "write migration: PM is fuller than the threshold",
+            _ if logs_leave(used, &params) => "log migration: PM is fuller than its threshold",
             _ if self.has_strays() => "pins: data waits for its tier",
             _ if self.full_tier().is_some() => "demotion: a disk tier is nearly full",
             Flow::FavoursPm => "read migration: reads lean towards PM",
             Flow::FavoursDram => "reverse migration: reads lean towards DRAM",
             Flow::Balanced => "idle",
         };
-        let trouble = self.migration.trouble.lock().values().next().cloned();
+        let logs_only = !write_migration_goes_on(used, threshold_percent) && logs_leave(used, &params);
+        let threshold_percent = if logs_only { params.get(Param::LogsAt) as f64 } else { threshold_percent };
+        // Nobody has looked since, perhaps, if nothing is wanted any more.
+        let is_wanted = self.migrates() && self.is_anything_wanted(&pulse);
+        let trouble =
+            self.migration.trouble.lock().values().find(|trouble| is_wanted && !trouble.is_past).map(|t| t.why.clone());
         let percent = |share: f64| share.round() as u8;
         let (pinned_files, pinned_elsewhere) = self.count_pinned();
         MigrationStatus {

@@ -6,15 +6,16 @@
 
 mod rename;
 
-use terrace_layout::{BlockAddr, InodeRecord, NAME_BYTES_MAX};
+use terrace_layout::{InodeRecord, NAME_BYTES_MAX};
 
 use self::rename::{LinkLoss, Rename};
 use crate::acl;
 use crate::core::{Core, free_record};
-use crate::dir::{Dentry, FIRST_COOKIE};
-use crate::error::{FsError, FsResult, fail, fence};
+use crate::dir::{Dentry, DirData, FIRST_COOKIE};
+use crate::error::{FsError, FsResult, advice, fail, fence};
 use crate::inode::{Body, Inner, Inode, Meta, retain_target, target_entries};
 use crate::itable::write_record;
+use crate::log::position_text;
 use crate::pin::{PIN_XATTR, pin_value};
 use crate::planted::{Bug, planted};
 use crate::space::BlockSource;
@@ -34,6 +35,9 @@ struct Newborn {
     inode: Arc<Inode>,
     record_at: u64,
 }
+
+/// Inodes that are read from a disk, if they must be, before their directory is listed: about as many as one answer holds.
+const PRELOADED: usize = 64;
 
 /// Checks a name that is to be made, removed or looked up.
 fn check_name(name: &[u8]) -> FsResult<()> {
@@ -62,6 +66,13 @@ impl Core {
             return self.looked_up(&target);
         }
         check_name(name)?;
+        let loaded = self.preload(&dir, |entries| entries.find(name).map(|d| d.ino).into_iter().collect());
+        for (_, failed) in loaded.iter().filter_map(|(ino, inode)| Some((ino, inode.as_ref().err()?))) {
+            // Nobody is to wait for the disk once more. What is gone may have another name by now.
+            if failed.errno() != libc::ESTALE {
+                return Err(FsError::with_message(failed.errno(), failed.to_string()));
+            }
+        }
         let inner = dir.shared()?;
         let Some(dentry) = inner.dir()?.find(name) else {
             return fail(libc::ENOENT);
@@ -73,6 +84,17 @@ impl Core {
         }
         let child = self.child(&dir, dentry)?;
         self.looked_up(&child)
+    }
+
+    /// Some inodes that a directory names, from a disk if need be: whoever waits for the directory is not to wait for that. They stay
+    /// in DRAM as long as what is returned.
+    fn preload(&self, dir: &Inode, named: impl FnOnce(&DirData) -> Vec<Ino>) -> Vec<(Ino, FsResult<Arc<Inode>>)> {
+        if !self.has_archives() {
+            return Vec::new();
+        }
+        let named = dir.shared().ok().and_then(|inner| inner.dir().ok().map(named)).unwrap_or_default();
+        let is_absent = |ino: &Ino| !self.shard(*ino).inodes.read().contains_key(&ino.0);
+        named.into_iter().filter(is_absent).map(|ino| (ino, self.get(ino))).collect()
     }
 
     fn looked_up(&self, inode: &Arc<Inode>) -> FsResult<Attr> {
@@ -106,10 +128,11 @@ impl Core {
     fn misleading<T>(&self, dir: &Inode, dentry: &Dentry, why: &str) -> FsResult<T> {
         let path = self.pm.path().display();
         Err(FsError::corrupt(format!(
-            "{path}: directory inode {} (entry at byte {}) names inode {}, which {why}: run `terrace check {path}`",
+            "{path}: directory inode {} (entry at {}) names inode {}, which {why}: {}",
             dir.ino.0,
-            dentry.position(),
-            dentry.ino.0
+            position_text(dentry.position()),
+            dentry.ino.0,
+            advice(&self.pm)
         )))
     }
 
@@ -139,7 +162,7 @@ impl Core {
     fn make(&self, parent: Ino, name: &[u8], new: &NewInode, target: Option<&[u8]>) -> FsResult<Attr> {
         check_name(name)?;
         let dir = self.get(parent)?;
-        self.mutate(|| {
+        self.operate(|| {
             let mut inner = dir.exclusive()?;
             self.check_can_add(&inner, name)?;
             let now = Time::now();
@@ -268,7 +291,7 @@ impl Core {
         born.inode.doomed.store(true, Ordering::Release);
         shard.mover.lists.lock().forget(ino);
         free_record(&self.pm, born.record_at, ino);
-        inner.log.pages().for_each(|b| source.free(BlockAddr::pm(b), 1));
+        inner.owned().into_iter().for_each(|(addr, blocks)| source.free(addr, blocks));
         shard.depart(&mut shard.inodes.write(), ino);
         shard.table.write().free(&self.pm, ino);
     }
@@ -302,7 +325,7 @@ impl Core {
         if child.kind == FileKind::Directory {
             return fail(libc::EPERM);
         }
-        self.mutate(|| {
+        self.operate(|| {
             let mut inner = dir.exclusive()?;
             self.check_can_add(&inner, name)?;
             let mut child_inner = child.exclusive()?;
@@ -363,7 +386,7 @@ impl Core {
     fn remove(&self, parent: Ino, name: &[u8], directory: bool) -> FsResult<()> {
         check_name(name)?;
         let dir = self.get(parent)?;
-        self.mutate(|| {
+        self.operate(|| {
             let mut inner = dir.exclusive()?;
             let Some(dentry) = inner.dir()?.find(name) else {
                 return fail(libc::ENOENT);
@@ -414,7 +437,7 @@ impl Core {
             return fail(libc::EINVAL);
         }
         let (from_dir, to_dir) = (self.get(from)?, self.get(to)?);
-        self.mutate(|| {
+        self.operate(|| {
             if !flags.exchange {
                 self.flush_before_replacing(&from_dir, from_name, &to_dir, to_name)?;
             }
@@ -442,6 +465,7 @@ impl Core {
     /// `ENOTDIR`.
     pub fn readdir(&self, ino: Ino, from: u64, visit: &mut dyn FnMut(DirEntry<'_>) -> bool) -> FsResult<()> {
         let dir = self.get(ino)?;
+        let mut at_end = true;
         {
             let inner = dir.shared()?;
             let entries = inner.dir()?;
@@ -453,11 +477,13 @@ impl Core {
                 return Ok(());
             }
             for (cookie, d) in entries.from(from.max(FIRST_COOKIE)) {
+                at_end = false;
                 if !visit(DirEntry { ino: d.ino, kind: d.kind, name: &d.name, next: cookie + 1 }) {
                     break;
                 }
             }
         }
+        self.end_listing(&dir, at_end)?;
         self.touch_atime(&dir);
         Ok(())
     }
@@ -473,6 +499,10 @@ impl Core {
         visit: &mut dyn FnMut(DirEntry<'_>, &Attr) -> bool,
     ) -> FsResult<()> {
         let dir = self.get(ino)?;
+        let first = from.max(FIRST_COOKIE);
+        let loaded = self.preload(&dir, |entries| entries.from(first).take(PRELOADED).map(|(_, d)| d.ino).collect());
+        let mut at_end = true;
+        let failed: Vec<Ino> = loaded.iter().filter(|(_, inode)| inode.is_err()).map(|(ino, _)| *ino).collect();
         {
             let inner = dir.shared()?;
             let entries = inner.dir()?;
@@ -484,11 +514,14 @@ impl Core {
             if from < 2 && !visit(own(b"..", dir.parent(), 2), &Attr { ino: dir.parent(), ..attr }) {
                 return Ok(());
             }
-            for (cookie, d) in entries.from(from.max(FIRST_COOKIE)) {
+            for (cookie, d) in entries.from(first) {
                 // A damaged child must not hide its siblings.
-                let Ok(child) = self.child(&dir, d) else {
+                let child = if failed.contains(&d.ino) { None } else { self.child(&dir, d).ok() };
+                let Some(child) = child else {
+                    dir.left_out.store(true, Ordering::Relaxed);
                     continue;
                 };
+                at_end = false;
                 let child_inner = child.shared()?;
                 let attr = child.attr(&child_inner);
                 drop(child_inner);
@@ -498,7 +531,36 @@ impl Core {
                 child.lookups.fetch_add(1, Ordering::AcqRel);
             }
         }
+        loaded.into_iter().filter_map(|(_, inode)| inode.ok()).for_each(|inode| self.let_go(inode));
+        self.end_listing(&dir, at_end)?;
         self.touch_atime(&dir);
+        Ok(())
+    }
+
+    /// A listing that has come to its end may have left names out, of which a program that takes it for all that there is must hear:
+    /// in this call or an earlier one, which may have been of the other kind.
+    ///
+    /// # Errors
+    /// A name whose inode cannot be read: why.
+    fn end_listing(&self, dir: &Inode, at_end: bool) -> FsResult<()> {
+        if !at_end || !dir.left_out.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut from = FIRST_COOKIE;
+        loop {
+            let next = dir.shared()?.dir()?.from(from).next().map(|(cookie, d)| (cookie, d.ino));
+            let Some((cookie, ino)) = next else {
+                break;
+            };
+            // Without the directory's lock: it may take a disk's time.
+            let inode = self.get(ino);
+            let inner = dir.shared()?;
+            let still_there = inner.dir()?.from(cookie).next().filter(|&(c, _)| c == cookie);
+            still_there.map_or(Ok(()), |(_, d)| self.child(dir, d).map(drop))?;
+            inode.into_iter().for_each(|inode| self.let_go(inode));
+            from = cookie + 1;
+        }
+        dir.left_out.store(false, Ordering::Relaxed);
         Ok(())
     }
 

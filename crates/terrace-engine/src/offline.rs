@@ -5,14 +5,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use terrace_layout::{BLOCK_BYTES, HEAD_OFFSET, InodeRecord, MediaStruct, Stamp, Superblock, TAIL_OFFSET};
+use terrace_layout::{BLOCK_BYTES, HEAD_OFFSET, INODE_BYTES, InodeRecord, MediaStruct, Stamp, Superblock};
 use terrace_media::Pm;
 
 use crate::checkpoint;
 use crate::error::{FsError, FsResult};
-use crate::format::read_pm_superblock;
+use crate::format::{Disks, read_pm_superblock};
 use crate::itable::{InodeTable, RecordState, shard_of};
 use crate::journal::Journal;
+use crate::log::LogMedia;
 use crate::scan::Unfinished;
 use crate::types::Ino;
 
@@ -88,6 +89,11 @@ impl Offline {
         this
     }
 
+    /// How to read logs; `disks`: those that are there.
+    pub fn media<'a>(&'a self, pm: &'a Pm, disks: &'a Disks) -> LogMedia<'a> {
+        LogMedia { pm, disks, pending: Some(&self.pending) }
+    }
+
     /// How to read records.
     pub fn unfinished(&self) -> Unfinished<'_> {
         Unfinished::Imagine(&self.pending)
@@ -122,16 +128,17 @@ impl Offline {
         }
     }
 
-    /// A word of a journal that is no head or tail of an inode's log: nothing here understands what it will change.
+    /// A word of a journal that is no head, tail or slot of an inode's record: nothing here understands what it will change.
     pub fn strange_word(&self, pm: &Pm) -> Option<u64> {
-        let is_of_record = |at: u64, offset: u64| {
-            let Some(record_at) = at.checked_sub(offset).filter(|r| r + terrace_layout::INODE_BYTES <= pm.len()) else {
+        let is_of_record = |at: u64| {
+            let (offset, record_at) = (at % INODE_BYTES, at - at % INODE_BYTES);
+            if offset < HEAD_OFFSET || record_at + INODE_BYTES > pm.len() {
                 return false;
-            };
+            }
             let mut bytes = [0u8; size_of::<InodeRecord>()];
             pm.read(record_at, &mut bytes);
             self.locate(Ino(InodeRecord::from_bytes(&bytes).ino)) == Some(record_at)
         };
-        self.pending.keys().copied().find(|&at| !is_of_record(at, HEAD_OFFSET) && !is_of_record(at, TAIL_OFFSET))
+        self.pending.keys().copied().find(|&at| !is_of_record(at))
     }
 }

@@ -231,7 +231,7 @@ impl Core {
                 let there = |extent: &Extent| way.from.contains(self.space.tier_of(extent.addr));
                 let errand = Errand {
                     wanted: Wanted { there: &there, such: None },
-                    spares_touched: false,
+                    spares: None,
                     tiers: way.to,
                     keep_cached: false,
                     most: self.room_in(way.to),
@@ -247,8 +247,7 @@ impl Core {
                 }
             }
             self.note_home(&inode);
-            drop(inode);
-            self.forget(Ino(ino), 0);
+            self.let_go(inode);
             if !round.may_try_another() {
                 break;
             }

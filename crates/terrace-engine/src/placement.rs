@@ -3,6 +3,7 @@
 use terrace_layout::{BLOCK_BYTES, FILE_BYTES_MAX, WriteEntry};
 use terrace_policy::{
     ColdCut, Judged, Overlap, Param, Pressure, Target, is_large, is_read_dominated, next_counter, prefers_disk,
+    room_wanted,
 };
 
 use crate::core::Core;
@@ -64,20 +65,26 @@ impl Core {
             return choice(Target::PageCache, as_preferred(Counter::PlacedLargeAsync));
         }
         let in_pm = if synchronous { Counter::PlacedSynchronous } else { Counter::PlacedSmall };
-        match self.fits_pm(file, write)? {
+        // Most often PM has room for more than the write can need; else what it needs is looked at closely.
+        let takes = self.pm_takes(write.blocks() + 1, write.pin)?;
+        match takes || file.needs_no_pm_block(write.offset, write.end, self.data_crc) {
             true => choice(Target::Pm, as_preferred(in_pm)),
             false => choice(Target::PageCache, Counter::PlacedPmFull),
         }
     }
 
-    /// Whether PM takes a write. Most often it has room for more than that can need; else what it needs is looked at closely.
-    fn fits_pm(&self, file: &FileData, write: Write) -> FsResult<bool> {
-        let placement = self.space.placement;
-        let fits = |blocks: u64| Ok(placement.place_write(self.pm_space(blocks)?, blocks, false) == Target::Pm);
-        if fits(write.blocks() + 1)? {
+    /// Whether PM takes so many blocks more of a file that is pinned to this tier, or to none.
+    ///
+    /// # Errors
+    /// Fatal ones.
+    pub fn pm_takes(&self, blocks: u64, pin: Option<u8>) -> FsResult<bool> {
+        let (placement, wanted) = (self.space.placement, room_wanted(blocks));
+        if placement.place_write(self.pm_space(blocks)?, blocks, false) == Target::Pm {
             return Ok(true);
         }
-        fits(file.new_pm_blocks(write.offset, write.end, self.data_crc))
+        // Only who has another place to go to leaves room to others.
+        let yields = wanted == blocks || (pin.is_none() && self.space.disk_takes(blocks));
+        Ok(!yields && self.space.room_for_data() >= blocks)
     }
 
     fn write_counter(&self, file: &FileData, write: Write) -> u8 {

@@ -45,6 +45,12 @@ pub enum Bug {
     PageNotInitialised,
     /// The entries of one change are committed one by one.
     EntriesOneByOne,
+    /// A log is replaced by its archive before that is durable.
+    ArchiveNotFlushed,
+    /// A log is replaced by its archive whoever has changed it meanwhile.
+    ArchiveNotValidated,
+    /// What stood behind the tail of a log that an archive replaces stays there.
+    ArchiveLeavesSlots,
     /// Compaction swaps head and tail one after the other.
     CompactionInTwoSteps,
     /// A dropped log page is zeroed before the head that skips it is durable.

@@ -47,16 +47,20 @@ pub struct Recorded {
 pub(crate) struct Recorder {
     is_on: AtomicBool,
     epoch: Instant,
-    buffers: [Mutex<Vec<Record>>; BUFFERS],
+    buffers: [Mutex<Vec<Noted>>; BUFFERS],
     lost: AtomicU64,
     session: Mutex<Option<Session>>,
 }
 
+/// A record without its time, and when it was made, in nanoseconds after the recorder's epoch: in a microsecond one thread may do two
+/// things, whose order counts.
+type Noted = (u64, Record);
+
 #[derive(Debug)]
 struct Session {
     token: u64,
-    /// When it began, in microseconds after the recorder's epoch.
-    started_us: u64,
+    /// When it began, in nanoseconds after the recorder's epoch.
+    started_ns: u64,
     last_asked: Instant,
     encoder: BlockEncoder,
     /// Taken from the buffers, in the order of their times.
@@ -92,12 +96,12 @@ impl Recorder {
 
     #[cold]
     fn keep(&self, record: Record) {
-        let record = Record { time_us: self.now_us(), ..record };
+        let now_ns = self.now_ns();
         let first = record.ino.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         for at in 0..TRIES {
             let buffer = &self.buffers[(first as usize + at) % BUFFERS];
             if let Some(mut records) = buffer.try_lock().filter(|records| records.len() < BUFFER_RECORDS_MAX) {
-                records.push(record);
+                records.push((now_ns, record));
                 return;
             }
         }
@@ -109,8 +113,8 @@ impl Recorder {
         }
     }
 
-    fn now_us(&self) -> u64 {
-        self.epoch.elapsed().as_micros() as u64
+    fn now_ns(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
     }
 
     fn start(&self) -> FsResult<u64> {
@@ -124,7 +128,7 @@ impl Recorder {
         let token = Time::now().0 as u64;
         *session = Some(Session {
             token,
-            started_us: self.now_us(),
+            started_ns: self.now_ns(),
             last_asked: Instant::now(),
             encoder: BlockEncoder::new(0),
             waiting: VecDeque::new(),
@@ -163,16 +167,16 @@ impl Recorder {
 
 impl Session {
     /// Records of one buffer are in the order in which their operations ended; the sort keeps it among equal times.
-    fn collect(&mut self, buffers: &[Mutex<Vec<Record>>]) {
+    fn collect(&mut self, buffers: &[Mutex<Vec<Noted>>]) {
         let mut all = Vec::new();
         for buffer in buffers {
             all.append(&mut buffer.lock());
         }
         // What an operation of the recording before left there began earlier.
-        all.retain(|record| record.time_us >= self.started_us);
-        all.iter_mut().for_each(|record| record.time_us -= self.started_us);
-        all.sort_by_key(|record| record.time_us);
-        self.waiting = all.into();
+        all.retain(|(time_ns, _)| *time_ns >= self.started_ns);
+        all.sort_by_key(|(time_ns, _)| *time_ns);
+        let timed = all.into_iter();
+        self.waiting = timed.map(|(ns, record)| Record { time_us: (ns - self.started_ns) / 1000, ..record }).collect();
     }
 }
 

@@ -10,7 +10,7 @@ use terrace_media::AlignedBuf;
 
 use crate::cache::DirtyPage;
 use crate::core::Core;
-use crate::error::{FsError, FsResult};
+use crate::error::{FsError, FsResult, fail};
 use crate::file::{BLOCK, DataRun, covered_bytes};
 use crate::planted::{Bug, planted};
 use crate::space::{BlockSource, Purpose, Tiers};
@@ -162,11 +162,20 @@ impl Core {
     /// Waits until these disks have made durable what they took.
     ///
     /// # Errors
-    /// A disk that cannot flush is fatal.
+    /// A disk that cannot flush is fatal, also for those whose flush comes after: a kernel says only once what became of writes, to
+    /// whoever asks first.
     pub fn flush_disks(&self, devices: BTreeSet<u16>) -> FsResult<()> {
         devices.into_iter().try_for_each(|device| {
             let flushed = self.space.disk(device)?.disk.flush();
-            flushed.inspect_err(|e| self.disk_failed(device, e)).map_err(FsError::fatal)?;
+            if let Err(error) = flushed {
+                self.disk_failed(device, &error);
+                let error = FsError::fatal(error);
+                self.turn_read_only(&error.to_string());
+                return Err(error);
+            }
+            if self.is_read_only() {
+                return fail(libc::EIO);
+            }
             self.disk_works(device);
             Ok(())
         })

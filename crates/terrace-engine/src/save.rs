@@ -19,7 +19,7 @@ use crate::alloc::{DeviceAlloc, Run};
 use crate::checkpoint::{self, Area};
 use crate::error::{FsError, FsResult, fence};
 use crate::file::BLOCK;
-use crate::format::choose;
+use crate::format::{Disks, choose};
 use crate::offline::{Offline, volume_on};
 use crate::scan::scan;
 use crate::sync::Arc;
@@ -59,7 +59,9 @@ fn used_runs(pm: &Arc<Pm>, sb: &Superblock, progress: Progress<'_>) -> FsResult<
     if !offline.damage.is_empty() || offline.strange_word(pm).is_some() {
         return Ok(everything);
     }
-    let found = scan(pm, sb, &offline.tables, offline.unfinished(), scan_threads(), progress, &|_, _| {})?;
+    // Without the disks: a log of which a part lies there leaves open what it owns.
+    let disks = Disks::new();
+    let found = scan(pm, &disks, sb, &offline.tables, offline.unfinished(), scan_threads(), progress, &|_, _| {})?;
     if !found.problems.is_empty() {
         return Ok(everything);
     }

@@ -9,9 +9,10 @@ use std::collections::HashMap;
 use terrace_layout::{BlockAddr, HEAD_OFFSET, InodeRecord, Stamp, Superblock, TAIL_OFFSET};
 use terrace_media::Pm;
 
-use crate::error::{FsResult, fence, without_advice};
+use crate::error::{FsResult, advice, fence, without_advice};
 use crate::inode::{Body, Inner, Replay, kind_of};
 use crate::itable::{InodeTable, RecordState, record_state};
+use crate::log::{FindDisk, LogMedia};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, thread};
 use crate::types::{FileKind, Ino};
@@ -52,7 +53,7 @@ pub(crate) enum Unfinished<'a> {
     Imagine(&'a HashMap<u64, u64>),
 }
 
-impl Unfinished<'_> {
+impl<'a> Unfinished<'a> {
     fn replay(self) -> Replay {
         match self {
             Unfinished::Finish => Replay::Yes,
@@ -60,10 +61,18 @@ impl Unfinished<'_> {
         }
     }
 
+    /// Words that count as if they were stored.
+    pub fn pending(self) -> Option<&'a HashMap<u64, u64>> {
+        match self {
+            Unfinished::Finish => None,
+            Unfinished::Imagine(words) => Some(words),
+        }
+    }
+
     /// The state of a record as it will be once the changes are finished.
     pub fn record_state(self, pm: &Pm, at: u64, ino: Ino) -> RecordState {
         let mut state = record_state(pm, at, ino);
-        if let (Unfinished::Imagine(words), RecordState::Used(record)) = (self, &mut state) {
+        if let (Some(words), RecordState::Used(record)) = (self.pending(), &mut state) {
             record.head = words.get(&(at + HEAD_OFFSET)).copied().unwrap_or(record.head);
             record.tail = words.get(&(at + TAIL_OFFSET)).copied().unwrap_or(record.tail);
         }
@@ -147,6 +156,7 @@ type Work<'a> = &'a (dyn Fn(&Scanner<'_>, &[(Ino, u64)]) + Sync);
 
 struct Scanner<'a> {
     pm: &'a Arc<Pm>,
+    disks: &'a dyn FindDisk,
     unfinished: Unfinished<'a>,
     /// Of the mount that wrote last.
     stamp: Option<Stamp>,
@@ -156,18 +166,22 @@ struct Scanner<'a> {
     /// Filled by the first pass, then only read.
     found: Mutex<HashMap<u64, Reference>>,
     references: HashMap<u64, Reference>,
+    /// Directories that the first pass could not read, and why: nobody knows what they name, even if the second pass can.
+    unread: Mutex<HashMap<u64, String>>,
     unnamed: Mutex<Vec<(Ino, u64)>>,
     inodes: AtomicU64,
     directories: AtomicU64,
     undone: Mutex<Vec<(Ino, u64)>>,
 }
 
-/// Reads everything. `threads`: how many at a time; `visit` sees each inode in the second pass.
+/// Reads everything; `disks` for the parts of logs that lie there. `threads`: how many at a time; `visit` sees each inode in the second pass.
 ///
 /// # Errors
 /// PM errors. Damage is no error: it is in the result.
+#[allow(clippy::too_many_arguments, reason = "what a volume is made of, and how to read it")]
 pub(crate) fn scan(
     pm: &Arc<Pm>,
+    disks: &dyn FindDisk,
     sb: &Superblock,
     tables: &[InodeTable],
     unfinished: Unfinished<'_>,
@@ -177,6 +191,7 @@ pub(crate) fn scan(
 ) -> FsResult<Scan> {
     let mut scanner = Scanner {
         pm,
+        disks,
         unfinished,
         stamp: Some(Stamp::of_epoch(sb.mount_epoch)),
         records: tables.iter().flat_map(InodeTable::records).collect(),
@@ -184,6 +199,7 @@ pub(crate) fn scan(
         problems: Mutex::default(),
         found: Mutex::default(),
         references: HashMap::new(),
+        unread: Mutex::default(),
         unnamed: Mutex::default(),
         inodes: AtomicU64::new(0),
         directories: AtomicU64::new(0),
@@ -212,6 +228,10 @@ pub(crate) fn scan(
 }
 
 impl Scanner<'_> {
+    fn media(&self) -> LogMedia<'_> {
+        LogMedia { pm: self.pm, disks: self.disks, pending: self.unfinished.pending() }
+    }
+
     fn pass(&self, what: &str, threads: usize, progress: Progress<'_>, work: Work<'_>) {
         let next = AtomicUsize::new(0);
         let total = self.records.len();
@@ -252,8 +272,12 @@ impl Scanner<'_> {
                 continue;
             }
             // What cannot be read is reported by the second pass, if anything names it.
-            let Ok(inner) = Inner::load(self.pm, at, &record, self.stamp, Replay::No) else {
-                continue;
+            let inner = match Inner::load(self.media(), at, &record, self.stamp, Replay::No) {
+                Ok(inner) => inner,
+                Err(error) => {
+                    self.unread.lock().insert(ino.0, error.to_string());
+                    continue;
+                }
             };
             let Body::Dir(dir) = &inner.body else {
                 continue;
@@ -290,7 +314,11 @@ impl Scanner<'_> {
                     continue;
                 }
             };
-            match Inner::load(self.pm, at, &record, self.stamp, self.unfinished.replay()) {
+            if let Some(what) = self.unread.lock().get(&ino.0) {
+                self.problem(ProblemKind::Damaged, Some(ino), place(), what.clone());
+                continue;
+            }
+            match Inner::load(self.media(), at, &record, self.stamp, self.unfinished.replay()) {
                 Ok(inner) => {
                     self.inodes.fetch_add(1, Ordering::Relaxed);
                     self.directories.fetch_add(u64::from(inner.dir().is_ok()), Ordering::Relaxed);
@@ -326,6 +354,6 @@ pub(crate) fn first_problem(pm: &Pm, problems: &[Problem]) -> Option<String> {
         // What comes from an error says some of this already.
         let what = without_advice(what);
         let what = what.strip_prefix(&path).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(what);
-        format!("{path}: {place}: {what}: run `terrace check {path}`")
+        format!("{path}: {place}: {what}: {}", advice(pm))
     })
 }

@@ -41,7 +41,7 @@ pub(crate) fn holds(pm: &Pm, entry: &LogEntry<'_>) -> bool {
         | LogEntry::Patch(..)
         | LogEntry::SetSize(_)
         | LogEntry::XattrRemove(..) => true,
-        LogEntry::DentryAdd(..) | LogEntry::Target(..) | LogEntry::Pad => false,
+        LogEntry::DentryAdd(..) | LogEntry::Target(..) | LogEntry::Pad | LogEntry::Archive(_) => false,
     }
 }
 

@@ -113,6 +113,12 @@ impl Space {
         self.members.places().iter().flatten().any(leaves)
     }
 
+    /// Disks that are to be removed.
+    pub fn leaving(&self) -> Vec<u16> {
+        let leaves = |place: &&Place| place.standing != Standing::Open;
+        self.members.places().iter().flatten().filter(leaves).map(|place| place.member.entry.index).collect()
+    }
+
     /// Blocks of a device, and the free ones; none if there is no such device.
     pub fn device_space(&self, device: u16) -> (u64, u64) {
         let of = |alloc: &DeviceAlloc| (alloc.blocks(), alloc.free_blocks());
@@ -246,12 +252,13 @@ impl Space {
         self.members.decide(device, decide).is_some()
     }
 
-    /// How many blocks have no room elsewhere if all that is on a disk is moved from it.
+    /// How many blocks have no room elsewhere if all that is on a disk is moved from it. `growth` blocks more are wanted than it
+    /// takes there.
     ///
     /// # Errors
     /// There is no such disk.
-    pub fn lacks_to_empty(&self, device: u16) -> FsResult<u64> {
-        let wanted = self.disk(device)?.data_blocks();
+    pub fn lacks_to_empty(&self, device: u16, growth: u64) -> FsResult<u64> {
+        let wanted = self.disk(device)?.data_blocks() + growth;
         let places = self.members.places();
         let mut others = open(&places).filter(|place| place.member.entry.index != device).peekable();
         let room = if others.peek().is_some() { free_blocks(others) } else { self.room_for_data() };
@@ -279,6 +286,19 @@ impl Space {
             return false;
         }
         true
+    }
+
+    /// Runs what allocates up to `blocks` of disk space, none of which is promised to dirty pages.
+    ///
+    /// # Errors
+    /// `ENOSPC`; those of `allocate`.
+    pub fn beside_promises<T>(&self, blocks: u64, allocate: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
+        if !self.reserve_disk(blocks) {
+            return fail(libc::ENOSPC);
+        }
+        let allocated = allocate();
+        self.unreserve_disk(blocks);
+        allocated
     }
 
     /// Whether the disks that stay have room for `blocks` more dirty pages.

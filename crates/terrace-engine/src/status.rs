@@ -12,7 +12,7 @@ use crate::format::{Disks, format_text, uuid_text};
 use crate::inode::Body;
 use crate::stats::tier_name;
 use crate::sync::Arc;
-use crate::types::{DeviceStatus, DirtyRange, ExtentInfo, FileMap, Ino, StatFs, Status};
+use crate::types::{ArchiveInfo, DeviceStatus, DirtyRange, ExtentInfo, FileMap, Ino, StatFs, Status};
 use crate::volume::{Volume, match_present_devices};
 
 impl Volume {
@@ -205,6 +205,12 @@ impl Core {
             dirty_bytes: inode.pages.dirty_pages() * BLOCK_BYTES,
             dirty: dirty_ranges(&self.cache.dirty_blocks(&inode.pages, 0, u64::MAX)),
             log_pages: inner.log.pages().count() as u64,
+            log_archive: inner.log.archive().map(|archive| ArchiveInfo {
+                tier: tier_name(self.space.tier_of(archive.addr)),
+                device: self.device_path(archive.addr.device()).display().to_string(),
+                device_offset_bytes: archive.addr.byte(),
+                len_bytes: archive.blocks() * BLOCK_BYTES,
+            }),
             opinion: self.opinion_of(&inode, file),
             pin: inode.pin.get().map(tier_name),
         })

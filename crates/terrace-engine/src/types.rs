@@ -300,10 +300,25 @@ pub struct FileMap {
     pub dirty: Vec<DirtyRange>,
     /// 4 KiB log pages that the inode owns, beyond its record.
     pub log_pages: u64,
+    /// The part of its log that lies on a disk, if there is one.
+    pub log_archive: Option<ArchiveInfo>,
     /// What the policy makes of the file.
     pub opinion: FileOpinion,
     /// Name of the tier that the file is pinned to, if it is.
     pub pin: Option<String>,
+}
+
+/// Where the part of a log is that lies on a disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArchiveInfo {
+    /// Name of the tier.
+    pub tier: String,
+    /// Path of the disk.
+    pub device: String,
+    /// Where on the disk it begins, in bytes.
+    pub device_offset_bytes: u64,
+    /// Its length in bytes, whole blocks.
+    pub len_bytes: u64,
 }
 
 /// What the policy makes of a file at this moment (`docs/POLICY.md`).

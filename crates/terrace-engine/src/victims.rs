@@ -1,16 +1,19 @@
 //! Which files' data a mover takes, and moving it: write migration, demotion, read migration, reverse migration.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use terrace_layout::{BLOCK_BYTES, WriteEntry};
-use terrace_policy::{ColdCut, Group, Param, Piece, Pressure, groups, hottest, is_read_dominated, keeps_cached};
+use terrace_policy::{
+    ColdCut, Group, Param, PartTimes, Piece, Pressure, groups, hottest, is_read_dominated, keeps_cached,
+};
 
 use crate::core::Core;
 use crate::counters::Counter;
 use crate::error::FsResult;
-use crate::file::{Heat, read_write_entry};
+use crate::file::{FileData, Heat, read_write_entry};
 use crate::index::Extent;
 use crate::inode::{Body, Inner, Inode};
+use crate::log::Entries;
 use crate::migrate::{Order, Wanted};
 use crate::mover::Round;
 use crate::space::Tiers;
@@ -53,7 +56,7 @@ impl Core {
         if let (true, Some(why)) = (tried.is_empty(), self.pinned_in_words(shard, tier)) {
             round = Round::Stuck(why);
         }
-        for pressure in [Pressure::Medium, Pressure::High] {
+        for pressure in Pressure::RISING {
             for inode in &tried {
                 if round.may_try_another() {
                     round = round.after(self.migrate_file(inode, tier, target, pressure, counter), tier)?;
@@ -118,7 +121,7 @@ impl Core {
     }
 
     /// A mover has done with a file, which may leave DRAM if nobody else uses it.
-    fn let_go(&self, inode: Arc<Inode>) {
+    pub fn let_go(&self, inode: Arc<Inode>) {
         let ino = inode.ino;
         drop(inode);
         self.forget(ino, 0);
@@ -157,16 +160,25 @@ impl Core {
         pressure: Pressure,
         counter: Counter,
     ) -> FsResult<u64> {
-        let params = self.tuning.params();
-        let Some(cut) = inode.shared()?.file()?.heat.cold(pressure, Time::now(), &params) else {
+        let (params, now) = (self.tuning.params(), Time::now());
+        let there = |extent: &Extent| self.space.tier_of(extent.addr) == from;
+        let cut = match pressure {
+            Pressure::Highest => self.times_of_part(inode, &there)?.older_half(now.0, &params),
+            _ => inode.shared()?.file()?.heat.cold(pressure, now, &params),
+        };
+        let Some(cut) = cut else {
             return Ok(0);
         };
-        let there = |extent: &Extent| self.space.tier_of(extent.addr) == from;
         let such = |entry: &WriteEntry| cut.is_cold(entry.mtime_ns);
         let (used, budget) = (self.cache.clean_pages() + self.cache.dirty_pages(), self.cache.budget_pages());
         let errand = Errand {
             wanted: Wanted { there: &there, such: (cut != ColdCut::Whole).then_some(&such) },
-            spares_touched: cut != ColdCut::Whole,
+            spares: match pressure {
+                // Blocks that are patched keep the time of their entry, and such a file may seem cold as a whole.
+                Pressure::Highest => Some(Heat::is_in_use),
+                _ if cut == ColdCut::Whole => None,
+                _ => Some(Heat::is_touched),
+            },
             tiers: Tiers::from(to),
             keep_cached: from == 0 && keeps_cached(used, budget, &params),
             most: u64::MAX,
@@ -182,7 +194,7 @@ impl Core {
         // A limit is kept best with little at a time.
         let at_once = if self.tuning.get(Param::MigrateRate) > 0 { 1 } else { GROUPS_PER_FLUSH };
         let most = (at_once * group_blocks).min(errand.most);
-        let pieces = self.find_pieces(inode, wanted, errand.spares_touched, most)?;
+        let pieces = self.find_pieces(inode, wanted, errand.spares, most)?;
         let planned = groups(pieces.into_iter(), group_blocks);
         let mut moved_bytes = 0;
         for batch in batches(&planned, most) {
@@ -195,42 +207,80 @@ impl Core {
         Ok(moved_bytes)
     }
 
-    /// The first pieces that are wanted, up to `most` blocks. `spares_touched`: what has changed in place of late is not taken.
-    fn find_pieces(&self, inode: &Inode, wanted: Wanted<'_>, spares_touched: bool, most: u64) -> FsResult<Vec<Piece>> {
-        let (mut pieces, mut found, mut at) = (Vec::new(), 0, 0);
+    /// The first pieces that are wanted, up to `most` blocks. Without what is spared.
+    fn find_pieces(
+        &self,
+        inode: &Inode,
+        wanted: Wanted<'_>,
+        spares: Option<Spared>,
+        most: u64,
+    ) -> FsResult<Vec<Piece>> {
+        let (mut pieces, mut found) = (Vec::new(), 0);
         let now = Time::now();
-        if spares_touched && inode.shared()?.file()?.heat.is_to_be_cooled(now) {
+        if spares.is_some() && inode.shared()?.file()?.heat.is_to_be_cooled(now) {
             inode.exclusive()?.file_mut()?.1.heat.cool(now);
         }
-        'file: loop {
-            let inner = inode.shared()?;
-            let file = inner.file()?;
-            for (looked_at, (start, extent)) in file.index.overlaps(at, u64::MAX).enumerate() {
-                if looked_at == EXTENTS_PER_LOOK {
-                    continue 'file;
-                }
-                at = start + u64::from(extent.blocks);
-                let is_wanted = (wanted.there)(&extent)
-                    && !self.cache.is_dirty(&inode.pages, start, at)
-                    && match wanted.such {
-                        Some(such) => such(&read_write_entry(&self.pm, extent.entry())?),
-                        None => true,
-                    };
-                if !is_wanted {
-                    continue;
-                }
-                for blocks in untouched(&file.heat, start..at, spares_touched) {
-                    let blocks = blocks.start..blocks.end.min(blocks.start + (most - found));
-                    found += blocks.end - blocks.start;
-                    pieces.push(Piece { block: blocks.start, blocks: blocks.end - blocks.start });
-                    if found == most {
-                        break 'file;
-                    }
+        let look = |file: &FileData, entries: Entries<'_>, start: u64, extent: Extent| {
+            let end = start + u64::from(extent.blocks);
+            let is_wanted = (wanted.there)(&extent)
+                && !self.cache.is_dirty(&inode.pages, start, end)
+                && match wanted.such {
+                    Some(such) => such(&read_write_entry(entries, extent.entry())?),
+                    None => true,
+                };
+            if !is_wanted {
+                return Ok(ControlFlow::Continue(()));
+            }
+            for blocks in not_spared(&file.heat, start..end, spares) {
+                let blocks = blocks.start..blocks.end.min(blocks.start + (most - found));
+                found += blocks.end - blocks.start;
+                pieces.push(Piece { block: blocks.start, blocks: blocks.end - blocks.start });
+                if found == most {
+                    return Ok(ControlFlow::Break(()));
                 }
             }
-            break;
-        }
+            Ok(ControlFlow::Continue(()))
+        };
+        self.visit_extents(inode, look)?;
         Ok(pieces)
+    }
+
+    /// When those blocks of a file were written that lie `there`.
+    fn times_of_part(&self, inode: &Inode, there: &dyn Fn(&Extent) -> bool) -> FsResult<PartTimes> {
+        let mut times = PartTimes::default();
+        self.visit_extents(inode, |_, entries, _, extent| {
+            if there(&extent) {
+                times.add(extent.blocks.into(), read_write_entry(entries, extent.entry())?.mtime_ns);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(times)
+    }
+
+    /// Shows the extents of a file, with their first blocks, ascending, until one is the last to be seen. The lock is given away
+    /// for a moment now and then, so they are not all of one time.
+    fn visit_extents(
+        &self,
+        inode: &Inode,
+        mut look: impl FnMut(&FileData, Entries<'_>, u64, Extent) -> FsResult<ControlFlow<()>>,
+    ) -> FsResult<()> {
+        let mut at = 0;
+        loop {
+            let (inner, before) = (inode.shared()?, at);
+            let (file, entries) = (inner.file()?, inner.log.entries(&self.pm));
+            for (start, extent) in file.index.overlaps(at, u64::MAX).take(EXTENTS_PER_LOOK) {
+                // Compaction may have joined what was seen with what follows it.
+                let skip = at.saturating_sub(start);
+                let (start, extent) = (start + skip, extent.part(skip, u64::from(extent.blocks) - skip));
+                at = start + u64::from(extent.blocks);
+                if look(file, entries, start, extent)?.is_break() {
+                    return Ok(());
+                }
+            }
+            if at == before {
+                return Ok(());
+            }
+        }
     }
 
     /// Moves read-hot data of read-dominated files from PM to a disk and into the page cache.
@@ -249,7 +299,7 @@ impl Core {
         let in_pm = |extent: &Extent| extent.addr.is_pm();
         let errand = Errand {
             wanted: Wanted { there: &in_pm, such: None },
-            spares_touched: false,
+            spares: None,
             tiers: Tiers::from(1),
             keep_cached: true,
             most: room,
@@ -268,7 +318,7 @@ impl Core {
         let on_disk = |extent: &Extent| !extent.addr.is_pm() && !extent.unwritten();
         let errand = Errand {
             wanted: Wanted { there: &on_disk, such: None },
-            spares_touched: false,
+            spares: None,
             tiers: Tiers { first: 0, last: 0 },
             keep_cached: false,
             most: room,
@@ -311,12 +361,15 @@ impl Core {
     }
 }
 
+/// Whether one of the blocks between these two is to stay.
+type Spared = fn(&Heat, u64, u64) -> bool;
+
 /// What is to be done with a file.
 #[derive(Clone, Copy)]
 pub(crate) struct Errand<'a> {
     pub wanted: Wanted<'a>,
-    /// What has changed in place of late is not wanted.
-    pub spares_touched: bool,
+    /// What of it stays: what has changed in place of late.
+    pub spares: Option<Spared>,
     pub tiers: Tiers,
     pub keep_cached: bool,
     /// Blocks.
@@ -349,13 +402,14 @@ impl Round {
     }
 }
 
-/// What of `blocks` may go: all of it, or, if that is `spared`, not what has changed in place of late.
-fn untouched(heat: &Heat, blocks: Range<u64>, spared: bool) -> Vec<Range<u64>> {
-    if !spared || !heat.is_touched(blocks.start, blocks.end) {
+/// What of `blocks` may go.
+fn not_spared(heat: &Heat, blocks: Range<u64>, spares: Option<Spared>) -> Vec<Range<u64>> {
+    let is_spared = |from, to| spares.is_some_and(|is_spared| is_spared(heat, from, to));
+    if !is_spared(blocks.start, blocks.end) {
         return vec![blocks];
     }
     let mut rest: Vec<Range<u64>> = Vec::new();
-    for block in blocks.filter(|&block| !heat.is_touched(block, block + 1)) {
+    for block in blocks.filter(|&block| !is_spared(block, block + 1)) {
         match rest.last_mut().filter(|last| last.end == block) {
             Some(last) => last.end += 1,
             None => rest.push(block..block + 1),

@@ -20,7 +20,7 @@ use crate::inode::{Inner, Inode};
 use crate::itable::InodeTable;
 use crate::journal::Journal;
 use crate::members::Member;
-use crate::offline::volume_on;
+use crate::offline::{journal, volume_on};
 use crate::planted::{Bug, planted};
 use crate::scan::{Unfinished, first_problem, scan};
 use crate::space::Purpose;
@@ -236,6 +236,10 @@ impl Volume {
         }
         if let Some(undone) = &free_space.undone {
             tracing::info!("{undone}");
+        }
+        if clean {
+            // What a journal holds means nothing, and must not once this mount has crashed.
+            (0..sb.shards).try_for_each(|shard| journal(&sb, shard).verify_idle(&pm, true).map(drop))?;
         }
         checkpoint::invalidate(&pm, &sb)?;
         for (&index, disk) in &disks {
@@ -599,11 +603,17 @@ impl FreeSpace {
                 Err(error) => tracing::warn!("{error}; recovering from the logs instead"),
             }
         }
-        Self::recover(pm, sb, tables, progress)
+        Self::recover(pm, disks, sb, tables, progress)
     }
 
-    fn recover(pm: &Arc<Pm>, sb: &Superblock, tables: &mut [InodeTable], progress: Progress<'_>) -> FsResult<Self> {
-        let found = scan(pm, sb, tables, Unfinished::Finish, scan_threads(), progress, &|_, _| {})?;
+    fn recover(
+        pm: &Arc<Pm>,
+        disks: &Disks,
+        sb: &Superblock,
+        tables: &mut [InodeTable],
+        progress: Progress<'_>,
+    ) -> FsResult<Self> {
+        let found = scan(pm, disks, sb, tables, Unfinished::Finish, scan_threads(), progress, &|_, _| {})?;
         let damage = first_problem(pm, &found.problems);
         if damage.is_none() {
             for &(ino, at) in found.unnamed.iter().filter(|_| !planted(Bug::UnnamedNotFreed)) {
@@ -683,7 +693,11 @@ fn begin_epoch(core: &Core) -> FsResult<()> {
     write_disk_epochs(core, &old)?;
     core.cache.set_epoch(sb.mount_epoch);
     write_pm_superblock(&core.pm, &sb)?;
-    write_disk_epochs(core, &sb)
+    write_disk_epochs(core, &sb)?;
+    // All disks have followed: one that has the last epoch is an older copy from now on.
+    sb.previous_epoch = sb.mount_epoch;
+    sb.sequence += 1;
+    write_pm_superblock(&core.pm, &sb)
 }
 
 fn write_disk_epochs(core: &Core, sb: &Superblock) -> FsResult<()> {

@@ -16,7 +16,7 @@ use terrace_policy::{DirtyState, Due, writeback_due};
 use crate::cache::DirtyPage;
 use crate::core::{Core, DirtyFile};
 use crate::counters::Counter;
-use crate::error::FsResult;
+use crate::error::{FsResult, fail};
 use crate::file::BLOCK;
 use crate::inode::{Inner, Inode};
 use crate::planted::{Bug, planted};
@@ -47,6 +47,11 @@ impl Core {
     }
 
     fn write_back(&self, inode: &Arc<Inode>, overtaken_are: Overtaken) -> FsResult<()> {
+        self.relieve_pm_if_low();
+        if self.is_read_only() {
+            // That has failed in a way after which nothing may be written.
+            return fail(libc::EIO);
+        }
         let _flushing = inode.flush.lock();
         let mut from = 0;
         let mut overtaken = BTreeSet::new();

@@ -110,7 +110,7 @@ impl Core {
     /// `EISDIR` and `EINVAL` for the size of what has none, `ENOSPC`, …
     pub fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr> {
         let inode = self.get(ino)?;
-        self.mutate(|| {
+        self.operate(|| {
             if let Some(size) = set.size {
                 self.truncate(&inode, size)?;
             }
@@ -171,7 +171,8 @@ impl Core {
         match xattr_blocks(&xattr.entry) {
             None => {
                 let n = inline_len(&xattr.entry);
-                self.pm.try_read(xattr.position + (size_of::<XattrEntry>() + name.len()) as u64, &mut value[..n])?;
+                let at = xattr.position + (size_of::<XattrEntry>() + name.len()) as u64;
+                inner.log.entries(&self.pm).read(at, &mut value[..n])?;
             }
             Some((addr, blocks)) => {
                 if !addr.is_pm() || !self.space.contains(addr, blocks) {
@@ -232,7 +233,7 @@ impl Core {
             return fail(libc::E2BIG);
         }
         let inode = self.get(ino)?;
-        self.mutate(|| {
+        self.operate(|| {
             let mut inner = inode.exclusive()?;
             match inner.xattrs.contains_key(name) {
                 true if flags.create => return fail(libc::EEXIST),
@@ -360,7 +361,7 @@ impl Core {
     pub fn removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
         check_xattr_name(name)?;
         let inode = self.get(ino)?;
-        self.mutate(|| {
+        self.operate(|| {
             let mut inner = inode.exclusive()?;
             if !inner.xattrs.contains_key(name) {
                 return fail(libc::ENODATA);

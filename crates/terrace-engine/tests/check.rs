@@ -11,7 +11,7 @@ use terrace_engine::{
 };
 use terrace_layout::{
     AttrEntry, BLOCK_BYTES, CheckpointHeader, DentryAddEntry, DeviceEntry, GroupSummary, INODE_BYTES, InodeRecord,
-    JOURNAL_COMMITTED, JOURNAL_OFFSET, JournalRecord, JournalWord, MediaStruct, Superblock, WriteEntry,
+    JOURNAL_COMMITTED, JOURNAL_OFFSET, JournalRecord, JournalWord, MediaStruct, Superblock, TAIL_OFFSET, WriteEntry,
 };
 use terrace_media::{AlignedBuf, Pm, memory_disk, sim_disk_from};
 use zerocopy::IntoBytes;
@@ -118,7 +118,7 @@ fn sound_volumes_have_no_problems() {
 #[test]
 fn without_data_nothing_is_read_of_it() {
     let rig = PLAIN.rig();
-    let options = CheckOptions { repair: false, data: false };
+    let options = CheckOptions { repair: false, data: false, ..CheckOptions::default() };
     let found = check(&rig.pm, &rig.disks, &options, &|_, _, _| {}).unwrap();
     assert_eq!(found.problems.len(), 0);
     // The long attribute value is.
@@ -158,7 +158,13 @@ fn both_superblock_copies_gone_is_an_error_that_names_the_device() {
     let rig = PLAIN.rig();
     rig.flip(0, 70);
     rig.flip(0, 4096 + 70);
-    let error = check(&rig.pm, &rig.disks, &CheckOptions { repair: true, data: true }, &|_, _, _| {}).unwrap_err();
+    let error = check(
+        &rig.pm,
+        &rig.disks,
+        &CheckOptions { repair: true, data: true, ..CheckOptions::default() },
+        &|_, _, _| {},
+    )
+    .unwrap_err();
     assert!(error.to_string().contains("superblock"), "{error}");
 }
 
@@ -168,7 +174,13 @@ fn superblock_copies_of_different_disks_are_refused() {
     let rig = PLAIN.rig();
     write_disk(&rig, 1, 0, &read_disk(&rig, 2, 0, 1));
     let before = rig.image();
-    let error = check(&rig.pm, &rig.disks, &CheckOptions { repair: true, data: true }, &|_, _, _| {}).unwrap_err();
+    let error = check(
+        &rig.pm,
+        &rig.disks,
+        &CheckOptions { repair: true, data: true, ..CheckOptions::default() },
+        &|_, _, _| {},
+    )
+    .unwrap_err();
     assert!(error.to_string().contains("are of different devices of the volume"), "{error}");
     let options = OpenOptions::default();
     let opened = Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {});
@@ -239,11 +251,11 @@ fn random_damage_is_survived() {
         for _ in 0..=random.below(3) {
             rig.flip(0, used[random.below(used.len() as u64) as usize]);
         }
-        let options = CheckOptions { repair: false, data: true };
+        let options = CheckOptions { repair: false, data: true, ..CheckOptions::default() };
         let before = rig.image();
         let first = check(&rig.pm, &rig.disks, &options, &|_, _, _| {});
         assert!(rig.image() == before, "case {case}");
-        let options = CheckOptions { repair: true, data: true };
+        let options = CheckOptions { repair: true, data: true, ..CheckOptions::default() };
         let repaired = check(&rig.pm, &rig.disks, &options, &|_, _, _| {});
         assert_eq!(first.is_ok(), repaired.is_ok(), "case {case}");
         let after = rig.image();
@@ -435,6 +447,12 @@ fn a_journal_that_is_not_empty_is_cleared_on_a_clean_volume() {
     let rig = PLAIN.rig();
     rig.pm.write(at, JournalRecord::new(1, &[JournalWord { at: 1 << 40, value: 3 }]).as_bytes());
     repairable(&rig, "<memory>", "the journal of shard 0 is not empty");
+    // A mount clears it, too: it is not replayed once that has crashed.
+    let rig = PLAIN.rig();
+    let tail = JournalWord { at: rig.record_at(Ino::ROOT) + TAIL_OFFSET, value: 0 };
+    rig.pm.write(at, JournalRecord::new(1, &[tail]).as_bytes());
+    rig.open(90).abandon();
+    assert_eq!(rig.open(90).status().read_only, None);
 }
 
 #[test]
@@ -753,14 +771,20 @@ fn a_repair_refuses_what_it_does_not_know() {
         rig.pm.write(copy * 4096, sb.as_bytes());
     }
     assert_eq!(report(&rig, false).problems.len(), 0);
-    let error = check(&rig.pm, &rig.disks, &CheckOptions { repair: true, data: true }, &|_, _, _| {}).unwrap_err();
+    let error = check(
+        &rig.pm,
+        &rig.disks,
+        &CheckOptions { repair: true, data: true, ..CheckOptions::default() },
+        &|_, _, _| {},
+    )
+    .unwrap_err();
     assert_eq!(error.errno(), libc::EROFS);
 }
 
 #[test]
 fn a_missing_disk_is_an_error() {
     let rig = PLAIN.rig();
-    let options = CheckOptions { repair: false, data: true };
+    let options = CheckOptions { repair: false, data: true, ..CheckOptions::default() };
     let error = check(&rig.pm, &rig.disks[..1], &options, &|_, _, _| {}).unwrap_err();
     assert!(error.to_string().contains("disk 2 of the volume is missing"), "{error}");
 }

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use rig::{DIR, FILE, Rig, pattern, put, tree};
+use rig::{DIR, FILE, Rig, contents, pattern, put, tree};
 use terrace_engine::{
-    CheckOptions, Fallocate, FormatOptions, FsError, FsResult, Ino, OpenOptions, RemovalState, SetAttr, Volume,
-    WriteOptions, check, format, read_disk_label, read_pm_label,
+    Fallocate, FormatOptions, FsError, FsResult, Ino, OpenOptions, RemovalState, SetAttr, Volume, WriteOptions, format,
+    read_disk_label, read_pm_label,
 };
 use terrace_media::{Disk, DiskSim, IoOp, Pm, memory_disk, sim_disk};
 
@@ -52,23 +52,12 @@ fn make(volume: &Volume, name: &str, data: &[u8], tier: u8) -> Ino {
     ino
 }
 
-fn contents(volume: &Volume, ino: Ino) -> Vec<u8> {
-    let mut data = vec![0; volume.getattr(ino).unwrap().size as usize];
-    assert_eq!(volume.read(ino, 0, &mut data).unwrap(), data.len());
-    data
-}
-
 fn used(volume: &Volume, device: u16) -> u64 {
     volume.status().devices.iter().find(|d| d.index == device).unwrap().used_bytes
 }
 
 fn indices(volume: &Volume) -> Vec<u16> {
     volume.status().devices.iter().map(|d| d.index).collect()
-}
-
-fn must_be_sound(rig: &Rig) {
-    let report = check(&rig.pm, &rig.disks, &CheckOptions { repair: false, data: true }, &|_, _, _| {}).unwrap();
-    assert!(report.problems.is_empty(), "{:#?}", report.problems);
 }
 
 /// Unmounts or crashes, checks, and mounts again: the same is there, and it can be written.
@@ -81,15 +70,15 @@ fn comes_back(rig: &Rig, volume: Arc<Volume>, clean: bool) {
         volume.abandon();
     }
     drop(volume);
-    must_be_sound(rig);
-    let volume = open(rig, 90, true);
+    rig.must_be_sound();
+    let volume = open(rig, 90, false);
     assert_eq!((tree(&volume) == expected, volume.status().read_only), (true, None));
     let ino = volume.create(Ino::ROOT, b"another", &FILE).unwrap().ino;
     put(&volume, ino, 0, b"more");
     volume.unlink(Ino::ROOT, b"another").unwrap();
     volume.forget(ino, 1);
     volume.close().unwrap();
-    must_be_sound(rig);
+    rig.must_be_sound();
 }
 
 fn is_nobodys(disk: &Arc<dyn Disk>) -> bool {
@@ -100,7 +89,7 @@ fn is_nobodys(disk: &Arc<dyn Disk>) -> bool {
 fn a_disk_that_was_added_is_as_good_as_one_from_the_beginning() {
     for clean in [true, false] {
         let mut rig = formatted(4 * MIB, vec![memory_disk(2 * MIB)], vec![1]);
-        let volume = open(&rig, 90, true);
+        let volume = open(&rig, 90, false);
         let data = pattern(900_000, 1);
         make(&volume, "before", &data, 1);
         let disk = memory_disk(8 * MIB);
@@ -244,7 +233,7 @@ fn churn(volume: &Volume, who: u64, stop: &AtomicBool) -> BTreeMap<String, Vec<u
 #[test]
 fn what_is_removed_but_open_moves_too() {
     let rig = formatted(4 * MIB, vec![memory_disk(8 * MIB), memory_disk(8 * MIB)], vec![1, 2]);
-    let volume = open(&rig, 90, true);
+    let volume = open(&rig, 90, false);
     let data = pattern(300_000, 6);
     let ino = make(&volume, "open", &data, 0);
     volume.fallocate(ino, Fallocate::AllocateKeepSize, 1 << 20, 50_000).unwrap();
@@ -255,7 +244,7 @@ fn what_is_removed_but_open_moves_too() {
     assert!(used(&volume, 2) > 350_000);
     volume.forget(ino, 1);
     volume.close().unwrap();
-    must_be_sound(&Rig { pm: rig.pm.clone(), disks: vec![rig.disks[1].clone()] });
+    Rig { pm: rig.pm.clone(), disks: vec![rig.disks[1].clone()] }.must_be_sound();
 }
 
 /// Its tier first, then slower ones, then faster ones; PM only if there is no disk.
@@ -263,7 +252,7 @@ fn what_is_removed_but_open_moves_too() {
 fn data_goes_to_its_own_tier_if_that_has_room() {
     let disks = (0..4).map(|_| memory_disk(4 * MIB)).collect();
     let rig = formatted(4 * MIB, disks, vec![1, 2, 2, 3]);
-    let volume = open(&rig, 90, true);
+    let volume = open(&rig, 90, false);
     let data = pattern(1 << 20, 5);
     let ino = make(&volume, "file", &data, 2);
     let tiers = || volume.file_map(ino).unwrap().extents.iter().map(|e| e.tier.clone()).collect::<Vec<_>>();
@@ -283,7 +272,7 @@ fn data_goes_to_its_own_tier_if_that_has_room() {
 #[test]
 fn a_successor_gets_what_it_can_hold() {
     let mut rig = formatted(4 * MIB, vec![memory_disk(4 * MIB), memory_disk(64 * MIB)], vec![1, 1]);
-    let volume = open(&rig, 90, true);
+    let volume = open(&rig, 90, false);
     let data = pattern(1 << 20, 8);
     let ino = make(&volume, "file", &data, 1);
     let old = if used(&volume, 1) > MIB { 1 } else { 2 };
@@ -303,7 +292,7 @@ fn a_successor_gets_what_it_can_hold() {
 #[test]
 fn damage_keeps_the_disk_and_is_named() {
     let rig = formatted(4 * MIB, vec![memory_disk(8 * MIB), memory_disk(8 * MIB)], vec![1, 2]);
-    let volume = open(&rig, 90, true);
+    let volume = open(&rig, 90, false);
     let dir = volume.create(Ino::ROOT, b"dir", &DIR).unwrap().ino;
     let data = pattern(20 * BLOCK, 7);
     let ino = volume.create(dir, b"bad", &FILE).unwrap().ino;
@@ -329,7 +318,7 @@ fn damage_keeps_the_disk_and_is_named() {
 fn with_file_on_sim(second: u64, len: usize) -> (Rig, Arc<DiskSim>, Arc<Volume>, Ino, Vec<u8>) {
     let (disk, sim) = sim_disk(16 * MIB);
     let rig = formatted(4 * MIB, vec![disk, memory_disk(second)], vec![1, 2]);
-    let volume = open(&rig, 90, true);
+    let volume = open(&rig, 90, false);
     let data = pattern(len, 2);
     let ino = volume.create(Ino::ROOT, b"file", &FILE).unwrap().ino;
     for (i, piece) in data.chunks(1 << 20).enumerate() {
@@ -406,7 +395,7 @@ fn a_removal_waits_for_a_slow_disk() {
     assert!(contents(&volume, ino) == data && contents(&volume, other) == data);
     volume.close().unwrap();
     drop(volume);
-    must_be_sound(&Rig { pm: rig.pm, disks: rig.disks[1..].to_vec() });
+    Rig { pm: rig.pm, disks: rig.disks[1..].to_vec() }.must_be_sound();
 }
 
 #[test]
@@ -436,7 +425,7 @@ fn only_one_removal_at_a_time_and_an_unmount_ends_it() {
     sim.clear_on_io();
     assert_eq!(volume.wait_for_removal().unwrap().state, RemovalState::Cancelled);
     drop(volume);
-    let volume = open(&rig, 90, true);
+    let volume = open(&rig, 90, false);
     assert!(indices(&volume) == [0, 1, 2, 3] && contents(&volume, ino) == data);
     comes_back(&rig, volume, true);
 }
@@ -444,7 +433,7 @@ fn only_one_removal_at_a_time_and_an_unmount_ends_it() {
 #[test]
 fn what_cannot_be_is_told_so() {
     let mut rig = formatted(4 * MIB, vec![memory_disk(4 * MIB)], vec![1]);
-    let volume = open(&rig, 90, true);
+    let volume = open(&rig, 90, false);
     let told = |result: FsResult<u16>| result.unwrap_err().to_string();
     assert!(told(add(&volume, &memory_disk(64 << 10), 1)).contains("too few for a disk: give it at least 1024 KiB"));
     assert!(told(add(&volume, &memory_disk(MIB), 0)).contains("tier 0 is PM"));
@@ -478,7 +467,7 @@ fn a_disk_that_was_not_erased_is_nobodys_substitute() {
     let (disk, sim) = sim_disk(4 * MIB);
     let other = memory_disk(8 * MIB);
     let rig = formatted(4 * MIB, vec![disk.clone(), other.clone()], vec![1, 1]);
-    let volume = open(&rig, 90, true);
+    let volume = open(&rig, 90, false);
     sim.fail_writes(0..2 * BLOCK as u64);
     let removed = volume.remove_disk(1, None).unwrap();
     assert_eq!(removed.state, RemovalState::Finished);

@@ -119,7 +119,7 @@ fn inodes_of_all_kinds() {
 fn without_the_log_no_entries_are_printed() {
     let rig = populated(false);
     let mut text = Vec::new();
-    dump_inode(&rig.pm, Ino::ROOT, false, &mut text).unwrap();
+    dump_inode(&rig.pm, &[], Ino::ROOT, false, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(!text.contains("add name") && text.contains("small -> inode"), "{text}");
 }
@@ -142,12 +142,12 @@ fn free_records_and_numbers_beyond_the_tables() {
     let rig = populated(false);
     has(&rig.dump(Ino(101)), &[", free\n"]);
     for ino in [0, 100_000, u64::MAX] {
-        let error = dump_inode(&rig.pm, Ino(ino), true, &mut Vec::new()).unwrap_err();
+        let error = dump_inode(&rig.pm, &[], Ino(ino), true, &mut Vec::new()).unwrap_err();
         assert_eq!(error.errno(), libc::ENOENT);
         assert!(error.to_string().contains("no inode table has a record"), "{error}");
     }
     rig.flip(0, 3 * 4096 + 12);
-    let error = dump_inode(&rig.pm, Ino(2), true, &mut Vec::new()).unwrap_err();
+    let error = dump_inode(&rig.pm, &[], Ino(2), true, &mut Vec::new()).unwrap_err();
     assert!(error.to_string().contains("its table cannot be read"), "{error}");
 }
 

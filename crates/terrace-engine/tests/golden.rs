@@ -12,9 +12,11 @@ use std::sync::Arc;
 use common::{Op, apply, must_be_sound, prepare, tree_of};
 use terrace_crash::model::{FallocHow, pattern};
 use terrace_engine::{
-    FormatOptions, OpenOptions, RemovalState, Volume, WriteOptions, format, read_pm_label, restore, save, saved_pm_len,
+    Counter, FormatOptions, OpenOptions, RemovalState, Volume, WriteOptions, format, read_pm_label, restore, save,
+    saved_pm_len,
 };
 use terrace_media::{AlignedBuf, Disk, Pm, memory_disk};
+use terrace_policy::Param;
 
 const DISK_BYTES: u64 = 2 << 20;
 const BLOCK: usize = 4096;
@@ -24,12 +26,12 @@ fn golden(name: &str) -> PathBuf {
 }
 
 fn open(pm: &Arc<Pm>, disk: &Arc<dyn Disk>, pm_full_percent: u8) -> Arc<Volume> {
-    let options = OpenOptions { cache_bytes: 1 << 20, pm_full_percent, ..Default::default() };
+    let options = OpenOptions { cache_bytes: 1 << 20, pm_full_percent, workers: false, ..Default::default() };
     Volume::open(pm.clone(), vec![disk.clone()], options, &|_, _, _| {}).unwrap()
 }
 
-/// A volume with a bit of everything: both tiers, holes, reserved blocks, links, long names, attributes, and an index that
-/// no disk has any more.
+/// A volume with a bit of everything: both tiers, holes, reserved blocks, links, long names, attributes, an index that no disk
+/// has any more, and logs on a disk.
 fn build(checksums: bool) -> (Arc<Pm>, Arc<dyn Disk>) {
     let (pm, disk) = (Pm::anonymous(3 << 20), memory_disk(DISK_BYTES));
     let options = FormatOptions { shards: Some(1), pm_data_checksums: checksums, ..Default::default() };
@@ -76,6 +78,13 @@ fn build(checksums: bool) -> (Arc<Pm>, Arc<dyn Disk>) {
     let second = memory_disk(DISK_BYTES);
     assert_eq!(volume.add_disk(None, &|_| Ok(second.clone())).unwrap(), 2);
     assert_eq!(volume.remove_disk(1, None).unwrap().state, RemovalState::Finished);
+    for (param, value) in [(Param::MigrateAt, 100), (Param::MigrateMin, 100), (Param::ColdAge, 0), (Param::LogsAt, 0)] {
+        volume.tune(param, value).unwrap();
+    }
+    // Its logs leave PM until none has pages; one goes on behind its archive.
+    volume.migrate(1).unwrap_err();
+    assert!(volume.stats().counters.get(Counter::MigratedLogs) > 0);
+    apply(&volume, &Op::Chmod((None, 0), 0o600)).unwrap();
     volume.close().unwrap();
     drop(volume);
     (pm, second)

@@ -5,8 +5,8 @@ mod rig;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use rig::{FILE, Rig, pattern, put};
-use terrace_engine::{Fallocate, FileMoved, FormatOptions, Ino, OpenOptions, SetAttr, Volume, WriteOptions, format};
+use rig::{FILE, Rig, contents, pattern, put};
+use terrace_engine::{Fallocate, FileMoved, FormatOptions, Ino, SetAttr, Volume, WriteOptions, format};
 use terrace_media::{DiskSim, IoOp, Pm, memory_disk, sim_disk};
 
 const BLOCK: usize = 4096;
@@ -18,19 +18,8 @@ fn tiers(volume: &Volume, ino: Ino) -> Vec<String> {
     names
 }
 
-fn contents(volume: &Volume, ino: Ino) -> Vec<u8> {
-    let mut data = vec![0; volume.getattr(ino).unwrap().size as usize];
-    assert_eq!(volume.read(ino, 0, &mut data).unwrap(), data.len());
-    data
-}
-
 fn create(volume: &Volume, name: &str) -> Ino {
     volume.create(Ino::ROOT, name.as_bytes(), &FILE).unwrap().ino
-}
-
-fn must_be_sound(rig: &Rig) {
-    let report = rig.check(false);
-    assert!(report.problems.is_empty(), "{:#?}", report.problems);
 }
 
 fn all_of(bytes: u64) -> FileMoved {
@@ -79,7 +68,7 @@ fn a_file_goes_from_any_tier_to_any_other() {
         assert_eq!((before.size, before.mtime, before.ctime), (after.size, after.mtime, after.ctime));
         volume.close().unwrap();
         drop(volume);
-        must_be_sound(&rig);
+        rig.must_be_sound();
         let volume = rig.open(90);
         let ino = volume.lookup(Ino::ROOT, b"file").unwrap().ino;
         let found = volume.getattr(ino).unwrap();
@@ -103,7 +92,7 @@ fn moved_data_survives_the_daemons_death_and_frees_what_it_left() {
     assert!(used(&volume) < empty + (64 << 10), "PM is free again");
     volume.abandon();
     drop(volume);
-    must_be_sound(&rig);
+    rig.must_be_sound();
     let volume = rig.open(90);
     let ino = volume.lookup(Ino::ROOT, b"file").unwrap().ino;
     assert_eq!((contents(&volume, ino) == data, tiers(&volume, ino)), (true, vec!["disk1".to_string()]));
@@ -138,18 +127,18 @@ fn what_has_no_room_stays_and_is_counted() {
     assert_eq!(moved.moved_bytes + moved.left_bytes, 9 << 20);
     assert_eq!(contents(&volume, ino), data);
     volume.close().unwrap();
-    must_be_sound(&rig);
+    rig.must_be_sound();
 }
 
 /// A tier that is full hands data on to the next. What lies there is not copied from one place to another, and comes up when
 /// there is room, as much as there is room for.
 #[test]
 fn what_lies_below_a_full_tier_stays_until_it_can_come_nearer() {
-    let pm = Pm::anonymous(12 << 20);
+    let pm = Pm::anonymous(16 << 20);
     let disks = vec![memory_disk(4 << 20), memory_disk(16 << 20), memory_disk(16 << 20)];
     format(&pm, &disks, &FormatOptions { shards: Some(1), tiers: vec![1, 2, 3], ..Default::default() }).unwrap();
     let rig = Rig { pm, disks };
-    let volume = open_alone(&rig);
+    let volume = rig.open_alone(&[]);
     let (file, ballast) = (create(&volume, "file"), create(&volume, "ballast"));
     let data = pattern(6 << 20, 1);
     put(&volume, ballast, 0, &pattern(1 << 20, 2));
@@ -182,7 +171,7 @@ fn what_lies_below_a_full_tier_stays_until_it_can_come_nearer() {
     assert!(contents(&volume, file) == data);
     volume.close().unwrap();
     drop(volume);
-    must_be_sound(&rig);
+    rig.must_be_sound();
 }
 
 #[test]
@@ -232,7 +221,7 @@ fn who_changes_a_block_meanwhile_wins_that_block_only() {
     for checksums in [false, true] {
         for (name, change, overtaken) in changes {
             let (rig, disk) = with_sim_disk(checksums);
-            let volume = open_alone(&rig);
+            let volume = rig.open_alone(&[]);
             let ino = create(&volume, "file");
             let data = pattern(10 * BLOCK + 100, 1);
             put(&volume, ino, 0, &data);
@@ -241,8 +230,8 @@ fn who_changes_a_block_meanwhile_wins_that_block_only() {
             assert_eq!(moved, FileMoved { moved_bytes: (11 - overtaken) * BLOCK as u64, ..moved }, "{name}");
             volume.abandon();
             drop(volume);
-            must_be_sound(&rig);
-            let volume = open_alone(&rig);
+            rig.must_be_sound();
+            let volume = rig.open_alone(&[]);
             let ino = volume.lookup(Ino::ROOT, b"file").unwrap().ino;
             assert!(contents(&volume, ino) == expected, "{name}, after a crash");
             // The way back, with the same change, from the same beginning.
@@ -253,8 +242,8 @@ fn who_changes_a_block_meanwhile_wins_that_block_only() {
             assert!(contents(&volume, ino) == expected, "{name}, on the way back to PM");
             volume.close().unwrap();
             drop(volume);
-            must_be_sound(&rig);
-            let volume = open_alone(&rig);
+            rig.must_be_sound();
+            let volume = rig.open_alone(&[]);
             let ino = volume.lookup(Ino::ROOT, b"file").unwrap().ino;
             assert!(contents(&volume, ino) == expected, "{name}, back in PM, after an unmount");
         }
@@ -267,12 +256,6 @@ fn with_sim_disk(pm_data_checksums: bool) -> (Rig, Arc<DiskSim>) {
     let rig = Rig { pm: Pm::anonymous(8 << 20), disks: vec![disk] };
     format(&rig.pm, &rig.disks, &FormatOptions { pm_data_checksums, ..Default::default() }).unwrap();
     (rig, sim)
-}
-
-/// Opens a volume that does nothing on its own account.
-fn open_alone(rig: &Rig) -> Arc<Volume> {
-    let options = OpenOptions { workers: false, cache_bytes: 8 << 20, ..Default::default() };
-    Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {}).unwrap()
 }
 
 /// Moves a file that holds `data`, which `change` changes when the disk is about to be used; what it holds then.
@@ -323,7 +306,7 @@ fn a_file_that_goes_meanwhile_is_gone() {
     disk.clear_on_io();
     assert_eq!(volume.getattr(ino).unwrap_err().errno(), libc::ESTALE);
     volume.close().unwrap();
-    must_be_sound(&rig);
+    rig.must_be_sound();
 }
 
 /// What does not match its checksum does not spread: it stays where it is, and is named.
@@ -359,7 +342,7 @@ fn a_block_that_is_not_what_it_was_is_not_moved() {
         assert!(contents(&volume, bad) == data);
     }
     volume.close().unwrap();
-    must_be_sound(&rig);
+    rig.must_be_sound();
 }
 
 /// Where on its disk a block of a file lies.
@@ -378,7 +361,7 @@ fn a_long_file_moves_in_parts_or_stays_where_it_is() {
     let (disk, sim) = sim_disk(96 << 20);
     let rig = Rig { pm: Pm::anonymous(64 << 20), disks: vec![disk] };
     format(&rig.pm, &rig.disks, &FormatOptions::default()).unwrap();
-    let volume = open_alone(&rig);
+    let volume = rig.open_alone(&[]);
     let ino = create(&volume, "file");
     let data = pattern(len, 11);
     data.chunks(1 << 20).enumerate().for_each(|(i, piece)| put(&volume, ino, (i as u64) << 20, piece));
@@ -400,5 +383,5 @@ fn a_long_file_moves_in_parts_or_stays_where_it_is() {
         assert!(contents(&volume, ino) == data);
     }
     volume.close().unwrap();
-    must_be_sound(&rig);
+    rig.must_be_sound();
 }

@@ -5,31 +5,16 @@ mod rig;
 
 use std::sync::Arc;
 
-use rig::{DIR, FILE, Rig, find, make, pattern, put, runs};
+use rig::{DIR, FILE, Rig, contents, find, make, pattern, put, runs};
 use terrace_engine::{
-    Counter, Fallocate, FileKind, FormatOptions, Ino, NewInode, OpenOptions, PIN_XATTR, RemovalState, RenameFlags,
-    SetAttr, Volume, WriteOptions, XattrFlags, format,
+    Counter, Fallocate, FileKind, FormatOptions, Ino, NewInode, PIN_XATTR, RemovalState, RenameFlags, SetAttr, Volume,
+    WriteOptions, XattrFlags, format,
 };
 use terrace_media::{Pm, memory_disk, sim_disk};
 use terrace_policy::Param;
 
 const BLOCK: usize = 4096;
 const MIB: u64 = 1 << 20;
-
-/// A PM of 8 MiB and two disks, each a tier, in one shard.
-fn rig(disk1_bytes: u64) -> Rig {
-    let pm = Pm::anonymous(8 * MIB);
-    let disks = vec![memory_disk(disk1_bytes), memory_disk(64 * MIB)];
-    format(&pm, &disks, &FormatOptions { shards: Some(1), tiers: vec![1, 2], ..Default::default() }).unwrap();
-    Rig { pm, disks }
-}
-
-fn open(rig: &Rig, thresholds: &[(Param, u64)]) -> Arc<Volume> {
-    let options = OpenOptions { cache_bytes: 8 << 20, workers: false, ..Default::default() };
-    let volume = Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {}).unwrap();
-    thresholds.iter().for_each(|&(param, value)| volume.tune(param, value).unwrap());
-    volume
-}
 
 /// All that is in PM is too much, and cold.
 const EAGER: [(Param, u64); 4] =
@@ -51,23 +36,16 @@ fn file(volume: &Volume, name: &str) -> Ino {
     make(volume, Ino::ROOT, name, &FILE)
 }
 
-fn contents(volume: &Volume, ino: Ino) -> Vec<u8> {
-    let mut data = vec![0; volume.getattr(ino).unwrap().size as usize];
-    assert_eq!(volume.read(ino, 0, &mut data).unwrap(), data.len());
-    data
-}
-
 fn close_and_check(volume: Arc<Volume>, rig: &Rig) {
     volume.close().unwrap();
     drop(volume);
-    let report = rig.check(false);
-    assert!(report.problems.is_empty(), "{:#?}", report.problems);
+    rig.must_be_sound();
 }
 
 #[test]
 fn writes_go_where_the_file_is_pinned() {
-    let rig = rig(16 * MIB);
-    let volume = open(&rig, &[(Param::SyncBlocks, 1), (Param::LargeWrites, 0)]);
+    let rig = Rig::tiered(16 * MIB);
+    let volume = rig.open_alone(&[(Param::SyncBlocks, 1), (Param::LargeWrites, 0)]);
     let data = pattern(8 * BLOCK, 1);
     let counted = |counter| volume.stats().counters.get(counter);
     // Large rewrites of an asynchronous file, which would go to the page cache.
@@ -107,8 +85,8 @@ fn writes_go_where_the_file_is_pinned() {
 
 #[test]
 fn what_is_made_in_a_pinned_directory_is_pinned() {
-    let rig = rig(16 * MIB);
-    let volume = open(&rig, &[]);
+    let rig = Rig::tiered(16 * MIB);
+    let volume = rig.open_alone(&[]);
     let dir = make(&volume, Ino::ROOT, "dir", &DIR);
     let early = make(&volume, dir, "early", &FILE);
     pin(&volume, dir, "2");
@@ -136,7 +114,7 @@ fn what_is_made_in_a_pinned_directory_is_pinned() {
     make(&volume, dir, "last", &FILE);
     volume.abandon();
     drop(volume);
-    let volume = open(&rig, &[]);
+    let volume = rig.open_alone(&[]);
     for (path, expected) in [("renamed/last", Some("2")), ("moved", Some("2")), ("renamed/early", None)] {
         let ino = find(&volume, path);
         assert_eq!(pin_of(&volume, ino).as_deref(), expected, "{path}");
@@ -149,8 +127,8 @@ fn what_is_made_in_a_pinned_directory_is_pinned() {
 
 #[test]
 fn what_means_no_tier_is_refused_with_those_that_there_are() {
-    let rig = rig(16 * MIB);
-    let volume = open(&rig, &[]);
+    let rig = Rig::tiered(16 * MIB);
+    let volume = rig.open_alone(&[]);
     let ino = file(&volume, "file");
     let set = |ino: Ino, value: &str| {
         volume.setxattr(ino, PIN_XATTR.as_bytes(), value.as_bytes(), XattrFlags::default(), None).unwrap_err()
@@ -183,8 +161,8 @@ fn what_means_no_tier_is_refused_with_those_that_there_are() {
 /// More pinned files than a mover tries, all colder than the others.
 #[test]
 fn write_migration_leaves_pinned_data_where_it_is_and_finds_the_rest() {
-    let rig = rig(16 * MIB);
-    let volume = open(&rig, &EAGER);
+    let rig = Rig::tiered(16 * MIB);
+    let volume = rig.open_alone(&EAGER);
     let pinned: Vec<Ino> = (0..40).map(|i| file(&volume, &format!("pinned{i}"))).collect();
     for &ino in &pinned {
         put(&volume, ino, 0, &pattern(8 * BLOCK, 1));
@@ -210,8 +188,8 @@ fn write_migration_leaves_pinned_data_where_it_is_and_finds_the_rest() {
 
 #[test]
 fn demotion_and_read_migration_leave_pinned_data_where_it_is() {
-    let rig = rig(16 * MIB);
-    let volume = open(&rig, &[(Param::TierFull, 20), (Param::ColdAge, 0)]);
+    let rig = Rig::tiered(16 * MIB);
+    let volume = rig.open_alone(&[(Param::TierFull, 20), (Param::ColdAge, 0)]);
     let (pinned, free) = (file(&volume, "pinned"), file(&volume, "free"));
     for ino in [pinned, free] {
         put(&volume, ino, 0, &pattern(2 << 20, 1));
@@ -241,8 +219,8 @@ fn demotion_and_read_migration_leave_pinned_data_where_it_is() {
 /// Data of pinned files that lies elsewhere comes home, from above and below, as far as there is room.
 #[test]
 fn movers_bring_strays_home() {
-    let rig = rig(4 * MIB);
-    let volume = open(&rig, &[]);
+    let rig = Rig::tiered(4 * MIB);
+    let volume = rig.open_alone(&[]);
     let data = pattern(512 * BLOCK, 3);
     let (up, down, middle) = (file(&volume, "up"), file(&volume, "down"), file(&volume, "middle"));
     for (ino, at) in [(up, 2), (down, 0), (middle, 2)] {
@@ -285,7 +263,7 @@ fn movers_bring_strays_home() {
     pin(&volume, more, "1");
     volume.close().unwrap();
     drop(volume);
-    let volume = open(&rig, &[]);
+    let volume = rig.open_alone(&[]);
     let ino = find(&volume, "more");
     assert_eq!(runs(&volume, ino), "512 disk2");
     volume.migrate(1).unwrap();
@@ -297,8 +275,8 @@ fn movers_bring_strays_home() {
 /// Full places: PM-pinned data waits in the page cache and on a disk, disk-pinned data goes to PM rather than nowhere.
 #[test]
 fn a_full_tier_is_no_place() {
-    let rig = rig(4 * MIB);
-    let volume = open(&rig, &[]);
+    let rig = Rig::tiered(4 * MIB);
+    let volume = rig.open_alone(&[]);
     let ballast = file(&volume, "ballast");
     pin(&volume, ballast, "pm");
     let piece = pattern(16 * BLOCK, 1);
@@ -345,7 +323,7 @@ fn a_tier_that_fails_is_no_place() {
     let rig = Rig { pm: Pm::anonymous(8 * MIB), disks: vec![memory_disk(16 * MIB), disk] };
     let tiers = vec![1, 2];
     format(&rig.pm, &rig.disks, &FormatOptions { shards: Some(1), tiers, ..Default::default() }).unwrap();
-    let volume = open(&rig, &[]);
+    let volume = rig.open_alone(&[]);
     let (ino, data) = (file(&volume, "file"), pattern(8 * BLOCK, 1));
     pin(&volume, ino, "2");
     put(&volume, ino, 0, &data);
@@ -362,8 +340,8 @@ fn a_tier_that_fails_is_no_place() {
 /// Reserving blocks is a write as far as room is concerned: there is some while any tier has some.
 #[test]
 fn blocks_are_reserved_in_pm_when_the_disks_are_full() {
-    let rig = rig(16 * MIB);
-    let volume = open(&rig, &[]);
+    let rig = Rig::tiered(16 * MIB);
+    let volume = rig.open_alone(&[]);
     let ino = file(&volume, "file");
     pin(&volume, ino, "2");
     let mut steps = 0;
@@ -378,8 +356,8 @@ fn blocks_are_reserved_in_pm_when_the_disks_are_full() {
 /// A pin to a tier that has left the volume means nothing, and keeps no mover awake.
 #[test]
 fn a_tier_that_leaves_takes_its_pins_along() {
-    let rig = rig(16 * MIB);
-    let volume = open(&rig, &[]);
+    let rig = Rig::tiered(16 * MIB);
+    let volume = rig.open_alone(&[]);
     let ino = file(&volume, "file");
     pin(&volume, ino, "2");
     put(&volume, ino, 0, &pattern(8 * BLOCK, 1));

@@ -3,54 +3,34 @@
 mod rig;
 
 use std::ops::Range;
-use std::sync::Arc;
-use std::thread::sleep;
-use std::time::Duration;
 
-use rig::{FILE, Rig, pattern, places, put, runs};
-use terrace_engine::{Counter, FormatOptions, Ino, OpenOptions, Volume, WriteOptions, format};
+use rig::{FILE, Rig, a_moment_passes, contents, pattern, places, put, runs};
+use terrace_engine::{Counter, Fallocate, FormatOptions, Ino, PIN_XATTR, Volume, WriteOptions, XattrFlags, format};
 use terrace_media::{Pm, memory_disk};
 use terrace_policy::Param;
 
 const BLOCK: usize = 4096;
-const PM_BYTES: u64 = 8 << 20;
-
-/// A PM and two disks, each a tier, in one shard.
-fn rig() -> Rig {
-    let pm = Pm::anonymous(PM_BYTES);
-    let disks = vec![memory_disk(16 << 20), memory_disk(64 << 20)];
-    let options = FormatOptions { shards: Some(1), tiers: vec![1, 2], ..Default::default() };
-    format(&pm, &disks, &options).unwrap();
-    Rig { pm, disks }
-}
-
-fn open(rig: &Rig, thresholds: &[(Param, u64)]) -> Arc<Volume> {
-    let options = OpenOptions { cache_bytes: 8 << 20, workers: false, ..Default::default() };
-    let volume = Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {}).unwrap();
-    thresholds.iter().for_each(|&(param, value)| volume.tune(param, value).unwrap());
-    volume
-}
 
 fn create(volume: &Volume, name: &str) -> Ino {
     volume.create(Ino::ROOT, name.as_bytes(), &FILE).unwrap().ino
+}
+
+/// Fills a file little by little: PM takes that as long as it has any room.
+fn fill(volume: &Volume, ino: Ino, data: &[u8]) {
+    let pieces = data.chunks(16 * BLOCK).enumerate();
+    pieces.for_each(|(i, piece)| put(volume, ino, (i * 16 * BLOCK) as u64, piece));
 }
 
 fn used_percent(volume: &Volume) -> u8 {
     volume.status().migration.unwrap().pm_used_percent
 }
 
-fn contents(volume: &Volume, ino: Ino) -> Vec<u8> {
-    let mut data = vec![0; volume.getattr(ino).unwrap().size as usize];
-    assert_eq!(volume.read(ino, 0, &mut data).unwrap(), data.len());
-    data
-}
-
 /// TPFS, figure 2: every step and where each block is after it. The thresholds: 16 blocks between two fsyncs make a file
 /// asynchronous; the fifth rewrite of a write of 4 blocks or more is large.
 #[test]
 fn figure_2_a_to_f() {
-    let rig = rig();
-    let volume = open(&rig, &[(Param::SyncBlocks, 16)]);
+    let rig = Rig::tiered(16 << 20);
+    let volume = rig.open_alone(&[(Param::SyncBlocks, 16)]);
     let ino = create(&volume, "file");
     let thirds = |seed: u8| (0..3u64).map(move |i| (i * 8 * BLOCK as u64, pattern(8 * BLOCK, seed + i as u8)));
     // What comes before: the file is written in the same three large writes, again and again, and never synced.
@@ -103,8 +83,8 @@ fn figure_2_a_to_f() {
 /// The decision tree of figure 3 for writes.
 #[test]
 fn the_write_tree() {
-    let rig = rig();
-    let volume = open(&rig, &[(Param::SyncBlocks, 8), (Param::LargeWrites, 1)]);
+    let rig = Rig::tiered(16 << 20);
+    let volume = rig.open_alone(&[(Param::SyncBlocks, 8), (Param::LargeWrites, 1)]);
     let reason = |counter: Counter| volume.stats().counters.get(counter);
     let data = pattern(4 * BLOCK, 1);
     let ino = create(&volume, "file");
@@ -141,8 +121,8 @@ fn the_write_tree() {
 /// remount.
 #[test]
 fn counters_follow_the_data() {
-    let rig = rig();
-    let volume = open(&rig, &[(Param::SyncBlocks, 1)]);
+    let rig = Rig::tiered(16 << 20);
+    let volume = rig.open_alone(&[(Param::SyncBlocks, 1)]);
     let ino = create(&volume, "file");
     let data = pattern(64 * BLOCK, 1);
     let pass = |volume: &Volume, ino| (0..4).for_each(|i| put(volume, ino, i * 16 * BLOCK as u64, &data[..16 * BLOCK]));
@@ -150,7 +130,7 @@ fn counters_follow_the_data() {
     assert_eq!(runs(&volume, ino), "64 pm");
     volume.close().unwrap();
     drop(volume);
-    let volume = open(&rig, &[(Param::SyncBlocks, 1)]);
+    let volume = rig.open_alone(&[(Param::SyncBlocks, 1)]);
     let ino = volume.lookup(Ino::ROOT, b"file").unwrap().ino;
     // A file that was just loaded is synchronous until it has been written; the counters are known.
     put(&volume, ino, 0, &data[..16 * BLOCK]);
@@ -172,15 +152,15 @@ fn counters_follow_the_data() {
 
 #[test]
 fn cold_files_leave_pm_coldest_first() {
-    let rig = rig();
-    let volume = open(&rig, &[]);
-    let files: Vec<Ino> = (0..12).map(|i| create(&volume, &format!("file{i}"))).collect();
+    let rig = Rig::tiered(16 << 20);
+    let volume = rig.open_alone(&[]);
+    let files: Vec<Ino> = (0..23).map(|i| create(&volume, &format!("file{i}"))).collect();
     for &ino in &files {
-        put(&volume, ino, 0, &pattern(512 << 10, ino.0 as u8));
-        sleep(Duration::from_millis(12));
+        put(&volume, ino, 0, &pattern(256 << 10, ino.0 as u8));
+        a_moment_passes();
     }
     // Written last, long after the others.
-    put(&volume, files[0], 0, &pattern(512 << 10, 99));
+    put(&volume, files[0], 0, &pattern(256 << 10, 99));
     let before = used_percent(&volume);
     assert!(before > 70, "{before}");
     // Only writes so far: the least threshold.
@@ -188,17 +168,17 @@ fn cold_files_leave_pm_coldest_first() {
     let status = volume.status().migration.unwrap();
     assert_eq!((status.threshold_percent, status.state.as_str(), &status.trouble), (50, "idle", &None));
     assert!(used_percent(&volume) <= 50);
-    let left: Vec<usize> = (0..12).filter(|&i| runs(&volume, files[i]).contains("pm")).collect();
-    assert!(left.contains(&0) && left.contains(&11) && !left.contains(&1) && !left.contains(&2), "{left:?}");
+    let left: Vec<usize> = (0..23).filter(|&i| runs(&volume, files[i]).contains("pm")).collect();
+    assert!(left.contains(&0) && left.contains(&22) && !left.contains(&1) && !left.contains(&2), "{left:?}");
     for (i, &ino) in files.iter().enumerate() {
         let seed = if i == 0 { 99 } else { ino.0 as u8 };
-        assert!(contents(&volume, ino) == pattern(512 << 10, seed), "file {i}");
+        assert!(contents(&volume, ino) == pattern(256 << 10, seed), "file {i}");
     }
     // Files that nobody has used since a mount are found, too.
     volume.close().unwrap();
     drop(volume);
     let low = [(Param::MigrateMin, 20), (Param::MigrateAt, 20), (Param::MigrateMax, 20)];
-    let volume = open(&rig, &low);
+    let volume = rig.open_alone(&low);
     assert!(used_percent(&volume) > 20);
     volume.migrate(1).unwrap();
     assert!(used_percent(&volume) <= 20);
@@ -209,12 +189,12 @@ fn cold_files_leave_pm_coldest_first() {
 /// Within a file that was written lately, what is older than its average goes, and what changes in place gets a second chance.
 #[test]
 fn the_older_part_of_a_hot_file_leaves_pm() {
-    let rig = rig();
+    let rig = Rig::tiered(16 << 20);
     let low = [(Param::MigrateMin, 20), (Param::MigrateAt, 20), (Param::MigrateMax, 20)];
-    let volume = open(&rig, &low);
+    let volume = rig.open_alone(&low);
     let ino = create(&volume, "file");
     put(&volume, ino, 0, &pattern(1 << 20, 1));
-    sleep(Duration::from_millis(12));
+    a_moment_passes();
     put(&volume, ino, 1 << 20, &pattern(1 << 20, 2));
     put(&volume, ino, 5000, b"a small change in place");
     let moved = || volume.stats().counters.get(Counter::MigratedWrite);
@@ -230,9 +210,9 @@ fn the_older_part_of_a_hot_file_leaves_pm() {
 
 #[test]
 fn a_full_pm_sends_writes_to_the_cache_and_migration_makes_room_again() {
-    let rig = rig();
+    let rig = Rig::tiered(16 << 20);
     // However long the writes take, all of it is cold.
-    let volume = open(&rig, &[(Param::ColdAge, 0)]);
+    let volume = rig.open_alone(&[(Param::ColdAge, 0)]);
     let ino = create(&volume, "file");
     let data = pattern(12 << 20, 5);
     for (i, piece) in data.chunks(1 << 20).enumerate() {
@@ -243,15 +223,76 @@ fn a_full_pm_sends_writes_to_the_cache_and_migration_makes_room_again() {
     volume.migrate(1).unwrap();
     assert!(used_percent(&volume) <= 50);
     let small = create(&volume, "small");
-    put(&volume, small, 0, &pattern(1 << 20, 6));
-    assert_eq!(runs(&volume, small), "256 pm");
+    put(&volume, small, 0, &pattern(512 << 10, 6));
+    assert_eq!(runs(&volume, small), "128 pm");
     assert!(contents(&volume, ino) == data);
 }
 
 #[test]
+fn large_writes_leave_the_last_room_in_pm_to_small_ones() {
+    let rig = Rig::tiered(16 << 20);
+    let volume = rig.open_alone(&[(Param::Migrate, 0)]);
+    // Four MiB are left, of which data may have about three.
+    let first = create(&volume, "first");
+    fill(&volume, first, &pattern(4 << 20, 1));
+    assert_eq!(runs(&volume, first), "1024 pm");
+    let tiers =
+        |ino| -> Vec<String> { volume.file_map(ino).unwrap().extents.into_iter().map(|extent| extent.tier).collect() };
+    let files = ["large", "pinned", "reserved", "small"].map(|name| create(&volume, name));
+    let [large, pinned, reserved, small] = files;
+    put(&volume, large, 0, &pattern(1 << 20, 2));
+    assert_eq!(runs(&volume, large), "256 cache");
+    assert_eq!(volume.stats().counters.get(Counter::PlacedPmFull), 1 << 20);
+    // Reserved blocks hold nothing yet.
+    volume.fallocate(reserved, Fallocate::AllocateKeepSize, 0, 1 << 20).unwrap();
+    assert_eq!(tiers(reserved), ["disk1"]);
+    let small_one = pattern(BLOCK, 5);
+    put(&volume, reserved, 0, &small_one);
+    assert_eq!(tiers(reserved), ["pm", "disk1"]);
+    // What is pinned to PM waits for nobody.
+    volume.setxattr(pinned, PIN_XATTR.as_bytes(), b"pm", XattrFlags::default(), None).unwrap();
+    put(&volume, pinned, 0, &pattern(1 << 20, 3));
+    assert_eq!(runs(&volume, pinned), "256 pm");
+    // Small ones go there to the last block.
+    let mut blocks = 0;
+    while !runs(&volume, small).ends_with("cache") {
+        put(&volume, small, blocks * BLOCK as u64, &small_one);
+        blocks += 1;
+    }
+    assert!(blocks > 256, "{blocks}");
+    // Where there is nothing else, large ones do, too.
+    let alone = Rig { pm: Pm::anonymous(8 << 20), disks: Vec::new() };
+    format(&alone.pm, &alone.disks, &FormatOptions { shards: Some(1), ..Default::default() }).unwrap();
+    let volume = alone.open_alone(&[]);
+    let (file, reserved) = (create(&volume, "file"), create(&volume, "reserved"));
+    volume.fallocate(reserved, Fallocate::Allocate, 0, 3 << 20).unwrap();
+    (0..3).for_each(|i| put(&volume, file, i << 20, &pattern(1 << 20, 4)));
+    assert_eq!((runs(&volume, file), runs(&volume, reserved)), ("768 pm".into(), "768 pm".into()));
+}
+
+/// Its older part has moved soon, and then nothing of it is older than its mean: PM must not fill with the younger part.
+#[test]
+fn a_log_that_grows_on_and_on_leaves_pm_as_it_grows() {
+    let rig = Rig::tiered(64 << 20);
+    let volume = rig.open_alone(&[]);
+    let ino = create(&volume, "log");
+    for record in 0..20_000_u64 {
+        put(&volume, ino, record * 1000, &[7; 1000]);
+        volume.fsync(ino, true).unwrap();
+        if record % 500 == 499 {
+            // That it has nothing more to move is an error, too.
+            let _ = volume.migrate(1);
+            assert!(used_percent(&volume) <= 60, "{} % after {record} records", used_percent(&volume));
+        }
+    }
+    assert_eq!(volume.stats().counters.get(Counter::PlacedPmFull), 0);
+    assert!(runs(&volume, ino).ends_with("pm"), "{}", runs(&volume, ino));
+}
+
+#[test]
 fn reads_that_lean_to_pm_move_read_dominated_files_to_the_cache_and_back() {
-    let rig = rig();
-    let volume = open(&rig, &[(Param::FlowSeconds, 2), (Param::Group, 1 << 20)]);
+    let rig = Rig::tiered(16 << 20);
+    let volume = rig.open_alone(&[(Param::FlowSeconds, 2), (Param::Group, 1 << 20)]);
     let (read, written) = (create(&volume, "read"), create(&volume, "written"));
     let data = pattern(256 << 10, 5);
     put(&volume, read, 0, &data);
@@ -287,13 +328,13 @@ fn reads_that_lean_to_pm_move_read_dominated_files_to_the_cache_and_back() {
 
 #[test]
 fn a_disk_tier_that_fills_moves_cold_data_to_the_next() {
-    let rig = rig();
-    let volume = open(&rig, &[(Param::TierFull, 40)]);
+    let rig = Rig::tiered(16 << 20);
+    let volume = rig.open_alone(&[(Param::TierFull, 40)]);
     let files: Vec<Ino> = (0..8).map(|i| create(&volume, &format!("file{i}"))).collect();
     for &ino in &files {
         put(&volume, ino, 0, &pattern(1 << 20, ino.0 as u8));
         volume.move_file(ino, 1).unwrap();
-        sleep(Duration::from_millis(12));
+        a_moment_passes();
     }
     let used = |volume: &Volume| {
         let device = &volume.status().devices[1];
@@ -311,8 +352,8 @@ fn a_disk_tier_that_fills_moves_cold_data_to_the_next() {
 
 #[test]
 fn what_cannot_move_is_told_and_left_alone() {
-    let rig = rig();
-    let volume = open(&rig, &[(Param::MigrateMin, 1), (Param::MigrateAt, 1), (Param::MigrateMax, 1)]);
+    let rig = Rig::tiered(16 << 20);
+    let volume = rig.open_alone(&[(Param::MigrateMin, 1), (Param::MigrateAt, 1), (Param::MigrateMax, 1)]);
     let error = volume.migrate(1).unwrap_err();
     assert_eq!((error.errno(), error.to_string().as_str()), (libc::EAGAIN, "no file has data to give away in pm"));
     volume.tune(Param::Migrate, 0).unwrap();
@@ -322,4 +363,26 @@ fn what_cannot_move_is_told_and_left_alone() {
     assert_eq!(error.errno(), libc::EINVAL);
     assert!(error.to_string().contains("migrate_at"), "{error}");
     assert_eq!(volume.params().get(Param::MigrateAt), 1);
+}
+
+/// Large writes leave room in PM to small ones only as long as they have another place to go to.
+#[test]
+fn no_room_is_said_to_be_missing_that_there_is() {
+    let rig = Rig { pm: Pm::anonymous(8 << 20), disks: vec![memory_disk(4 << 20)] };
+    format(&rig.pm, &rig.disks, &FormatOptions { shards: Some(1), ..Default::default() }).unwrap();
+    let volume = rig.open_alone(&[]);
+    let file = create(&volume, "file");
+    let piece = pattern(1 << 20, 3);
+    let mut size = 0;
+    while volume.write(file, size, &piece, WriteOptions::default()).is_ok_and(|written| written == piece.len()) {
+        size += piece.len() as u64;
+    }
+    let used: Vec<u64> = volume.status().devices.iter().map(|device| device.used_bytes).collect();
+    // Less than a write is free below the limit of 90 %, and on the disk.
+    assert!(used[0] + (1 << 20) > (8 << 20) * 9 / 10, "{used:?}, {size} bytes");
+    assert!(used[1] + (1 << 20) + (1 << 18) > 4 << 20, "{used:?}, {size} bytes");
+    assert!(contents(&volume, file)[..size as usize].chunks(piece.len()).all(|chunk| chunk == piece));
+    volume.close().unwrap();
+    drop(volume);
+    rig.must_be_sound();
 }

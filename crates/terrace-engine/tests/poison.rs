@@ -229,7 +229,7 @@ fn every_page_of_pm_may_be_bad() {
         seen_empty |= empty;
         let rig = image.rig();
         rig.pm.fail_page(page * PAGE);
-        let options = CheckOptions { repair: false, data: true };
+        let options = CheckOptions { repair: false, data: true, ..CheckOptions::default() };
         match check(&rig.pm, &rig.disks, &options, &|_, _, _| {}) {
             Ok(report) => {
                 let told = report.problems.iter().any(|p| p.what.contains("cannot be read"));

@@ -4,7 +4,7 @@ mod rig;
 
 use std::sync::Arc;
 
-use rig::{DIR, FILE, Rig, make, pattern, put};
+use rig::{DIR, FILE, Rig, a_moment_passes, make, pattern, put};
 use terrace_engine::{FormatOptions, Ino, OpenOptions, RankedFile, RenameFlags, Volume, format};
 use terrace_media::{Pm, memory_disk};
 
@@ -25,11 +25,6 @@ fn paths(files: &[RankedFile]) -> Vec<&str> {
 
 fn bytes(file: &RankedFile) -> Vec<(&str, u64)> {
     file.bytes.iter().map(|(tier, &bytes)| (tier.as_str(), bytes)).collect()
-}
-
-/// Times are those of a clock that ticks some hundred times a second: what comes later is to be later.
-fn a_moment_passes() {
-    std::thread::sleep(std::time::Duration::from_millis(20));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use terrace_engine::{
     XattrFlags, format,
 };
 use terrace_media::{Disk, Pm, memory_disk};
+use terrace_policy::Param;
 
 const FILE: NewInode = NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0o022, uid: 1, gid: 2, rdev: 0 };
 const DIR: NewInode = NewInode { kind: FileKind::Directory, mode: 0o755, umask: 0, uid: 1, gid: 2, rdev: 0 };
@@ -139,6 +140,8 @@ fn names_survive() {
 fn data_goes_to_disk_when_pm_is_full() {
     let rig = Rig::new(false);
     let v = rig.open();
+    // A mover would empty PM as soon as the file is a second old.
+    v.tune(Param::Migrate, 0).unwrap();
     let f = v.create(Ino::ROOT, b"big", &FILE).unwrap().ino;
     let piece = pattern(1 << 20, 7);
     for i in 0..40u64 {

@@ -28,6 +28,9 @@ pub const XATTR_VALUE_BYTES_MAX: usize = 65536;
 /// Longest file: what `off_t` can address.
 pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 
+/// Most slots of an archive: 64 MiB, which is what a reader must be ready to take into memory.
+pub const ARCHIVE_SLOTS_MAX: u64 = 1 << 20;
+
 /// Bits of an entry's flags that hold its [`Stamp`].
 const STAMP_SHIFT: u32 = 1;
 
@@ -71,14 +74,30 @@ pub enum EntryType {
     Target = 11,
     Pad = 12,
     Move = 13,
+    Archive = 14,
 }
 
 impl EntryType {
     fn from_u8(value: u8) -> Option<EntryType> {
         use EntryType::*;
-        [Write, Append, Patch, SetSize, Hole, Attr, XattrSet, XattrRemove, DentryAdd, DentryRemove, Target, Pad, Move]
-            .into_iter()
-            .find(|&t| t as u8 == value)
+        [
+            Write,
+            Append,
+            Patch,
+            SetSize,
+            Hole,
+            Attr,
+            XattrSet,
+            XattrRemove,
+            DentryAdd,
+            DentryRemove,
+            Target,
+            Pad,
+            Move,
+            Archive,
+        ]
+        .into_iter()
+        .find(|&t| t as u8 == value)
     }
 }
 
@@ -233,8 +252,11 @@ media_struct! {
         pub mtime_ns: i64,
         /// Change time.
         pub ctime_ns: i64,
+        /// The sequence number of the log's next page is at least this: a log that lost all its pages remembers here how many it
+        /// had.
+        pub next_page: u64,
         /// Zero.
-        pub reserved: [u8; 16],
+        pub reserved: [u8; 8],
     }
 }
 
@@ -346,6 +368,68 @@ media_struct! {
     }
 }
 
+media_struct! {
+    /// The log goes on, at this point, with its archive: entries that lie on a disk.
+    pub struct ArchiveEntry [64] {
+        /// 14.
+        pub kind: u8,
+        /// 1.
+        pub slots: u8,
+        /// Zero.
+        pub flags: u16,
+        /// CRC32C of the entry.
+        pub crc: u32,
+        /// First block of the archive ([`BlockAddr`]), on a disk.
+        pub address: u64,
+        /// Slots of the entries in it.
+        pub entry_slots: u32,
+        /// Zero.
+        pub reserved0: u32,
+        /// Counts the archive among the pages that this log ever had: part of the seed of the entries in it.
+        pub sequence: u64,
+        /// Zero.
+        pub reserved1: [u8; 32],
+    }
+}
+
+impl ArchiveEntry {
+    /// The entry of the archive at `addr` that holds so many slots.
+    pub fn new(addr: BlockAddr, entry_slots: u64, sequence: u64) -> Self {
+        ArchiveEntry {
+            kind: EntryType::Archive as u8,
+            slots: 0,
+            flags: 0,
+            crc: 0,
+            address: addr.0,
+            entry_slots: entry_slots as u32,
+            reserved0: 0,
+            sequence,
+            reserved1: [0; 32],
+        }
+    }
+
+    /// Blocks that hold `entry_slots` slots.
+    pub const fn blocks_for(entry_slots: u64) -> u64 {
+        (entry_slots * SLOT_BYTES).div_ceil(crate::BLOCK_BYTES)
+    }
+
+    /// Blocks of the archive.
+    pub fn blocks(&self) -> u64 {
+        Self::blocks_for(u64::from(self.entry_slots))
+    }
+
+    fn is_possible(&self) -> bool {
+        let addr = BlockAddr(self.address);
+        let on_disk = !addr.is_pm()
+            && usize::from(addr.device()) < crate::DEVICES_MAX
+            && addr.block() + self.blocks() < crate::DEVICE_BLOCKS_MAX;
+        self.slots == 1
+            && self.sequence <= crate::LOG_SEQUENCE_MAX
+            && (1..=ARCHIVE_SLOTS_MAX).contains(&u64::from(self.entry_slots))
+            && on_disk
+    }
+}
+
 /// A decoded entry; variable parts borrow from the bytes it was read from.
 #[derive(Clone, Copy, Debug)]
 pub enum LogEntry<'a> {
@@ -373,6 +457,8 @@ pub enum LogEntry<'a> {
     Target(TargetEntry, &'a [u8]),
     /// See [`PadEntry`].
     Pad,
+    /// See [`ArchiveEntry`].
+    Archive(ArchiveEntry),
 }
 
 /// Seed of the checksums of an inode's entries. Log pages and records are not cleared before they are used again: the
@@ -447,10 +533,10 @@ pub fn lay_out_entry<T: MediaStruct>(buf: &mut Vec<u8>, head: &T, parts: &[&[u8]
 
 /// Sets what depends on where an entry goes and how it commits: stamp and checksum.
 pub fn finish_entry(entry: &mut [u8], seed: u32, stamp: Option<Stamp>) {
-    if let Some(Stamp(stamp)) = stamp {
-        let flags = u16::from_le_bytes([entry[2], entry[3]]) | stamp << STAMP_SHIFT;
-        entry[2..4].copy_from_slice(&flags.to_le_bytes());
-    }
+    // A copy of an entry that committed itself does not.
+    let own = u16::from_le_bytes([entry[2], entry[3]]) & ((1 << STAMP_SHIFT) - 1);
+    let flags = own | stamp.map_or(0, |Stamp(stamp)| stamp << STAMP_SHIFT);
+    entry[2..4].copy_from_slice(&flags.to_le_bytes());
     let crc = crc_with_hole(seed, entry, 4);
     entry[4..8].copy_from_slice(&crc.to_le_bytes());
 }
@@ -507,7 +593,10 @@ impl<'a> LogEntry<'a> {
                 let end = e.file_block.checked_add(e.blocks)?;
                 (end <= 1 << 51 && e.size <= FILE_BYTES_MAX).then_some(LogEntry::Hole(e))?
             }
-            EntryType::Attr => LogEntry::Attr(AttrEntry::from_bytes(bytes)),
+            EntryType::Attr => {
+                let e = AttrEntry::from_bytes(bytes);
+                (e.next_page <= crate::LOG_SEQUENCE_MAX).then_some(LogEntry::Attr(e))?
+            }
             EntryType::XattrSet | EntryType::XattrRemove => decode_xattr(kind, bytes)?,
             EntryType::DentryAdd => {
                 let e = DentryAddEntry::from_bytes(bytes);
@@ -525,6 +614,10 @@ impl<'a> LogEntry<'a> {
                 LogEntry::Target(e, tail(size_of::<TargetEntry>(), e.len as usize)?)
             }
             EntryType::Pad => LogEntry::Pad,
+            EntryType::Archive => {
+                let e = ArchiveEntry::from_bytes(bytes);
+                e.is_possible().then_some(LogEntry::Archive(e))?
+            }
         })
     }
 }

@@ -73,6 +73,7 @@ pub fn all_structures() -> Vec<(&'static str, usize, &'static [Field])> {
         row::<DentryRemoveEntry>(),
         row::<TargetEntry>(),
         row::<PadEntry>(),
+        row::<ArchiveEntry>(),
         row::<ImageHeader>(),
         row::<ImageRun>(),
         row::<ImageTrailer>(),

@@ -13,7 +13,7 @@ pub const MAGIC: [u8; 8] = *b"TERRACE\x1a";
 /// Format that this code writes: a reader of another major refuses it.
 pub const FORMAT_MAJOR: u16 = 3;
 /// Minor format: older minors are readable.
-pub const FORMAT_MINOR: u16 = 2;
+pub const FORMAT_MINOR: u16 = 3;
 /// Blocks that the superblock copies take.
 pub const SUPERBLOCK_BLOCKS: u64 = 2;
 /// Largest mount epoch and sequence: they are times in nanoseconds, or counted.
@@ -27,8 +27,10 @@ pub const INCOMPAT_PM_DATA_CRC: u64 = 1;
 pub const INCOMPAT_MOVES: u64 = 2;
 /// Incompatible feature: rows of the device table may be absent.
 pub const INCOMPAT_ABSENT: u64 = 4;
+/// Incompatible feature: parts of logs may lie on disks.
+pub const INCOMPAT_ARCHIVES: u64 = 8;
 /// Every incompatible feature that this code understands.
-pub const INCOMPAT_KNOWN: u64 = INCOMPAT_PM_DATA_CRC | INCOMPAT_MOVES | INCOMPAT_ABSENT;
+pub const INCOMPAT_KNOWN: u64 = INCOMPAT_PM_DATA_CRC | INCOMPAT_MOVES | INCOMPAT_ABSENT | INCOMPAT_ARCHIVES;
 /// Every feature that this code understands well enough to write beside.
 pub const RO_COMPAT_KNOWN: u64 = 0;
 
@@ -106,7 +108,8 @@ media_struct! {
         pub device_count: u16,
         /// Zero.
         pub reserved0: [u8; 6],
-        /// [`Self::mount_epoch`] before it last changed (PM only): the disks, which follow PM, may still have it.
+        /// [`Self::mount_epoch`] before it last changed (PM only): the disks, which follow PM, may still have it. When all have followed,
+        /// that is the same.
         pub previous_epoch: u64,
         /// Zero.
         pub reserved1: [u8; 128],

@@ -130,6 +130,7 @@ fn the_constants_are_the_codes() {
         COOKIE_MAX,
         LOG_SEQUENCE_MAX,
         EPOCH_MAX,
+        ARCHIVE_SLOTS_MAX,
         PATCH_BYTES_MAX,
         XATTR_NAME_BYTES_MAX,
         XATTR_VALUE_BYTES_MAX,
@@ -150,6 +151,7 @@ fn the_constants_are_the_codes() {
         INCOMPAT_PM_DATA_CRC,
         INCOMPAT_MOVES,
         INCOMPAT_ABSENT,
+        INCOMPAT_ARCHIVES,
         IMAGE_RUN_BLOCKS_MAX,
         IMAGE_DATA,
         IMAGE_ZEROS,
@@ -193,6 +195,7 @@ fn the_entry_types_are_the_codes() {
         (Target, "TargetEntry"),
         (Pad, "PadEntry"),
         (Move, "WriteEntry"),
+        (Archive, "ArchiveEntry"),
     ];
     let coded: Vec<_> = coded.iter().map(|&(kind, name)| (kind as u8, name)).collect();
     let [(_, rows)] = &tables(DOC, &["type", "structure", "in the log of"])[..] else {

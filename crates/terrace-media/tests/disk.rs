@@ -118,8 +118,14 @@ fn run(disk: &dyn Disk, op: &Op) -> Result<Vec<u8>, MediaError> {
     }
 }
 
+/// Each case takes real files; `PROPTEST_CASES` overrides their number.
+fn config() -> ProptestConfig {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(24);
+    ProptestConfig { cases, ..Default::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(config())]
     #[test]
     fn every_engine_does_what_memory_does(ops in prop::collection::vec(op(), 1..20)) {
         let model = memory_disk(LEN);

@@ -19,15 +19,21 @@ pub use pace::Pace;
 pub use params::{OutOfRange, PARAMS, Param, Params, TUNABLES, Tunable, Unit};
 pub use read_frequency::is_read_dominated;
 pub use synchronicity::{Judged, Synchronicity};
-pub use temperature::{ColdCut, ColdList, MeanTime, Pressure, cold_before, cold_under, hottest};
+pub use temperature::{
+    ColdCut, ColdList, MeanTime, PartTimes, Pressure, cold_before, cold_under, hottest, log_is_cold,
+};
 pub use thresholds::{
-    Dataflow, Flow, Traffic, Utilization, keeps_cached, read_migration_goes_on, reverse_migration_goes_on,
+    Dataflow, Flow, Traffic, Utilization, keeps_cached, logs_leave, read_migration_goes_on, reverse_migration_goes_on,
     tier_is_full, used_percent, utilization_threshold, write_migration_goes_on,
 };
 pub use write_size::{Overlap, is_large, next_counter};
 
 /// PM blocks that only operations which free space may take.
 pub const PM_RESERVE_BLOCKS: u64 = 16;
+/// A longer write leaves room in PM to others.
+const ROOM_LEAVING_BLOCKS: u64 = 16;
+/// What a write has beyond that finds so many times its size free.
+const ROOM_FACTOR: u64 = 4;
 /// Least blocks of a read that goes past the page cache: 256 KiB.
 const READ_PAST_CACHE_BLOCKS: u64 = 64;
 /// A cache is crowded when more than one page in so many is dirty.
@@ -79,11 +85,18 @@ impl Placement {
         pm.free.saturating_sub(self.kept_blocks(pm.blocks))
     }
 
-    /// Where a write of up to `blocks` blocks goes. `joins_dirty`: some of them are dirty in the page cache, and a
-    /// block's newest version must be in one place.
+    /// Where a write of up to `blocks` blocks goes that can go to a disk as well. `joins_dirty`: some of them are dirty in the
+    /// page cache, and a block's newest version must be in one place.
     pub fn place_write(&self, pm: PmSpace, blocks: u64, joins_dirty: bool) -> Target {
-        if !joins_dirty && self.room_for_data(pm) >= blocks { Target::Pm } else { Target::PageCache }
+        if !joins_dirty && self.room_for_data(pm) >= room_wanted(blocks) { Target::Pm } else { Target::PageCache }
     }
+}
+
+/// Free PM blocks that a write of so many wants to find: a large one does not take the last room from small ones that come after
+/// it and are waited for. Those lose most on a disk, whose latency is the same for all, and one large write takes the room of
+/// hundreds of them.
+pub fn room_wanted(blocks: u64) -> u64 {
+    blocks.saturating_add((ROOM_FACTOR - 1).saturating_mul(blocks.saturating_sub(ROOM_LEAVING_BLOCKS)))
 }
 
 /// Whether a write goes to the page cache and then to disk rather than to PM: one that is large and that nobody waits for.
@@ -107,6 +120,12 @@ pub fn reads_past_cache(blocks: u64) -> bool {
 pub fn compacts_log(live: u64, dead: u64, pm: PmSpace) -> bool {
     let may_be_dead = (pm.free / LOGS_SHARE * SLOTS_PER_BLOCK).min(3 * live).max(live);
     dead > may_be_dead
+}
+
+/// Whether the part of a log that lies on a disk comes back to PM, now that the log is being written again: while it is small
+/// beside what PM has free.
+pub fn log_comes_back(live: u64, pm: PmSpace) -> bool {
+    live <= pm.free / LOGS_SHARE * SLOTS_PER_BLOCK
 }
 
 /// A file with dirty pages, as writeback sees it.
@@ -152,11 +171,23 @@ mod tests {
     #[test]
     fn pm_takes_data_up_to_its_limit_and_not_a_block_more() {
         let at = |free, blocks| NINETY.place_write(PmSpace { blocks: 10_000, free }, blocks, false);
-        assert_eq!(at(10_000, 9_000), Target::Pm);
-        assert_eq!(at(10_000, 9_001), Target::PageCache);
+        assert_eq!(at(1_016, 16), Target::Pm);
+        assert_eq!(at(1_015, 16), Target::PageCache);
         assert_eq!(at(1_001, 1), Target::Pm);
         assert_eq!(at(1_000, 1), Target::PageCache);
         assert_eq!(at(0, 0), Target::Pm);
+    }
+
+    #[test]
+    fn large_writes_leave_room_to_small_ones() {
+        assert_eq!([0, 1, 16, 17, 256].map(room_wanted), [0, 1, 16, 20, 976]);
+        assert_eq!(room_wanted(u64::MAX), u64::MAX);
+        let at = |free, blocks| NINETY.place_write(PmSpace { blocks: 10_000, free }, blocks, false);
+        assert_eq!(at(1_976, 256), Target::Pm);
+        assert_eq!(at(1_975, 256), Target::PageCache);
+        assert_eq!(at(1_975, 16), Target::Pm);
+        assert_eq!(at(10_000, 2_262), Target::Pm);
+        assert_eq!(at(10_000, 2_263), Target::PageCache);
     }
 
     #[test]
@@ -179,6 +210,13 @@ mod tests {
         assert!(!compacts(3000, 1 << 20) && compacts(3001, 1 << 20));
         // 32 × 31 blocks, of which one in 32 may hold dead entries: 31 × 64 slots.
         assert!(!compacts(1984, 32 * 31) && compacts(1985, 32 * 31));
+    }
+
+    #[test]
+    fn logs_come_back_while_they_are_small_beside_what_is_free() {
+        let comes_back = |live, free| log_comes_back(live, PmSpace { blocks: 1 << 20, free });
+        assert!(comes_back(1984, 32 * 31) && !comes_back(1985, 32 * 31));
+        assert!(!comes_back(1, 31));
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub enum Param {
     MigrateRate,
     /// Usage of a disk tier above which it migrates to the next.
     TierFull,
+    /// PM usage above which logs migrate, too.
+    LogsAt,
     /// Whether migration runs.
     Migrate,
 }
@@ -109,7 +111,7 @@ pub struct Tunable {
 }
 
 /// How many thresholds there are.
-pub const PARAMS: usize = 19;
+pub const PARAMS: usize = 20;
 
 const fn tunable(param: Param, name: &'static str, unit: Unit, range: (u64, u64), default: u64) -> Tunable {
     Tunable { param, name, unit, min: range.0, max: range.1, default, about: "" }
@@ -165,6 +167,8 @@ pub const TUNABLES: [Tunable; PARAMS] = [
         .about("migration moves at most this; 0: no limit"),
     tunable(Param::TierFull, "tier_full", Unit::Percent, (1, 100), 90)
         .about("usage above which a tier of disks moves cold data to the next"),
+    tunable(Param::LogsAt, "logs_at", Unit::Percent, (0, 100), 95)
+        .about("PM usage above which logs of cold files move to disk, too, when there is no cold data left to move"),
     tunable(Param::Migrate, "migrate", Unit::Switch, (0, 1), 1).about("0: nothing moves between tiers by itself"),
 ];
 

@@ -117,7 +117,7 @@ pub fn cold_before(now_ns: i64, amtime_ns: i64, last_write_ns: i64, params: &Par
 }
 
 /// How cold is cold: more and more is taken while nothing is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pressure {
     /// As the papers have it ([`cold_before`]).
     Low,
@@ -125,9 +125,18 @@ pub enum Pressure {
     Medium,
     /// All of a file that was not written within the last second, which would be back at once.
     High,
+    /// The older half of what a file still has in the tier, however lately it was written. Of one that is written on and on, what
+    /// is older than all of it on average has moved before; what fills the tier is younger than that, and in use no longer.
+    Highest,
 }
 
-/// As [`cold_before`], under pressure; `None` if nothing of the file is cold even so.
+impl Pressure {
+    /// Those beyond [`Pressure::Low`], in the order in which they are tried.
+    pub const RISING: [Self; 3] = [Self::Medium, Self::High, Self::Highest];
+}
+
+/// As [`cold_before`], under pressure; `None` if nothing of the file is cold even so. Under [`Pressure::Highest`], the times are
+/// those of what is in the tier ([`PartTimes`]), else of the file.
 pub fn cold_under(
     pressure: Pressure,
     now_ns: i64,
@@ -140,6 +149,36 @@ pub fn cold_under(
         (cut, Pressure::Low) => Some(cut),
         (ColdCut::OlderThan(mean_ns), Pressure::Medium) => Some(ColdCut::OlderThan(mean_ns.saturating_add(1))),
         (_, Pressure::High) => (now_ns.saturating_sub(last_write_ns) >= NS_PER_SECOND).then_some(ColdCut::Whole),
+        (ColdCut::OlderThan(mean_ns), Pressure::Highest) => {
+            (mean_ns < last_write_ns).then(|| ColdCut::OlderThan(mean_ns.saturating_add(1)))
+        }
+    }
+}
+
+/// Whether the log of an inode is cold that was last changed then. Under [`Pressure::Highest`] each is: the alternative is that
+/// PM has no room for the next one.
+pub fn log_is_cold(pressure: Pressure, now_ns: i64, changed_ns: i64, params: &Params) -> bool {
+    pressure == Pressure::Highest
+        || cold_under(pressure, now_ns, changed_ns, changed_ns, params) == Some(ColdCut::Whole)
+}
+
+/// When the blocks of a part of a file were written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartTimes {
+    mean: MeanTime,
+    youngest_ns: Option<i64>,
+}
+
+impl PartTimes {
+    /// So many of its blocks were written at this time.
+    pub fn add(&mut self, blocks: u64, time_ns: i64) {
+        self.mean.add(blocks, time_ns);
+        self.youngest_ns = self.youngest_ns.max(Some(time_ns));
+    }
+
+    /// What of the part is cold under [`Pressure::Highest`]: what is not younger than its mean, unless it is all of one time.
+    pub fn older_half(&self, now_ns: i64, params: &Params) -> Option<ColdCut> {
+        cold_under(Pressure::Highest, now_ns, self.mean.time_ns(), self.youngest_ns?, params)
     }
 }
 
@@ -259,6 +298,27 @@ mod tests {
         );
         assert_eq!(cut(High, lately - 1), None);
         assert_eq!([Low, Medium, High].map(|p| cut(p, 30 * NS_PER_SECOND)), [Some(ColdCut::Whole); 3]);
+        assert_eq!(Pressure::RISING, [Medium, High, Pressure::Highest]);
+    }
+
+    #[test]
+    fn what_is_left_has_an_older_half_unless_it_is_all_of_one_time() {
+        let (now, params) = (100 * NS_PER_SECOND, Params::default());
+        let older_half = |pieces: &[(u64, i64)]| {
+            let mut times = PartTimes::default();
+            pieces.iter().for_each(|&(blocks, before_ns)| times.add(blocks, now - before_ns));
+            times.older_half(now, &params)
+        };
+        // Appends a millisecond apart, the last one just now: three of the five go.
+        let appends = [4, 3, 2, 1, 0].map(|ms| (1, ms * 1_000_000));
+        let cut = older_half(&appends).unwrap();
+        assert_eq!(appends.map(|(_, before_ns)| cut.is_cold(now - before_ns)), [true, true, true, false, false]);
+        // Most of it is young: the rest goes.
+        let cut = older_half(&[(1, 1000), (99, 0)]).unwrap();
+        assert!(cut.is_cold(now - 1000) && !cut.is_cold(now));
+        assert_eq!(older_half(&[(3, 7), (5, 7)]), None);
+        assert_eq!(older_half(&[]), None);
+        assert_eq!(older_half(&[(8, 30 * NS_PER_SECOND)]), Some(ColdCut::Whole), "cold anyhow");
     }
 
     #[test]

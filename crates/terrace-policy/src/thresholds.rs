@@ -168,6 +168,12 @@ pub fn write_migration_goes_on(pm_used_percent: f64, threshold_percent: f64) -> 
     pm_used_percent > threshold_percent
 }
 
+/// Whether logs of cold files leave PM, too, once there is no cold data left to move: PM is fuller than [`Param::LogsAt`] (the
+/// papers say "extremely high").
+pub fn logs_leave(pm_used_percent: f64, params: &Params) -> bool {
+    pm_used_percent > params.get(Param::LogsAt) as f64
+}
+
 /// Whether read migration, once begun, goes on: until less is read from PM than from DRAM, or nothing at all.
 pub fn read_migration_goes_on(last_second: Traffic) -> bool {
     last_second.pm_read > 0 && last_second.pm_read >= last_second.dram_read
@@ -362,6 +368,7 @@ mod tests {
     fn how_full_tiers_and_the_cache_are() {
         assert_eq!((used_percent(200, 50), used_percent(0, 0), used_percent(10, 20)), (75.0, 100.0, 0.0));
         let params = Params::default();
+        assert!(logs_leave(95.1, &params) && !logs_leave(95.0, &params));
         assert!(tier_is_full(1000, 99, &params) && !tier_is_full(1000, 100, &params));
         assert!(keeps_cached(499, 1000, &params) && !keeps_cached(500, 1000, &params));
         assert!(!keeps_cached(0, 0, &params));

@@ -98,11 +98,11 @@ impl VolumeSpec {
         self.options.iter().any(|option| option == "migrate_at=1")
     }
 
-    /// PM is so small, and the thresholds such, that all data migrates all the time.
+    /// PM is so small, and the thresholds such, that all data, and all logs, migrate all the time.
     pub fn migrating(self) -> Self {
         self.pm_mib(16)
             .disk_mib(512)
-            .options("migrate_min=1,migrate_at=1,migrate_max=1,cold_age=0,group=64K,flow_seconds=1")
+            .options("migrate_min=1,migrate_at=1,migrate_max=1,cold_age=0,logs_at=0,group=64K,flow_seconds=1")
     }
 
     /// Adds the options of a mount for several users, with the kernel's permission checks.
@@ -193,14 +193,31 @@ impl TestVolume {
         &self.pm
     }
 
-    /// Bytes that background migration has taken from PM to a disk since the volume was mounted.
+    /// Bytes that background migration has taken from PM since the volume was mounted: of data that went to a disk, and of pages
+    /// of logs.
     ///
     /// # Errors
     /// If the daemon does not tell.
-    pub fn migrated_bytes(&self) -> Result<u64> {
+    pub fn migrated_bytes(&self) -> Result<(u64, u64)> {
         let output = self.terrace("stats")?.args(["--once", "--json"]).arg(self.root()).output()?;
         let stats: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-        stats["counters"]["migrated_write_bytes"].as_u64().with_context(|| format!("{stats}: no such counter"))
+        let counter = |name| stats["counters"][name].as_u64().with_context(|| format!("{stats}: no counter {name}"));
+        Ok((counter("migrated_write_bytes")?, counter("migrated_log_bytes")?))
+    }
+
+    /// Waits until background migration has given back a page of a log.
+    ///
+    /// # Errors
+    /// If that takes far too long, or the daemon does not tell.
+    pub fn wait_for_moved_logs(&self) -> Result<()> {
+        let deadline = Instant::now() + DAEMON_LIMIT;
+        while self.migrated_bytes()?.1 == 0 {
+            if Instant::now() > deadline {
+                bail!("no log has moved");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
     }
 
     /// A `terrace` command line that starts with `subcommand`.

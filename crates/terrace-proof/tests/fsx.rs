@@ -47,7 +47,9 @@ fn fsx(spec: VolumeSpec, run: &Run) -> Result<()> {
         }
     }
     if volume.is_mount() && migrates {
-        ensure!(volume.migrated_bytes()? > 1 << 20, "{} bytes migrated", volume.migrated_bytes()?);
+        let (data, _) = volume.migrated_bytes()?;
+        ensure!(data > 1 << 20, "{data} bytes migrated");
+        volume.wait_for_moved_logs()?;
     }
     volume.check()
 }

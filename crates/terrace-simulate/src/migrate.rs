@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use terrace_policy::{
-    ColdCut, Flow, Pace, Param, Params, Piece, Pressure, Target, cold_under, groups, hottest, is_read_dominated,
+    ColdCut, Flow, Pace, Param, Params, PartTimes, Piece, Pressure, cold_under, groups, hottest, is_read_dominated,
     keeps_cached,
 };
 
@@ -161,7 +161,7 @@ impl Simulation {
             looked_at.push((ino, amtime_ns));
             self.plan_under(Pressure::Low, ino, amtime_ns);
         }
-        for pressure in [Pressure::Medium, Pressure::High] {
+        for pressure in Pressure::RISING {
             looked_at.iter().for_each(|&(ino, amtime_ns)| self.plan_under(pressure, ino, amtime_ns));
         }
         looked_at.into_iter().for_each(|(ino, amtime_ns)| self.cold.note(ino, amtime_ns));
@@ -170,9 +170,15 @@ impl Simulation {
 
     /// Plans to move what of a file is cold, if nothing is planned yet.
     fn plan_under(&mut self, pressure: Pressure, ino: u64, amtime_ns: i64) {
-        let (now_ns, last_write_ns) = (self.clock.now_ns(), self.files[&ino].last_write_ns);
-        let cut = cold_under(pressure, now_ns, amtime_ns, last_write_ns, &self.config.params);
-        if let Some(cut) = cut.filter(|_| self.mover.planned.is_empty()) {
+        if !self.mover.planned.is_empty() {
+            return;
+        }
+        let (now_ns, params, file) = (self.clock.now_ns(), &self.config.params, &self.files[&ino]);
+        let cut = match pressure {
+            Pressure::Highest => times_in_pm(file).older_half(now_ns, params),
+            _ => cold_under(pressure, now_ns, amtime_ns, file.last_write_ns, params),
+        };
+        if let Some(cut) = cut {
             self.plan_of(ino, Reason::Write, cut);
         }
     }
@@ -196,9 +202,7 @@ impl Simulation {
 
     fn begin(&mut self, next: Move) {
         let bytes = next.blocks * BLOCK_BYTES;
-        if next.reason == Reason::Reverse
-            && self.config.placement().place_write(self.pm_space(), next.blocks, false) != Target::Pm
-        {
+        if next.reason == Reason::Reverse && !self.pm_has_room(next.blocks) {
             return;
         }
         let done_ns = if next.reason == Reason::Reverse { self.clock.read(bytes) } else { self.clock.write(bytes) };
@@ -215,8 +219,7 @@ impl Simulation {
             (source(done.reason), if done.reason == Reason::Reverse { Place::Pm } else { Place::Disk });
         if self.files.contains_key(&done.ino) {
             // PM may have filled up meanwhile.
-            let has_room = target == Place::Disk
-                || self.config.placement().place_write(self.pm_space(), done.blocks, false) == Target::Pm;
+            let has_room = target == Place::Disk || self.pm_has_room(done.blocks);
             let moved = match has_room {
                 true => self.edit(done.ino, |file| {
                     file.relocate(done.block, done.block + done.blocks, target, |_, extent| {
@@ -259,6 +262,14 @@ impl Simulation {
             self.cold.note(done.ino, self.files[&done.ino].mtimes.time_ns());
         }
     }
+}
+
+/// When what a file has in PM was written.
+fn times_in_pm(file: &File) -> PartTimes {
+    let mut times = PartTimes::default();
+    let in_pm = file.overlaps(0, u64::MAX).filter(|(_, extent)| extent.place == Place::Pm);
+    in_pm.for_each(|(_, extent)| times.add(extent.blocks.into(), extent.mtime_ns));
+    times
 }
 
 /// Where a move takes its blocks from.

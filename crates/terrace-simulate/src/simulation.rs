@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 use terrace_policy::{
-    ColdList, Dataflow, Judged, Param, PmSpace, Target, Traffic, Utilization, used_percent, write_migration_goes_on,
+    ColdList, Dataflow, Judged, Param, PmSpace, Traffic, Utilization, used_percent, write_migration_goes_on,
 };
 use terrace_trace::{Operation, Record};
 
@@ -133,6 +133,11 @@ impl Simulation {
         PmSpace { blocks, free: blocks.saturating_sub(self.blocks_at(Place::Pm)) }
     }
 
+    /// Whether so many blocks fit into PM that move there.
+    pub(crate) fn pm_has_room(&self, blocks: u64) -> bool {
+        self.config.placement().room_for_data(self.pm_space()) >= blocks
+    }
+
     pub(crate) fn pm_used_percent(&self) -> f64 {
         let PmSpace { blocks, free } = self.pm_space();
         used_percent(blocks, free)
@@ -252,8 +257,8 @@ impl Simulation {
             let mut at = start;
             while at < start + blocks {
                 let blocks = (start + blocks - at).min(EXTENT_BLOCKS_MAX);
-                let fits = self.config.placement().place_write(self.pm_space(), blocks, false) == Target::Pm;
-                let place = if fits && !self.is_above_threshold() { Place::Pm } else { Place::Disk };
+                let place =
+                    if self.pm_has_room(blocks) && !self.is_above_threshold() { Place::Pm } else { Place::Disk };
                 let extent =
                     Extent { blocks: blocks as u32, area_blocks: blocks as u32, mtime_ns: 0, counter: 0, place };
                 let amtime_ns = self.edit(ino, |file| {

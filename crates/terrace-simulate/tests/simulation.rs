@@ -46,6 +46,14 @@ impl Run {
         self.step(Operation::Write, ino, block * BLOCK, blocks * BLOCK, false)
     }
 
+    /// Writes little by little: PM takes that as long as it has any room.
+    fn fill(&mut self, ino: u64, block: u64, blocks: u64) -> &mut Run {
+        for at in (0..blocks).step_by(16) {
+            self.write(ino, block + at, (blocks - at).min(16));
+        }
+        self
+    }
+
     fn read(&mut self, ino: u64, block: u64, blocks: u64) -> &mut Run {
         self.step(Operation::Read, ino, block * BLOCK, blocks * BLOCK, false)
     }
@@ -130,8 +138,8 @@ fn what_is_older_than_its_file_leaves_pm_and_stays_cached_while_there_is_room() 
     for keep_cached in [50, 0] {
         let settings = [(Param::MigrateStep, 0), (Param::MigrateAt, 50), (Param::KeepCached, keep_cached)];
         let mut run = Run::new(config(1000, "sata-ssd", &settings));
-        run.create(1).create(2).write(1, 0, 150).at(SECOND_US).write(1, 150, 150);
-        run.at(2 * SECOND_US).write(2, 0, 300).at(3 * SECOND_US).fsync(2);
+        run.create(1).create(2).fill(1, 0, 150).at(SECOND_US).fill(1, 150, 150);
+        run.at(2 * SECOND_US).fill(2, 0, 300).at(3 * SECOND_US).fsync(2);
         assert_eq!(run.outcome().migrated_write_bytes, 150 * BLOCK, "from 60 % to 45 %");
         for block in 0..300 {
             run.read(1, block, 1);
@@ -149,14 +157,33 @@ fn what_is_older_than_its_file_leaves_pm_and_stays_cached_while_there_is_room() 
 fn files_written_in_one_go_leave_pm_too_the_coldest_first_and_those_of_long_ago_as_a_whole() {
     let settings = [(Param::MigrateStep, 0), (Param::MigrateAt, 50)];
     let mut run = Run::new(config(1000, "sata-ssd", &settings));
-    run.create(1).create(2).write(2, 0, 300).at(SECOND_US).write(1, 0, 300).at(2 * SECOND_US).fsync(1);
+    run.create(1).create(2).fill(2, 0, 300).at(SECOND_US).fill(1, 0, 300).at(2 * SECOND_US).fsync(1);
     assert_eq!(run.outcome().migrated_write_bytes, 300 * BLOCK);
     run.read(1, 0, 300);
     assert_eq!(run.outcome().read_pm_bytes, 300 * BLOCK, "the younger one stayed");
     let mut run = Run::new(config(1000, "sata-ssd", &settings));
-    run.create(1).create(2).write(1, 0, 150).at(SECOND_US).write(1, 150, 150);
-    run.at(40 * SECOND_US).write(2, 0, 300).at(41 * SECOND_US).fsync(2);
+    run.create(1).create(2).fill(1, 0, 150).at(SECOND_US).fill(1, 150, 150);
+    run.at(40 * SECOND_US).fill(2, 0, 300).at(41 * SECOND_US).fsync(2);
     assert_eq!(run.outcome().migrated_write_bytes, 300 * BLOCK, "both halves are cold");
+}
+
+#[test]
+fn a_log_that_grows_on_and_on_leaves_pm_as_it_grows() {
+    let mut run = Run::new(config(1000, "nvme-ssd", &[]));
+    run.create(1);
+    for block in 0..5000 {
+        run.at(block * 200).write(1, block, 1).fsync(1);
+    }
+    assert_eq!(run.outcome().written_pm_bytes, 5000 * BLOCK, "{:?}", run.outcome());
+}
+
+#[test]
+fn long_writes_leave_the_last_room_to_short_ones() {
+    let mut run = Run::new(config(1000, "sata-ssd", &[(Param::Migrate, 0)]));
+    // 900 blocks are for data.
+    run.create(1).create(2).create(3).fill(1, 0, 300).write(2, 0, 200).write(3, 0, 16);
+    let outcome = run.outcome();
+    assert_eq!((outcome.written_pm_bytes, outcome.written_pm_full_bytes), (316 * BLOCK, 200 * BLOCK));
 }
 
 #[test]
@@ -194,7 +221,7 @@ fn what_is_read_from_disk_while_pm_idles_moves_to_pm() {
 fn without_migration_nothing_moves() {
     let settings = [(Param::Migrate, 0), (Param::MigrateAt, 50), (Param::MigrateMin, 1), (Param::MigrateMax, 1)];
     let mut run = Run::new(config(1000, "sata-ssd", &settings));
-    run.create(1).write(1, 0, 800).at(100 * SECOND_US).read(1, 0, 800).fsync(1);
+    run.create(1).fill(1, 0, 800).at(100 * SECOND_US).read(1, 0, 800).fsync(1);
     let outcome = run.outcome();
     assert_eq!((outcome.migrated_write_bytes, outcome.read_pm_bytes), (0, 800 * BLOCK));
 }
@@ -209,7 +236,7 @@ fn migration_keeps_to_its_rate() {
         (Param::Group, 64 << 10),
     ];
     let mut run = Run::new(config(1000, "sata-ssd", &settings));
-    run.create(1).write(1, 0, 800).at(5 * SECOND_US).fsync(1);
+    run.create(1).fill(1, 0, 800).at(5 * SECOND_US).fsync(1);
     // 64 blocks per second, in groups of 16; a tenth of a second may be made up for.
     let moved = run.outcome().migrated_write_bytes / BLOCK;
     assert!((304..=336).contains(&moved), "{moved}");

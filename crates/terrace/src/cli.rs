@@ -651,6 +651,9 @@ pub struct CheckArgs {
     /// Repair what can be repaired; without it, nothing is written
     #[arg(long)]
     pub repair: bool,
+    /// Remove the files and directories that cannot be read; what only they named goes to /lost+found, but for empty directories
+    #[arg(long, requires = "repair")]
+    pub give_up: bool,
     /// Where a disk of the volume is now, if not where it was; may be repeated
     #[arg(long = "disk", value_name = "PATH")]
     pub disks: Vec<PathBuf>,
@@ -667,7 +670,15 @@ fn check_help() -> String {
         "{EXIT_STATUS}\n
 Examples:
   terrace check /dev/shm/pm
-  terrace check --repair /dev/dax0.0 --disk /dev/nvme2n1"
+  terrace check --repair /dev/dax0.0 --disk /dev/nvme2n1
+  terrace check --repair --give-up /dev/shm/pm
+
+A file or directory whose record or log is damaged can be neither read nor
+removed, and a volume that crashed with one is read-only. --give-up removes such
+files for good, and names them. Files and directories of a directory that is
+lost get names in /lost+found, as inode-NUMBER, but for empty directories, which
+are removed. Bring back devices that have failed first, and restore what a
+backup has afterwards. Without such damage it does nothing."
     )
 }
 

@@ -28,7 +28,10 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ("cache=SIZE", "memory for the page cache (default: an eighth of RAM, 64M to 8G)"),
     ("cache_dir=DIR", "tmpfs directory for the page cache's file (default: /dev/shm/terrace-UID)"),
     ("writeback=SECONDS", "age at which dirty data is written back (default: 5)"),
-    ("pm_full=PERCENT", "use of PM above which new data goes to a disk tier (default: 90)"),
+    (
+        "pm_full=PERCENT",
+        "use of PM above which new data goes to a disk tier, large writes somewhat earlier (default: 90)",
+    ),
     ("threads=N", "threads that serve requests (default: 2, or 1 on one processor)"),
     ("clone_fd", "give each of those threads its own descriptor of /dev/fuse"),
     ("dev", "honour device files (default for root)"),

@@ -67,6 +67,16 @@ impl Progress {
     }
 }
 
+impl Progress {
+    /// Shows nothing while `work` writes to standard error.
+    pub fn aside<T>(&self, work: impl FnOnce() -> T) -> T {
+        match &self.view {
+            View::Bar(bar) => bar.suspend(work),
+            View::Nothing | View::Lines(_) => work(),
+        }
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         if let View::Bar(bar) = &self.view {

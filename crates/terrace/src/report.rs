@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::Deserialize;
-use terrace_engine::{CheckReport, FileOpinion, RemovalStatus};
+use terrace_engine::{ArchiveInfo, CheckReport, FileOpinion, RemovalStatus};
 
 use crate::size::{format_size, percent};
 
@@ -83,6 +83,7 @@ pub struct FileMap {
     dirty_bytes: u64,
     dirty: Vec<Dirty>,
     log_pages: u64,
+    log_archive: Option<ArchiveInfo>,
     opinion: Option<FileOpinion>,
     pin: Option<String>,
 }
@@ -215,6 +216,9 @@ pub fn file_map(path: &Path, map: &FileMap) -> String {
     if map.log_pages > 0 {
         let _ = write!(text, ", {} log pages", map.log_pages);
     }
+    if let Some(archive) = &map.log_archive {
+        let _ = write!(text, ", {} of its log in {}", format_size(archive.len_bytes), archive.tier);
+    }
     if let Some(tier) = &map.pin {
         let _ = write!(text, ", pinned to {tier}");
     }
@@ -308,6 +312,12 @@ pub fn check(report: &CheckReport) -> String {
         (all, 0) => writeln!(text, "{all} problems; `terrace check --repair` repairs what can be"),
         (all, repaired) => writeln!(text, "{all} problems, {repaired} repaired"),
     };
+    if report.problems.iter().any(|problem| problem.can_be_given_up) {
+        let _ = writeln!(
+            text,
+            "some files cannot be read: restore what they lie on, or give them up with `terrace check --repair --give-up`"
+        );
+    }
     text
 }
 
@@ -458,6 +468,12 @@ note: contents are lost at reboot
                 .map(|(offset_bytes, len_bytes)| terrace_engine::DirtyRange { offset_bytes, len_bytes })
                 .to_vec(),
             log_pages: 2,
+            log_archive: Some(ArchiveInfo {
+                tier: "disk2".to_owned(),
+                device: "/dev/disk2".to_owned(),
+                device_offset_bytes: 8192,
+                len_bytes: 4096,
+            }),
             opinion: FileOpinion {
                 read_dominated: true,
                 mean_write_age_seconds: Some(500),
@@ -467,7 +483,7 @@ note: contents are lost at reboot
             pin: Some("disk1".to_owned()),
         };
         let expected = "\
-/mnt/f: inode 7, 64 KiB, 4 KiB in disk1, 8 KiB in pm, 12 KiB dirty in memory, 2 log pages, pinned to disk1
+/mnt/f: inode 7, 64 KiB, 4 KiB in disk1, 8 KiB in pm, 12 KiB dirty in memory, 2 log pages, 4 KiB of its log in disk2, pinned to disk1
 asynchronous, read-dominated; on average written 8 min ago, read 5 h ago
 OFFSET  LENGTH  TIER                DEVICE OFFSET  CACHED  REWRITTEN             DEVICE
      0    4096  hole
@@ -494,6 +510,7 @@ OFFSET  LENGTH  TIER                DEVICE OFFSET  CACHED  REWRITTEN            
             what: "the log ends early".to_owned(),
             repaired,
             data_lost,
+            can_be_given_up: false,
         };
         let mut report = CheckReport {
             inodes: 9,
@@ -513,5 +530,7 @@ OFFSET  LENGTH  TIER                DEVICE OFFSET  CACHED  REWRITTEN            
         assert!(check(&report).ends_with("3 problems, 2 repaired\n"));
         report.problems = vec![problem(false, true)];
         assert!(check(&report).ends_with("1 problems; `terrace check --repair` repairs what can be\n"));
+        report.problems[0].can_be_given_up = true;
+        assert!(check(&report).ends_with("or give them up with `terrace check --repair --give-up`\n"));
     }
 }

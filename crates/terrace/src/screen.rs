@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn everything_is_on_the_screen() {
-        let lines = text(&drawn(80, 30, &stats(2000, 1)));
+        let lines = text(&drawn(80, 31, &stats(2000, 1)));
         let expected = "\
 \x20/mnt, mounted for 1:02:05                                              q quits
 ┌tiers─────────────────────────────────────────────────────────────────────────┐
@@ -280,6 +280,7 @@ mod tests {
 │PM → disks              write migration           0 B        0 B              │
 │PM → disks, page cache  read migration            0 B        0 B              │
 │disks → PM              reverse migration         0 B        0 B              │
+│PM → disks              log migration             0 B        0 B              │
 │disks → slower disks    demotion                  0 B        0 B              │
 │any tier → its own      pinned data               0 B        0 B              │
 │any tier → any other    evict, warm, pin          0 B        0 B              │

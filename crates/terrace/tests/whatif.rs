@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-use common::{Place, Ran, TERRACE, can_mount, terrace};
+use common::{Place, Ran, TERRACE, can_mount, terrace, wait_until};
 use terrace_trace::{Ending, Facts, Operation, Reader, Record, Summary, TierFacts, Writer};
 
 const NOBODY: u32 = 65534;
@@ -90,6 +90,9 @@ fn a_trace_has_what_programs_did_and_nothing_before_or_after() {
     file.set_len(5000).unwrap();
     drop(file);
     fs::remove_file(&path).unwrap();
+    // It is removed when the kernel has forgotten it, which it does in its own time.
+    let is_removed = |record: &Record| (record.ino, record.operation) == (ino, Operation::Remove);
+    wait_until("the removal is recorded", || read_trace(&trace).1.iter().any(is_removed));
     recording.interrupt();
     let said = recording.end().ok();
     fs::write(place.path("mnt/after"), "x").unwrap();

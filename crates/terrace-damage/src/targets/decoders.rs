@@ -155,6 +155,11 @@ fn keeps_bounds(entry: LogEntry<'_>) {
         LogEntry::XattrRemove(_, name) => assert!(!name.is_empty()),
         LogEntry::DentryAdd(e, name) => assert!(e.ino != 0 && (1..=NAME_BYTES_MAX).contains(&name.len())),
         LogEntry::Target(e, piece) => assert!(e.offset <= 4096 && piece.len() <= 4096),
+        LogEntry::Archive(e) => {
+            let addr = BlockAddr(e.address);
+            assert!(usize::from(addr.device()) < DEVICES_MAX && addr.block() + e.blocks() < DEVICE_BLOCKS_MAX);
+            assert!(!addr.is_pm() && e.entry_slots > 0);
+        }
         LogEntry::Attr(_) | LogEntry::DentryRemove(_) | LogEntry::Pad => {}
     }
 }

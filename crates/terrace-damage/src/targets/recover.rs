@@ -20,6 +20,7 @@ pub(super) static SPECIMENS: LazyLock<Vec<Specimen>> = LazyLock::new(|| {
         Specimen::new(plan(Contents::Many, Left::Clean, false)),
         Specimen::new(plan(Contents::Many, Left::Idle, true)),
         Specimen::new(plan(Contents::Few, Left::HalfApplied, false)),
+        Specimen::new(plan(Contents::Archived, Left::Idle, false)),
     ]
 });
 

@@ -1,9 +1,12 @@
 //! Damages specimens case by case, on all cores, and counts what comes of it.
 
+mod random;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+pub use random::Random;
 use terrace_damage::places::{Place, Region};
 use terrace_damage::specimen::Specimen;
 use terrace_damage::{Bench, Change, Outcome};
@@ -21,21 +24,6 @@ pub struct Case {
     pub place: usize,
     pub what: String,
     pub changes: Vec<Change>,
-}
-
-/// Repeatable numbers.
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Random {
-        println!("seed {seed}");
-        Random(seed)
-    }
-
-    pub fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 ^ self.0 >> 29) >> 8) as usize % limit
-    }
 }
 
 fn flip(specimen: &'static Specimen, place: usize, offset: usize, mask: u8) -> Case {

@@ -42,6 +42,9 @@ pub(crate) use recovery::{CacheBacking, RecoveredPage};
 pub(crate) use slots::PAGE_BYTES;
 use slots::{CLEAN, DIRTY, Identity, SlotId, Slots};
 
+/// Pages that a reader copies before it lets writers have their turn.
+const READ_PAGES_MAX: u64 = 32;
+
 /// The page cache of a volume.
 pub(crate) struct PageCache {
     pool: Arc<Pool>,
@@ -231,24 +234,39 @@ impl PageCache {
         }
     }
 
-    /// Copies bytes of a page, from byte `at` of it; `false` if it is not cached.
-    pub fn read(&self, map: &PageMap, block: u64, at: usize, out: &mut [u8]) -> bool {
+    /// Copies bytes of pages, from byte `at` of that of `block` on, as long as one follows the other in the cache, but no more than
+    /// [`READ_PAGES_MAX`] at a time; returns how many bytes.
+    pub fn read(&self, map: &PageMap, block: u64, at: usize, out: &mut [u8]) -> usize {
         if map.is_empty() {
-            return false;
+            return 0;
         }
         let held = map.pages.read();
-        let Some((slot, _)) = held.get(block) else {
-            return false;
-        };
         if planted(Bug::PageReadUnlocked) {
+            let slot = held.get(block);
             drop(held);
             switch();
+            return slot.map_or(0, |(slot, _)| self.copy_page(slot, at, out));
         }
+        let mut done = 0;
+        for block in block..block + READ_PAGES_MAX {
+            match held.get(block) {
+                Some((slot, _)) if done < out.len() => {
+                    done += self.copy_page(slot, (at + done) % PAGE_BYTES, &mut out[done..]);
+                }
+                _ => break,
+            }
+        }
+        done
+    }
+
+    /// Copies what a page has from byte `at` of it on. The lock of the map that holds the slot is held.
+    fn copy_page(&self, slot: SlotId, at: usize, out: &mut [u8]) -> usize {
         self.pool.touch(slot);
+        let len = out.len().min(PAGE_BYTES - at);
         // SAFETY: the map holds the slot as long as its lock is held, so it is published, hence immutable.
         let page = unsafe { self.pool.slots.page(slot).as_ref() };
-        out.copy_from_slice(&page[at..at + out.len()]);
-        true
+        out[..len].copy_from_slice(&page[at..at + len]);
+        len
     }
 
     /// Pins the dirty pages of a file from block `from` on, in block order, at most `limit`.

@@ -7,7 +7,6 @@ use super::{Check, Finding, Remedy};
 use crate::alloc::DeviceAlloc;
 use crate::checkpoint;
 use crate::format::areas;
-use crate::inode::{Inner, Replay};
 use crate::offline::Offline;
 use crate::scan::{ProblemKind, Usage};
 use crate::types::Ino;
@@ -43,10 +42,7 @@ impl Check<'_> {
         let mut claims: Vec<Claim> = self.claims_of_the_volume(offline);
         for &ino in tree.scan.references.keys() {
             let ino = Ino(ino);
-            let read = offline
-                .record(self.pm, ino)
-                .map(|(at, record)| Inner::load(self.pm, at, &record, offline.stamp, Replay::No));
-            if let Some(Ok(inner)) = read {
+            if let Some((_, Ok(inner))) = self.load(offline, ino) {
                 claims.extend(inner.owned().into_iter().map(|(addr, blocks)| Claim { addr, blocks, ino: Some(ino) }));
             }
         }

@@ -10,8 +10,9 @@ use terrace_media::AlignedBuf;
 use super::{Check, Finding};
 use crate::file::{BLOCK, blocks_before, covered_bytes, extent_crcs_in_log, read_write_entry};
 use crate::index::Extent;
+use crate::log::{Archive, Entries};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::sync::thread;
+use crate::sync::{Arc, thread};
 use crate::types::Ino;
 use crate::volume::scan_threads;
 
@@ -19,11 +20,13 @@ use crate::volume::scan_threads;
 const PIECE_BLOCKS: u64 = 256;
 
 /// An extent of a file.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct DataRun {
     pub ino: Ino,
     pub file_block: u64,
     pub extent: Extent,
+    /// Where its entry may be.
+    pub archive: Option<Arc<Archive>>,
 }
 
 impl Check<'_> {
@@ -52,13 +55,18 @@ impl Check<'_> {
         });
     }
 
-    fn is_inside(&self, addr: BlockAddr, blocks: u64) -> bool {
+    fn entries<'a>(&'a self, run: &'a DataRun) -> Entries<'a> {
+        Entries::new(self.pm, run.archive.as_deref())
+    }
+
+    /// Whether blocks lie on a device of the volume.
+    pub(super) fn is_inside(&self, addr: BlockAddr, blocks: u64) -> bool {
         let device = self.sb.devices().get(usize::from(addr.device()));
         device.is_some_and(|d| addr.block().checked_add(blocks).is_some_and(|end| end <= d.blocks))
     }
 
     fn run_of_data(&self, run: &DataRun, done: &dyn Fn(u64)) {
-        let Ok(entry) = read_write_entry(self.pm, run.extent.entry()) else {
+        let Ok(entry) = read_write_entry(self.entries(run), run.extent.entry()) else {
             // Reported with the extent.
             return;
         };
@@ -143,7 +151,7 @@ impl Check<'_> {
         match entry.crc_form {
             CRC_NONE => Ok(Vec::new()),
             CRC_BLOCKS => self.checksums_from_blocks(entry, skip, extent),
-            _ => extent_crcs_in_log(self.pm, entry, skip, extent).map_err(|e| e.to_string()),
+            _ => extent_crcs_in_log(self.entries(run), entry, skip, extent).map_err(|e| e.to_string()),
         }
     }
 

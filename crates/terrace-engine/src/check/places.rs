@@ -4,13 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Check, CheckProblem, Finding, Loss};
 use crate::dir::DirData;
-use crate::inode::{Inner, Replay};
 use crate::offline::Offline;
 use crate::sync::Arc;
 use crate::types::{FileKind, Ino};
 
 /// Where an inode is named.
-type Named = (Ino, Arc<[u8]>);
+pub(super) type Named = (Ino, Arc<[u8]>);
 
 /// The names of directories.
 #[derive(Default)]
@@ -44,7 +43,7 @@ impl Names {
     }
 
     /// The path of an inode; `None` if it does not begin at the root.
-    fn path(&self, files: &HashMap<Ino, Named>, ino: Ino) -> Option<String> {
+    pub fn path(&self, files: &HashMap<Ino, Named>, ino: Ino) -> Option<String> {
         let mut parts = Vec::new();
         let mut at = ino;
         while at != Ino::ROOT {
@@ -68,20 +67,26 @@ impl Check<'_> {
         let mut findings = findings;
         findings.sort_by(|a, b| (a.device, a.ino, &a.what).cmp(&(b.device, b.ino, &b.what)));
         findings.dedup_by(|a, b| a.device == b.device && a.ino == b.ino && a.what == b.what);
-        let problems = findings.into_iter().map(|f| {
-            let mut place = self.device_path(f.device);
-            if let Some(ino) = f.ino {
-                place += &format!(": inode {}", ino.0);
-                if let Some(path) = names.path(&files, ino) {
-                    place += &format!(" ({path})");
-                }
-            }
-            // An error names the device first; the place has done so.
-            let prefix = format!("{}: ", self.device_path(f.device));
-            let what = f.what.strip_prefix(&prefix).unwrap_or(&f.what).to_owned();
-            CheckProblem { place, what, repaired: f.repaired, data_lost: f.loss != Loss::Nothing }
-        });
-        problems.collect()
+        findings.into_iter().map(|f| self.problem(&f, f.ino.and_then(|ino| names.path(&files, ino)))).collect()
+    }
+
+    /// A finding as the caller sees it; `path`: of its inode.
+    pub(super) fn problem(&self, finding: &Finding, path: Option<String>) -> CheckProblem {
+        let mut place = self.device_path(finding.device);
+        // An error names the device first; the place does so, too.
+        let prefix = format!("{place}: ");
+        let what = finding.what.strip_prefix(&prefix).unwrap_or(&finding.what).to_owned();
+        if let Some(ino) = finding.ino {
+            place += &format!(": inode {}", ino.0);
+            place.extend(path.map(|path| format!(" ({path})")));
+        }
+        CheckProblem {
+            place,
+            what,
+            repaired: finding.repaired,
+            data_lost: finding.loss != Loss::Nothing,
+            can_be_given_up: finding.can_be_given_up && !finding.repaired,
+        }
     }
 
     /// A name of each inode of `wanted` that has one and is no directory.
@@ -91,10 +96,7 @@ impl Check<'_> {
             return found;
         }
         for &ino in &names.directories {
-            let Some((at, record)) = offline.record(self.pm, ino) else {
-                continue;
-            };
-            let Ok(inner) = Inner::load(self.pm, at, &record, offline.stamp, Replay::No) else {
+            let Some((_, Ok(inner))) = self.load(offline, ino) else {
                 continue;
             };
             let Ok(dir) = inner.dir() else {

@@ -11,8 +11,10 @@ use crate::checkpoint;
 use crate::core::free_record;
 use crate::error::{FsResult, fence};
 use crate::file::BLOCK;
-use crate::inode::{Inner, Meta, Replay};
+use crate::inode::Meta;
+use crate::log::Log;
 use crate::offline::Offline;
+use crate::scan::Scan;
 use crate::space::{Purpose, Space};
 use crate::sync::Arc;
 use crate::types::{Ino, Time};
@@ -39,7 +41,7 @@ impl Check<'_> {
         if sound {
             self.free_unnamed(offline, tree)?;
         }
-        let space = self.space(tree);
+        let space = self.space(&tree.scan);
         for finding in findings.iter_mut().filter(|f| wanted(&f.remedy)) {
             match &finding.remedy {
                 Remedy::Superblock { device, copy, good } => self.write_superblock(*device, *copy, good)?,
@@ -67,9 +69,9 @@ impl Check<'_> {
     }
 
     /// Free space of PM as the scan has it.
-    fn space(&self, tree: &Tree) -> Space {
+    pub(super) fn space(&self, scan: &Scan) -> Space {
         let device = &self.sb.devices()[0];
-        let usage = &tree.scan.usage[0];
+        let usage = &scan.usage[0];
         let words = (0..usage.words()).map(|i| usage.word(i)).collect();
         let alloc = DeviceAlloc::from_bitmap(device.blocks, u64::from(device.group_blocks), 1, words);
         let placement = terrace_policy::Placement { pm_full_percent: 100 };
@@ -90,14 +92,19 @@ impl Check<'_> {
 
     /// Logs an inode's attributes with another number of links.
     fn set_links(&self, offline: &Offline, space: &Space, ino: Ino, count: u32) -> FsResult<()> {
-        let Some((at, record)) = offline.record(self.pm, ino) else {
+        let Some((_, inner)) = self.load(offline, ino) else {
             return Ok(());
         };
-        let mut inner = Inner::load(self.pm, at, &record, offline.stamp, Replay::No)?;
+        let mut inner = inner?;
         let (meta, mtime) = (Meta { nlink: count, ctime: Time::now(), ..inner.meta }, inner.mtime());
         inner.log.begin();
         inner.push_attr(&meta, mtime);
-        inner.log.stage(self.pm, &space.source(0, Purpose::Freeing), None)?;
-        inner.log.commit(self.pm)
+        self.commit(space, &mut inner.log)
+    }
+
+    /// Commits what has been put into a log's batch, durably.
+    pub(super) fn commit(&self, space: &Space, log: &mut Log) -> FsResult<()> {
+        log.stage(self.pm, &space.source(0, Purpose::Freeing), None)?;
+        log.commit(self.pm)
     }
 }

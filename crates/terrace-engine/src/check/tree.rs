@@ -7,14 +7,14 @@ use terrace_layout::{CRC_NONE, InodeRecord, LogEntry};
 use super::data::DataRun;
 use super::places::Names;
 use super::{Check, Finding, Remedy};
-use crate::dir::{DirData, FIRST_COOKIE};
+use crate::dir::{Dentry, DirData, FIRST_COOKIE};
 use crate::error::FsResult;
 use crate::file::read_write_entry;
 use crate::inode::{Body, Inner, Replay, kind_of, xattr_blocks};
 use crate::itable::RecordState;
-use crate::log::Log;
+use crate::log::{Entries, Log, position_text};
 use crate::offline::Offline;
-use crate::scan::{ProblemKind, Scan, scan};
+use crate::scan::{Problem, ProblemKind, Scan, scan};
 use crate::sync::Mutex;
 use crate::types::Ino;
 use crate::volume::scan_threads;
@@ -48,17 +48,25 @@ impl Check<'_> {
             links: HashMap::new(),
         });
         let visit = |record: &InodeRecord, inner: &Inner| self.inode(offline, record, inner, &gathered);
-        let scan =
-            scan(self.pm, &self.sb, &offline.tables, offline.unfinished(), scan_threads(), self.progress, &visit)?;
+        let scan = scan(
+            self.pm,
+            &self.disks,
+            &self.sb,
+            &offline.tables,
+            offline.unfinished(),
+            scan_threads(),
+            self.progress,
+            &visit,
+        )?;
         let Gathered { log_entries, data_blocks, extents, names, links } = gathered.into_inner();
         let mut complete = offline.damage.is_empty();
         for problem in &scan.problems {
             match problem.kind {
                 ProblemKind::Damaged => {
                     complete = false;
-                    self.found(Finding::loss(0, problem.ino, problem.what.clone()));
+                    self.found(lost(problem));
                 }
-                ProblemKind::Outside => self.found(Finding::loss(0, problem.ino, problem.what.clone())),
+                ProblemKind::Outside => self.found(lost(problem)),
                 // The directories that hold such names have been reported, and whoever shares blocks will be.
                 ProblemKind::Dangling | ProblemKind::Contested(..) => {}
             }
@@ -67,7 +75,7 @@ impl Check<'_> {
             self.reachability(&names);
         } else if complete {
             complete = false;
-            self.found(Finding::loss(0, Some(Ino::ROOT), "the root directory does not exist"));
+            self.found(Finding::hopeless(Ino::ROOT, "the root directory does not exist"));
         }
         self.links(&scan, &links, complete);
         self.unnamed(offline, &scan, complete);
@@ -80,8 +88,9 @@ impl Check<'_> {
         let entries = self.log(offline, record, inner);
         let mut extents = Vec::new();
         if let Body::File(file) = &inner.body {
-            extents.extend(file.index.iter().map(|(file_block, e)| DataRun { ino, file_block, extent: e }));
-            extents.iter().for_each(|run| self.extent(run));
+            let run = |(file_block, extent)| DataRun { ino, file_block, extent, archive: inner.log.archive().cloned() };
+            extents.extend(file.index.iter().map(run));
+            extents.iter().for_each(|run| self.extent(run, inner.log.entries(self.pm)));
         }
         self.xattrs(ino, inner);
         if let Body::Dir(dir) = &inner.body {
@@ -110,7 +119,8 @@ impl Check<'_> {
         let mut names: HashMap<u64, Vec<u8>> = HashMap::new();
         let mut taken: HashSet<Vec<u8>> = HashSet::new();
         let mut last_cookie = FIRST_COOKIE - 1;
-        let read = Log::load(self.pm, inner.log.record_at(), record, offline.stamp, &mut |_, position, entry| {
+        let media = offline.media(self.pm, &self.disks);
+        let read = Log::load(media, inner.log.record_at(), record, offline.stamp, &mut |_, position, entry| {
             entries += 1;
             match entry {
                 LogEntry::DentryAdd(e, name) => {
@@ -125,7 +135,7 @@ impl Check<'_> {
                     };
                     if !what.is_empty() {
                         let name = String::from_utf8_lossy(name).escape_debug().to_string();
-                        let what = format!("the log entry at byte {position} {what}: {name}");
+                        let what = format!("the log entry at {} {what}: {name}", position_text(position));
                         self.found(Finding::loss(0, Some(ino), what));
                     }
                     last_cookie = last_cookie.max(e.cookie);
@@ -147,15 +157,15 @@ impl Check<'_> {
     }
 
     /// Where the checksums of an extent are.
-    fn extent(&self, run: &DataRun) {
+    fn extent(&self, run: &DataRun, entries: Entries<'_>) {
         let (e, loss) = (&run.extent, |what: &str| {
-            let what = format!("the write entry at byte {} {what}", run.extent.entry());
+            let what = format!("the write entry at {} {what}", position_text(run.extent.entry()));
             self.found(Finding::contents(usize::from(run.extent.addr.device()), run.ino, what));
         });
         if usize::from(e.addr.device()) >= self.sb.devices().len() {
             return;
         }
-        let entry = match read_write_entry(self.pm, e.entry()) {
+        let entry = match read_write_entry(entries, e.entry()) {
             Ok(entry) => entry,
             Err(error) => return loss(&error.to_string()),
         };
@@ -187,26 +197,36 @@ impl Check<'_> {
 
     fn names_lead_somewhere(&self, offline: &Offline, ino: Ino, dir: &DirData) {
         for (_, d) in dir.from(0) {
-            if offline.damage_to(d.ino).is_some() {
-                continue;
+            if let Some(why) = self.leads_nowhere(offline, d) {
+                let name = String::from_utf8_lossy(&d.name).escape_debug().to_string();
+                let what = format!("its name {name} leads to inode {}, {why}", d.ino.0);
+                self.found(Finding::hopeless(ino, what));
             }
-            let state = offline.locate(d.ino).map(|at| offline.unfinished().record_state(self.pm, at, d.ino));
-            let what = match state {
-                // The inode itself has been reported.
-                Some(RecordState::Damaged) => continue,
-                None | Some(RecordState::Free) => "which does not exist".into(),
-                Some(RecordState::Used(r)) if r.generation != d.generation => {
-                    format!("generation {}, of which only generation {} exists", d.generation, r.generation)
-                }
-                Some(RecordState::Used(r)) if kind_of(&r).ok() != Some(d.kind) => {
-                    format!("as a {:?}, which it is not", d.kind).to_lowercase()
-                }
-                Some(RecordState::Used(_)) => continue,
-            };
-            let name = String::from_utf8_lossy(&d.name).escape_debug().to_string();
-            let what = format!("its name {name} leads to inode {}, {what}", d.ino.0);
-            self.found(Finding::loss(0, Some(ino), what));
         }
+    }
+
+    /// Why a name does not lead to what it says. An inode that cannot be read is another matter.
+    pub(super) fn leads_nowhere(&self, offline: &Offline, d: &Dentry) -> Option<String> {
+        if offline.damage_to(d.ino).is_some() {
+            return None;
+        }
+        match offline.locate(d.ino).map(|at| offline.unfinished().record_state(self.pm, at, d.ino)) {
+            None | Some(RecordState::Free) => Some("which does not exist".into()),
+            Some(RecordState::Used(r)) if r.generation != d.generation => {
+                Some(format!("generation {}, of which only generation {} exists", d.generation, r.generation))
+            }
+            Some(RecordState::Used(r)) if kind_of(&r).ok() != Some(d.kind) => {
+                Some(format!("as a {:?}, which it is not", d.kind).to_lowercase())
+            }
+            Some(RecordState::Used(_) | RecordState::Damaged) => None,
+        }
+    }
+
+    /// An inode whose record is in use and whole, and what its log says.
+    pub(super) fn load(&self, offline: &Offline, ino: Ino) -> Option<(InodeRecord, FsResult<Inner>)> {
+        let (at, record) = offline.record(self.pm, ino)?;
+        let media = offline.media(self.pm, &self.disks);
+        Some((record, Inner::load(media, at, &record, offline.stamp, Replay::No)))
     }
 
     /// Directories that no path from the root leads to, though something names them.
@@ -243,16 +263,15 @@ impl Check<'_> {
             }
             return;
         }
-        for &(ino, at) in &scan.unnamed {
-            let RecordState::Used(record) = offline.unfinished().record_state(self.pm, at, ino) else {
+        for &(ino, _) in &scan.unnamed {
+            let Some((_, inner)) = self.load(offline, ino) else {
                 let what = "its record is damaged, and no name leads to it";
                 self.found(Finding::flaw(0, Some(ino), what, Remedy::FreeRecord));
                 continue;
             };
-            let inner = Inner::load(self.pm, at, &record, offline.stamp, Replay::No);
             if let Ok(inner) = &inner {
                 if inner.dir().is_ok_and(|dir| dir.len() > 0) {
-                    self.found(Finding::loss(0, Some(ino), "no name leads to this directory, which holds names"));
+                    self.found(Finding::hopeless(ino, "no name leads to this directory, which holds names"));
                     continue;
                 }
                 // Its blocks are still its own: they are no leak.
@@ -269,5 +288,13 @@ impl Check<'_> {
                 self.found(Finding::flaw(0, Some(ino), what, Remedy::FreeRecord));
             }
         }
+    }
+}
+
+/// An inode that is out of reach for what the scan says.
+fn lost(problem: &Problem) -> Finding {
+    match problem.ino {
+        Some(ino) => Finding::hopeless(ino, problem.what.clone()),
+        None => Finding::loss(0, None, problem.what.clone()),
     }
 }

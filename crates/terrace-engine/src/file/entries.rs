@@ -10,7 +10,7 @@ use zerocopy::IntoBytes;
 use super::{BLOCK, BLOCK_BYTES, StagedRun};
 use crate::error::FsResult;
 use crate::index::Extent;
-use crate::log::Log;
+use crate::log::{Entries, Log};
 use crate::types::Time;
 
 pub(super) fn set_size_entry(size: u64, mtime: Time, truncates: bool) -> SetSizeEntry {
@@ -93,9 +93,9 @@ pub(super) fn copy_of(mut piece: WriteEntry, skip: u32, crcs: &[u32]) -> (WriteE
 ///
 /// # Errors
 /// PM that cannot be read.
-pub(crate) fn read_write_entry(pm: &Pm, position: u64) -> FsResult<WriteEntry> {
+pub(crate) fn read_write_entry(entries: Entries<'_>, position: u64) -> FsResult<WriteEntry> {
     let mut bytes = [0u8; size_of::<WriteEntry>()];
-    pm.try_read(position, &mut bytes)?;
+    entries.read(position, &mut bytes)?;
     Ok(WriteEntry::from_bytes(&bytes))
 }
 
@@ -108,14 +108,19 @@ pub(crate) fn blocks_before(entry: &WriteEntry, file_block: u64) -> u32 {
 ///
 /// # Errors
 /// PM that cannot be read.
-pub(crate) fn extent_crcs_in_log(pm: &Pm, entry: &WriteEntry, skip: u32, extent: &Extent) -> FsResult<Vec<u32>> {
+pub(crate) fn extent_crcs_in_log(
+    entries: Entries<'_>,
+    entry: &WriteEntry,
+    skip: u32,
+    extent: &Extent,
+) -> FsResult<Vec<u32>> {
     let blocks = extent.blocks as usize;
     Ok(match entry.crc_form {
         CRC_ENTRY => entry.crcs.iter().skip(skip as usize).take(blocks).copied().collect(),
         CRC_SLOTS => {
             let mut crcs = vec![0u32; blocks];
             let at = extent.entry() + size_of::<WriteEntry>() as u64 + u64::from(skip) * 4;
-            pm.try_read(at, crcs.as_mut_bytes())?;
+            entries.read(at, crcs.as_mut_bytes())?;
             crcs
         }
         _ => Vec::new(),

@@ -3,6 +3,8 @@
 //! A block's own time stands in its log entry. Changes in place (patches, and appends inside the last block) leave that entry
 //! as it is; a bit per block remembers them instead, until somebody who looks for cold blocks has passed twice: a second chance.
 
+use std::ops::Range;
+
 use terrace_policy::{ColdCut, MeanTime, Params, Pressure, cold_under};
 
 use crate::types::Time;
@@ -21,6 +23,8 @@ pub(crate) struct Heat {
     touched: Vec<u64>,
     /// What had changed in place before that.
     spared: Vec<u64>,
+    /// The blocks that the latest appends inside a block have filled up, one after the other: behind it lies the last of them.
+    filled: Option<Range<u64>>,
     cooled: Time,
 }
 
@@ -58,7 +62,7 @@ impl Heat {
 
     /// The block changed in place.
     #[inline]
-    pub fn touch(&mut self, block: u64) {
+    fn touch(&mut self, block: u64) {
         let (word, bit) = ((block / 64) as usize, block % 64);
         if block >= TOUCHED_BLOCKS_MAX {
             return;
@@ -67,6 +71,29 @@ impl Heat {
             self.touched.resize(word + 1, 0);
         }
         self.touched[word] |= 1 << bit;
+    }
+
+    /// An append that began inside a block changed these.
+    pub fn append(&mut self, from: u64, to: u64) {
+        let before = self.filled.take().filter(|filled| (filled.end..=filled.end + 1).contains(&from));
+        self.filled = Some(before.map_or(from, |filled| filled.start)..to - 1);
+        self.touch(from);
+    }
+
+    /// Bytes of the block were overwritten in place.
+    pub fn patch(&mut self, block: u64) {
+        self.touch(block);
+        // It is used for more than appends.
+        if let Some(filled) = self.filled.as_mut().filter(|filled| filled.contains(&block)) {
+            filled.start = block + 1;
+        }
+    }
+
+    /// Whether one of the blocks changed in place, has not been spared for it yet, and may change again: those that appends
+    /// have filled up will not.
+    pub fn is_in_use(&self, from: u64, to: u64) -> bool {
+        let Range { start, end } = self.filled.clone().unwrap_or(to..to);
+        self.is_touched(from, to.min(start)) || self.is_touched(from.max(end), to)
     }
 
     /// Whether one of the blocks changed in place and has not been spared for it yet.
@@ -137,5 +164,28 @@ mod tests {
         assert_eq!(touched(&heat), [64]);
         heat.cool(Time(4 * SPARED_NS));
         assert!(touched(&heat).is_empty());
+    }
+
+    #[test]
+    fn what_appends_have_filled_up_is_no_longer_in_use() {
+        let mut heat = Heat::default();
+        heat.patch(5);
+        let in_use = |heat: &Heat| (0..200).filter(|&b| heat.is_in_use(b, b + 1)).collect::<Vec<_>>();
+        [(7, 8), (7, 9), (9, 10), (9, 10), (10, 11)].into_iter().for_each(|(from, to)| heat.append(from, to));
+        assert_eq!(in_use(&heat), [5, 10]);
+        assert!(heat.is_in_use(0, 8) && heat.is_in_use(6, 20) && !heat.is_in_use(6, 10) && heat.is_touched(6, 10));
+        // Appends elsewhere: what was filled before may as well have been patched.
+        heat.append(64, 65);
+        assert_eq!(in_use(&heat), [5, 7, 9, 10, 64]);
+        heat.append(65, 66);
+        assert_eq!(in_use(&heat), [5, 7, 9, 10, 65]);
+        // What was filled up and is patched then is in use again.
+        heat.patch(64);
+        assert_eq!(in_use(&heat), [5, 7, 9, 10, 64, 65]);
+        // A log that begins behind a block is not that block's.
+        let mut heat = Heat::default();
+        heat.patch(0);
+        heat.append(1, 2);
+        assert_eq!(in_use(&heat), [0, 1]);
     }
 }

@@ -51,7 +51,10 @@ impl FileData {
     /// Whether somebody has changed one of these blocks since the move began.
     pub fn is_overtaken(&self, from: u64, blocks: u64) -> bool {
         let moving = self.moving.as_ref().expect("asked during a move");
-        !planted(Bug::MoveNotValidated) && moving.overtaken[moving.range(from, from + blocks)].contains(&true)
+        let is_noted = from >= moving.from && from + blocks <= moving.from + moving.overtaken.len() as u64;
+        let is_changed = || moving.overtaken[moving.range(from, from + blocks)].contains(&true);
+        // Of what lies outside nobody has noted anything.
+        !planted(Bug::MoveNotValidated) && (!is_noted || is_changed())
     }
 
     /// The blocks `from..to` are about to change: what was known of them otherwise is out of date.
@@ -97,5 +100,22 @@ impl FileData {
             let (from, to) = (start.max(run.file_block), (start + u64::from(extent.blocks)).min(end));
             io.source.free(extent.addr.offset(from - start), to - from);
         }
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::types::Time;
+
+    #[test]
+    fn what_is_not_noted_counts_as_overtaken() {
+        let mut file = FileData::new(Time(0));
+        file.begin_move(10, 5);
+        assert!(!file.is_overtaken(10, 5) && file.is_current(14));
+        assert!(file.is_overtaken(9, 2) && file.is_overtaken(14, 2) && !file.is_current(15) && !file.is_current(0));
+        file.changes(12, 40);
+        assert!(!file.is_overtaken(10, 2) && file.is_overtaken(11, 2) && !file.is_current(14));
+        file.end_move();
     }
 }

@@ -4,7 +4,7 @@ use terrace_layout::{BlockAddr, finish_entry, lay_out_entry, slots_for};
 
 use super::{
     BLOCK_BYTES, BlockSource, CheckedPtr, FsResult, HEAD_OFFSET, Journal, JournalWord, Log, LogPageHeader, MediaStruct,
-    NEXT_OFFSET, Pm, Refs, SLOT_BYTES, encode_pad, page_seed, planted,
+    NEXT_OFFSET, NewLog, Pm, Refs, SLOT_BYTES, encode_pad, page_seed, planted,
 };
 use crate::planted::Bug;
 use zerocopy::IntoBytes;
@@ -24,12 +24,8 @@ pub(crate) struct Compaction<'a> {
     page: Vec<u8>,
 }
 
-impl<'a> Compaction<'a> {
-    /// Adds an entry; returns where in PM it is going to stand.
-    ///
-    /// # Errors
-    /// `ENOSPC`.
-    pub fn push<T: MediaStruct>(&mut self, head: &T, parts: &[&[u8]]) -> FsResult<u64> {
+impl NewLog for Compaction<'_> {
+    fn push<T: MediaStruct>(&mut self, head: &T, parts: &[&[u8]]) -> FsResult<u64> {
         let slots = slots_for(size_of::<T>() + parts.iter().map(|part| part.len()).sum::<usize>());
         if self.page.len() + (slots * SLOT_BYTES) as usize > PAGE {
             let next = self.source.alloc_meta()?;
@@ -41,7 +37,9 @@ impl<'a> Compaction<'a> {
         finish_entry(&mut self.page[start..], self.seed, None);
         Ok(self.last_block() * BLOCK_BYTES + start as u64)
     }
+}
 
+impl Compaction<'_> {
     fn last_block(&self) -> u64 {
         *self.blocks.last().expect("a compaction begins with a page")
     }
@@ -115,9 +113,7 @@ impl Log {
             true => words.iter().try_for_each(|word| journal.commit(pm, std::slice::from_ref(word)))?,
             false => journal.commit(pm, &words)?,
         }
-        for block in self.pages.drain(..).chain(self.limbo.drain(..)).chain(self.free.drain(..)) {
-            source.free(BlockAddr::pm(block), 1);
-        }
+        self.free_all(source);
         self.batch.new_pages = compaction.blocks;
         self.refs = Refs::new(self.record_at);
         self.slots = 0;

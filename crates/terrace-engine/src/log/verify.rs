@@ -5,8 +5,8 @@
 //! and go.
 
 use super::{
-    BLOCK_BYTES, CheckedPtr, HEAD_OFFSET, INLINE_OFFSET, INLINE_SLOTS, Log, LogPageHeader, NEXT_OFFSET, Pm, SLOT_BYTES,
-    TAIL_OFFSET, Tail, page_seed, place, walk,
+    BLOCK_BYTES, CheckedPtr, HEAD_OFFSET, INLINE_SLOTS, Log, LogPageHeader, NEXT_OFFSET, Pm, SLOT_BYTES, TAIL_OFFSET,
+    Tail, inline_tails, page_seed, place, walk,
 };
 
 /// Damage in a log: byte of PM, what is wrong.
@@ -34,9 +34,8 @@ impl Log {
         if self.inline_dropped {
             return Verified { bytes: 16, damage, next: Some(0) };
         }
-        let start = self.record_at + INLINE_OFFSET;
-        let inline_end = start + INLINE_SLOTS * SLOT_BYTES;
-        let end = if (start..=inline_end).contains(&self.tail) { self.tail } else { inline_end };
+        let inline = inline_tails(self.record_at);
+        let (start, end) = (*inline.start(), if inline.contains(&self.tail) { self.tail } else { *inline.end() });
         let mut slots = [0u8; (INLINE_SLOTS * SLOT_BYTES) as usize];
         match pm.try_read(start, &mut slots) {
             Ok(()) => damage.extend(self.verify_entries(pm, self.inline_seed, start, end, &slots)),

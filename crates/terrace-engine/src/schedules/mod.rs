@@ -23,6 +23,7 @@
 mod blocks;
 mod data;
 mod lives;
+mod logs;
 mod moves;
 mod names;
 mod pages;
@@ -228,7 +229,13 @@ impl Rig {
 
     /// Nothing is wrong with the unmounted volume.
     fn must_be_sound(&self) {
-        let report = check(&self.pm, &self.disks, &CheckOptions { repair: false, data: true }, &|_, _, _| {}).unwrap();
+        let report = check(
+            &self.pm,
+            &self.disks,
+            &CheckOptions { repair: false, data: true, ..CheckOptions::default() },
+            &|_, _, _| {},
+        )
+        .unwrap();
         assert!(report.problems.is_empty(), "{:#?}", report.problems);
     }
 

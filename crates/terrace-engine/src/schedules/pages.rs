@@ -62,7 +62,7 @@ impl World {
         let newest = file.newest.read();
         let wanted = newest.get(&block).copied().unwrap_or(0);
         let mut page = [0u8; BLOCK];
-        if !self.cache.read(&file.map, block, 0, &mut page) {
+        if self.cache.read(&file.map, block, 0, &mut page) == 0 {
             page.fill(file.disk.lock().unwrap().get(&block).copied().unwrap_or(0));
             switch();
             if let Some(mut blanks) = self.cache.take(0, 1) {

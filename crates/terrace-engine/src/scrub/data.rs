@@ -6,13 +6,14 @@ use terrace_layout::{
     BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRC_COMMIT, CRC_ENTRY, CRC_NONE, CRCS_PER_BLOCK, ENTRY_BYTES_MAX, LogEntry,
     SLOT_BYTES, WriteEntry, data_crc, entry_slots, verify_crc_block,
 };
-use terrace_media::{AlignedBuf, Pm};
+use terrace_media::AlignedBuf;
 
 use super::record::Damage;
 use super::{Scrubber, Stopped};
 use crate::file::{BLOCK, blocks_before, covered_bytes};
 use crate::index::Segment;
 use crate::inode::{Body, Inode};
+use crate::log::Entries;
 use crate::types::{Ino, ScrubKind};
 
 /// Extents of a file looked up under one hold of its lock.
@@ -189,7 +190,7 @@ impl Scrubber<'_> {
         extent.blocks = blocks.min(self.piece_blocks) as u32;
         let position = extent.entry();
         let id = EntryId { position, seed: inner.log.seed_at(&self.core.pm, position) };
-        match self.claim_of_entry(id, run.file_block, u64::from(extent.blocks)) {
+        match self.claim_of_entry(inner.log.entries(&self.core.pm), id, run.file_block, extent.blocks.into()) {
             Some(claim) => Found::Claim(claim),
             None => Found::Nothing(u64::from(extent.blocks)),
         }
@@ -197,8 +198,8 @@ impl Scrubber<'_> {
 
     /// What an entry says of `blocks` file blocks from `file_block` on; `None` if it is damaged, which is reported with its
     /// log.
-    fn claim_of_entry(&self, id: EntryId, file_block: u64, blocks: u64) -> Option<Claim> {
-        let (entry, crcs) = read_entry(&self.core.pm, id)?;
+    fn claim_of_entry(&self, log: Entries<'_>, id: EntryId, file_block: u64, blocks: u64) -> Option<Claim> {
+        let (entry, crcs) = read_entry(log, id)?;
         let skip = u64::from(blocks_before(&entry, file_block));
         let claim = |blocks, sums| Some(Claim { id, size: entry.size, blocks, sums });
         let known = |crcs: &[u32]| crcs.get(skip as usize..(skip + blocks) as usize).map(<[u32]>::to_vec);
@@ -299,13 +300,12 @@ impl Scrubber<'_> {
 }
 
 /// The write entry and the checksums in its slots; `None` if it is damaged.
-fn read_entry(pm: &Pm, id: EntryId) -> Option<(WriteEntry, Vec<u32>)> {
+fn read_entry(log: Entries<'_>, id: EntryId) -> Option<(WriteEntry, Vec<u32>)> {
     let mut bytes = [0u8; ENTRY_BYTES_MAX];
-    pm.try_read(id.position, &mut bytes[..SLOT_BYTES as usize]).ok()?;
-    let room = (BLOCK_BYTES - id.position % BLOCK_BYTES) / SLOT_BYTES;
-    let len = (entry_slots(&bytes, room)? * SLOT_BYTES) as usize;
+    log.read(id.position, &mut bytes[..SLOT_BYTES as usize]).ok()?;
+    let len = (entry_slots(&bytes, log.room(id.position))? * SLOT_BYTES) as usize;
     let entry = bytes.get_mut(..len)?;
-    pm.try_read(id.position, entry).ok()?;
+    log.read(id.position, entry).ok()?;
     match LogEntry::decode(entry, id.seed) {
         Ok(LogEntry::Write(entry, crcs)) => {
             Some((entry, crcs.chunks_exact(4).map(|w| u32::from_le_bytes(w.try_into().expect("four bytes"))).collect()))

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Bound;
 
 use terrace_layout::{
-    BLOCK_BYTES, DeviceEntry, INODE_BYTES, MediaStruct, SUPERBLOCK_BLOCKS, ShardPage, Superblock, data_crc,
+    BLOCK_BYTES, DeviceEntry, INODE_BYTES, MediaStruct, SLOT_BYTES, SUPERBLOCK_BLOCKS, ShardPage, Superblock, data_crc,
 };
 use terrace_media::AlignedBuf;
 use zerocopy::IntoBytes;
@@ -13,12 +13,13 @@ use super::record::Damage;
 use super::{Scrubber, Stopped};
 use crate::alloc::DeviceAlloc;
 use crate::checkpoint::bitmap_place;
-use crate::error::{FsError, FsResult, fence};
+use crate::error::{FsError, FsResult, fence, without_advice};
 use crate::file::BLOCK;
 use crate::format::{choose, differs_by_a_write, write_disk_superblock, write_pm_superblock};
-use crate::inode::{Inode, xattr_blocks};
+use crate::inode::{Inner, Inode, xattr_blocks};
 use crate::itable::{InodeTable, RecordState, record_state};
-use crate::log::LogDamage;
+use crate::log::{Archive, LogDamage};
+use crate::sync::Arc;
 use crate::types::{Ino, ScrubKind};
 
 /// PM, as the index of a device.
@@ -240,7 +241,7 @@ impl Scrubber<'_> {
     fn inode(&mut self, at: u64, ino: Ino) -> Result<(), Stopped> {
         match self.core.get(ino) {
             Ok(inode) => {
-                let done = self.log(&inode).and_then(|()| self.attributes(&inode));
+                let done = self.log(&inode).and_then(|()| self.archive(&inode)).and_then(|()| self.attributes(&inode));
                 self.gather(&inode);
                 drop(inode);
                 self.core.forget(ino, 0);
@@ -250,17 +251,26 @@ impl Scrubber<'_> {
             Err(error) if error.errno() == libc::ESTALE => Ok(()),
             Err(error) => {
                 let what = format!("{}; the inode's data is out of reach", self.plain(&error));
-                self.record.found(Damage::new(PM, ScrubKind::Log, at, INODE_BYTES, what).of(ino));
+                let damage = match error.on_disk() {
+                    Some((device, byte)) => Damage::new(device.into(), ScrubKind::Log, byte, SLOT_BYTES, what),
+                    None => Damage::new(PM, ScrubKind::Log, at, INODE_BYTES, what),
+                };
+                self.record.found(damage.of(ino));
                 Ok(())
             }
         }
     }
 
-    /// The text of an error without the device, which is known, and without advice.
+    /// The text of an error without the device and the byte there, which are known, and without advice.
     fn plain(&self, error: &FsError) -> String {
         let text = error.to_string();
-        let text = text.split(": run `terrace check").next().unwrap_or_default();
-        text.strip_prefix(&format!("{}: ", self.core.pm.path().display())).unwrap_or(text).to_owned()
+        let (device, place) = match error.on_disk() {
+            Some((device, byte)) => (device, format!("at byte {byte}: ")),
+            None => (0, String::new()),
+        };
+        let text = without_advice(&text);
+        let text = text.strip_prefix(&format!("{}: ", self.core.device_path(device).display())).unwrap_or(text);
+        text.strip_prefix(&place).unwrap_or(text).to_owned()
     }
 
     fn log(&self, inode: &Inode) -> Result<(), Stopped> {
@@ -284,9 +294,46 @@ impl Scrubber<'_> {
         }
     }
 
+    /// The part of a log that lies on a disk, against what stands in DRAM.
+    fn archive(&self, inode: &Inode) -> Result<(), Stopped> {
+        let archive = || inode.shared().ok().and_then(|inner| inner.log.archive().cloned());
+        let Some(known) = archive() else {
+            return Ok(());
+        };
+        let (device, bytes) = (usize::from(known.addr.device()), known.blocks() * BLOCK_BYTES);
+        self.record.pace(bytes)?;
+        let mut blocks = AlignedBuf::new(bytes as usize);
+        let read = self.read_device(device, known.addr.byte(), &mut blocks);
+        let wrong = match read {
+            Ok(()) => known.verify(&blocks),
+            Err(what) => Some((known.addr.byte(), format!("a part of the log {what}"))),
+        };
+        if let Some((at, what)) = wrong {
+            // It may have been replaced meanwhile, and its blocks be another's; nobody replaces it under the lock.
+            let inner = inode.shared();
+            let is_current = |inner: &Inner| inner.log.archive().is_some_and(|archive| Arc::ptr_eq(archive, &known));
+            if inner.as_ref().is_ok_and(|inner| is_current(inner)) {
+                let repaired = !self.core.is_read_only() && self.rewrite(&known).is_ok();
+                let damage = Damage::new(device, ScrubKind::Log, at, SLOT_BYTES, what);
+                self.record.found(Damage { repaired, ..damage }.of(inode.ino));
+            }
+        }
+        self.record.verified(device, ScrubKind::Log, bytes);
+        self.record.passed(device, bytes);
+        Ok(())
+    }
+
+    /// Writes an archive to its blocks anew.
+    fn rewrite(&self, archive: &Archive) -> FsResult<()> {
+        let mut blocks = AlignedBuf::new((archive.blocks() * BLOCK_BYTES) as usize);
+        archive.fill(&mut blocks);
+        let disk = self.core.space.disk(archive.addr.device())?.disk.clone();
+        disk.write_at(archive.addr.byte(), &blocks)?;
+        Ok(disk.flush()?)
+    }
+
     fn log_damage(&self, ino: Ino, (at, what): LogDamage) {
-        let len = terrace_layout::SLOT_BYTES;
-        self.record.found(Damage::new(PM, ScrubKind::Log, at, len, what).of(ino));
+        self.record.found(Damage::new(PM, ScrubKind::Log, at, SLOT_BYTES, what).of(ino));
     }
 
     /// Values of extended attributes that do not stand in the log, one at a time.

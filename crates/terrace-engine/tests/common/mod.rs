@@ -21,7 +21,7 @@ pub fn config(cases: u32) -> ProptestConfig {
 
 /// An unmounted volume has nothing wrong: structure, ownership of every block, checksums, checkpoint.
 pub fn must_be_sound(pm: &Arc<Pm>, disk: &Arc<dyn Disk>) {
-    let options = CheckOptions { repair: false, data: true };
+    let options = CheckOptions { repair: false, data: true, ..CheckOptions::default() };
     let report = check(pm, std::slice::from_ref(disk), &options, &|_, _, _| {}).unwrap();
     assert!(report.problems.is_empty(), "{:#?}", report.problems);
 }

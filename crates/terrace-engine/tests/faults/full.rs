@@ -5,9 +5,11 @@
 mod rig;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rig::{DIR, FILE, Rig, find, pattern, put, tree};
 use terrace_engine::{Fallocate, FsError, FsResult, Ino, RenameFlags, SetAttr, Volume, WriteOptions, XattrFlags};
+use terrace_policy::Param;
 
 /// Something that takes room.
 type Operation = (&'static str, fn(&Volume, u64) -> FsResult<()>);
@@ -118,10 +120,17 @@ fn move_all(v: &Volume, path: &str, tier: u8) -> FsResult<()> {
     }
 }
 
+/// Nothing moves by itself, lest it make room.
+fn still(rig: &Rig, pm_full_percent: u8) -> Arc<Volume> {
+    let volume = rig.open(pm_full_percent);
+    volume.tune(Param::Migrate, 0).unwrap();
+    volume
+}
+
 /// A volume whose PM, and disks if so asked, have no room for anything but removals.
 fn full(disks_too: bool) -> Rig {
     let rig = Rig::new(2 << 20, false);
-    let v = rig.open(90);
+    let v = still(&rig, 90);
     forget(&v, v.create(Ino::ROOT, b"dir", &DIR)).unwrap();
     for file in ["small", "sparse", "large", "cold", "filler", "ballast"] {
         forget(&v, v.create(Ino::ROOT, file.as_bytes(), &FILE)).unwrap();
@@ -132,7 +141,7 @@ fn full(disks_too: bool) -> Rig {
     put(&v, find(&v, "filler"), 0, &pattern(64 * 4096, 2));
     v.close().unwrap();
     drop(v);
-    let v = rig.open(0);
+    let v = still(&rig, 0);
     put(&v, find(&v, "large"), 0, &pattern(300_000, 3));
     put(&v, find(&v, "cold"), 0, &pattern(8000, 4));
     v.sync().unwrap();
@@ -199,7 +208,7 @@ fn what_finds_no_room_changes_nothing() {
         let mut outcomes: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
         for freed in [0, 1, 2, 3, 5, 9] {
             let rig = image.rig();
-            let v = rig.open(90);
+            let v = still(&rig, 90);
             for i in 0..freed {
                 v.fallocate(find(&v, "filler"), Fallocate::PunchHole, i * 8192, 4096).unwrap();
             }
@@ -228,7 +237,7 @@ fn what_finds_no_room_changes_nothing() {
             drop(v);
             let report = rig.check(false);
             assert!(report.problems.is_empty(), "{freed} blocks freed: {:#?}", report.problems);
-            let v = rig.open(90);
+            let v = still(&rig, 90);
             assert_eq!(tree(&v), before, "{freed} blocks freed");
             // Removing always works, and makes room.
             for file in ["filler", "ballast", "large"] {
@@ -258,9 +267,9 @@ fn free_blocks(v: &Volume) -> u64 {
 
 /// Takes blocks of "filler" until `blocks` more of PM are free than in `image`; `None` if there is no such number, since
 /// the log that says so has taken one.
-fn with_room(image: &rig::Image, blocks: u64) -> Option<(Rig, std::sync::Arc<Volume>)> {
+fn with_room(image: &rig::Image, blocks: u64) -> Option<(Rig, Arc<Volume>)> {
     let rig = image.rig();
-    let v = rig.open(90);
+    let v = still(&rig, 90);
     let before = free_blocks(&v);
     let filler = find(&v, "filler");
     let mut next = 0;
@@ -304,7 +313,7 @@ fn an_operation_stopped_at_any_allocation_changes_nothing() {
                 drop(v);
                 let report = rig.check(false);
                 assert!(report.problems.is_empty(), "{context}: {:#?}", report.problems);
-                assert_eq!(tree(&rig.open(90)), after, "{context}");
+                assert_eq!(tree(&still(&rig, 90)), after, "{context}");
                 if result.is_ok() {
                     break;
                 }

@@ -189,7 +189,9 @@ fn one_of_two_disks_vanishes_and_returns() {
         v.fsync(late, false).unwrap();
         v.close().unwrap();
         drop(v);
-        let report = check(&pm, &disks, &CheckOptions { repair: false, data: true }, &|_, _, _| {}).unwrap();
+        let report =
+            check(&pm, &disks, &CheckOptions { repair: false, data: true, ..CheckOptions::default() }, &|_, _, _| {})
+                .unwrap();
         assert!(report.problems.is_empty(), "{:#?}", report.problems);
         let v = open();
         assert_eq!(read(&v, there[0]).unwrap(), vec![2; 300_000]);

@@ -13,6 +13,7 @@ use terrace_engine::{
     WriteOptions, check, format,
 };
 use terrace_media::{Disk, DiskSim, Pm, PmSim, sim_disk, sim_disk_from};
+use terrace_policy::{Param, Params};
 
 pub const FILE: NewInode = NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 0, gid: 0, rdev: 0 };
 const BLOCK: usize = 4096;
@@ -51,12 +52,15 @@ impl Devices {
 
     /// `pm_full_percent` 0: data goes to the disk. With a `cache_dir`, dirty pages outlive the volume.
     pub fn open(&self, pm_full_percent: u8, cache_dir: Option<&Path>) -> FsResult<Arc<Volume>> {
+        // Nothing happens by itself.
+        let mut params = Params::default();
+        params.set(Param::Migrate, 0).expect("in its range");
         let options = OpenOptions {
             cache_bytes: 2 << 20,
             pm_full_percent,
             cache_dir: cache_dir.map(Path::to_owned),
-            // Nothing happens by itself.
             writeback_seconds: 1000,
+            params,
             ..Default::default()
         };
         Volume::open(self.pm.clone(), vec![self.disk.clone()], options, &|_, _, _| {})
@@ -82,7 +86,7 @@ impl Devices {
     }
 
     pub fn must_be_sound(&self, context: &str) {
-        let options = CheckOptions { repair: false, data: true };
+        let options = CheckOptions { repair: false, data: true, ..CheckOptions::default() };
         let report = check(&self.pm, std::slice::from_ref(&self.disk), &options, &|_, _, _| {}).unwrap();
         assert!(report.problems.is_empty(), "{context}: {:#?}", report.problems);
     }

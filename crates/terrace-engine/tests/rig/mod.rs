@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use terrace_engine::{
-    CheckOptions, CheckReport, FileKind, FormatOptions, Ino, NewInode, OpenOptions, Volume, WriteOptions, XattrFlags,
-    check, dump_inode, format,
+    CheckOptions, CheckReport, FileKind, FormatOptions, Ino, NewInode, OpenOptions, Time, Volume, WriteOptions,
+    XattrFlags, check, dump_inode, format,
 };
 use terrace_layout::{INODE_BYTES, InodeRecord, LogPageHeader, MediaStruct, encode_entry, page_seed};
 use terrace_media::{AlignedBuf, Disk, Pm, memory_disk};
+use terrace_policy::Param;
 
 pub const FILE: NewInode = NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 1, gid: 2, rdev: 0 };
 pub const DIR: NewInode = NewInode { kind: FileKind::Directory, mode: 0o755, umask: 0, uid: 1, gid: 2, rdev: 0 };
@@ -68,10 +69,30 @@ impl Rig {
         Image(std::iter::once(pm).chain(disks).collect())
     }
 
-    /// `pm_full_percent` 0: all data goes to disks.
+    /// `pm_full_percent` 0: all data goes to disks. Without threads: every step is asked for, however long a test takes.
     pub fn open(&self, pm_full_percent: u8) -> Arc<Volume> {
-        let options = OpenOptions { cache_bytes: 8 << 20, pm_full_percent, ..Default::default() };
+        self.open_with(pm_full_percent, false)
+    }
+
+    /// With threads if so asked, which write back and move data by themselves.
+    pub fn open_with(&self, pm_full_percent: u8, workers: bool) -> Arc<Volume> {
+        let options = OpenOptions { cache_bytes: 8 << 20, pm_full_percent, workers, ..Default::default() };
         Volume::open(self.pm.clone(), self.disks.clone(), options, &|_, _, _| {}).unwrap()
+    }
+
+    /// A volume on 8 MiB of PM and two disks, each a tier, in one shard.
+    pub fn tiered(disk1_bytes: u64) -> Rig {
+        let pm = Pm::anonymous(8 << 20);
+        let disks = vec![memory_disk(disk1_bytes), memory_disk(64 << 20)];
+        format(&pm, &disks, &FormatOptions { shards: Some(1), tiers: vec![1, 2], ..Default::default() }).unwrap();
+        Rig { pm, disks }
+    }
+
+    /// As [`Rig::open`], with other thresholds than by default.
+    pub fn open_alone(&self, thresholds: &[(Param, u64)]) -> Arc<Volume> {
+        let volume = self.open(90);
+        thresholds.iter().for_each(|&(param, value)| volume.tune(param, value).unwrap());
+        volume
     }
 
     /// The inode at a path, whose parts are separated by `/`; "" is the root.
@@ -80,13 +101,19 @@ impl Rig {
     }
 
     pub fn check(&self, repair: bool) -> CheckReport {
-        check(&self.pm, &self.disks, &CheckOptions { repair, data: true }, &|_, _, _| {}).unwrap()
+        check(&self.pm, &self.disks, &CheckOptions { repair, data: true, ..CheckOptions::default() }, &|_, _, _| {})
+            .unwrap()
+    }
+
+    pub fn must_be_sound(&self) {
+        let report = self.check(false);
+        assert!(report.problems.is_empty(), "{:#?}", report.problems);
     }
 
     /// What `dump` prints of an inode and its log.
     pub fn dump(&self, ino: Ino) -> String {
         let mut text = Vec::new();
-        dump_inode(&self.pm, ino, true, &mut text).unwrap();
+        dump_inode(&self.pm, &self.disks, ino, true, &mut text).unwrap();
         String::from_utf8(text).unwrap()
     }
 
@@ -157,8 +184,22 @@ pub fn pattern(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(|i| (i as u8).wrapping_mul(13).wrapping_add(seed).wrapping_add((i >> 8) as u8) | 1).collect()
 }
 
+/// Returns when the clock of the engine, which ticks some hundred times a second, has ticked: what comes later is later.
+pub fn a_moment_passes() {
+    let before = Time::now();
+    while Time::now() == before {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
 pub fn put(volume: &Volume, ino: Ino, at: u64, data: &[u8]) {
     assert_eq!(volume.write(ino, at, data, WriteOptions::default()).unwrap(), data.len());
+}
+
+pub fn contents(volume: &Volume, ino: Ino) -> Vec<u8> {
+    let mut data = vec![0; volume.getattr(ino).unwrap().size as usize];
+    assert_eq!(volume.read(ino, 0, &mut data).unwrap(), data.len());
+    data
 }
 
 /// Where each block of a file is: `pm`, `disk1`, …, `cache` for what is dirty, `-` for a hole.
@@ -211,9 +252,8 @@ pub fn populated(pm_data_checksums: bool) -> Rig {
     }
     v.close().unwrap();
     drop(v);
-    // Without workers nothing is written back before it is all there: runs are as long as can be.
-    let options = OpenOptions { cache_bytes: 8 << 20, pm_full_percent: 0, workers: false, ..Default::default() };
-    let v = Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {}).unwrap();
+    // Nothing is written back before it is all there: runs are as long as can be.
+    let v = rig.open(0);
     for (name, len) in [("one", 4096), ("some", 40_000), ("big", 3 << 20)] {
         let ino = make(&v, dir, name, &FILE);
         put(&v, ino, 0, &pattern(len, 7));

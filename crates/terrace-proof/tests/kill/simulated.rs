@@ -76,7 +76,7 @@ impl Devices {
     }
 
     fn check(&self) -> Result<()> {
-        let options = CheckOptions { repair: false, data: true };
+        let options = CheckOptions { repair: false, data: true, ..CheckOptions::default() };
         let report = check(&self.pm, std::slice::from_ref(&self.disk), &options, &|_, _, _| ())?;
         ensure!(report.problems.is_empty(), "terrace check: {:#?}", report.problems);
         Ok(())

@@ -21,7 +21,7 @@ pub fn run(args: &CheckArgs, quiet: bool) -> Result<ExitCode> {
     let devices = Devices::open(&args.pm, &args.disks, &DeviceOptions::new(access))?;
     daemon::tell_waiting_pages(&devices.pm, None, quiet);
     let progress = Progress::new(quiet);
-    let options = CheckOptions { repair: args.repair, data: !args.no_data };
+    let options = CheckOptions { repair: args.repair, give_up: args.give_up, data: !args.no_data };
     let found = check(&devices.pm, &devices.disks, &options, &|what, done, total| progress.update(what, done, total))
         .map_err(about(&args.pm))?;
     drop(progress);

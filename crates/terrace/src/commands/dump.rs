@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use terrace_engine::{Ino, dump_inode, dump_superblock};
 
 use crate::cli::DumpCommand;
-use crate::devices::{Access, DeviceOptions, about};
+use crate::devices::{Access, DeviceOptions, Devices, about};
 use crate::output;
 
 /// Prints a structure of a PM device. The device may be in use: what changes meanwhile may look damaged.
@@ -16,7 +16,8 @@ pub fn run(command: &DumpCommand) -> Result<()> {
             dump_superblock(&*options.open_pm(pm)?, &mut text).map_err(about(pm))?;
         }
         DumpCommand::Inode { ino, pm, log } => {
-            dump_inode(&options.open_pm(pm)?, Ino(*ino), *log, &mut text)
+            let Devices { pm: opened, disks, .. } = Devices::find(pm, &[], &options)?;
+            dump_inode(&opened, &disks, Ino(*ino), *log, &mut text)
                 .map_err(about(pm))
                 .with_context(|| format!("inode {ino}"))?;
         }

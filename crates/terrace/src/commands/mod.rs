@@ -4,6 +4,7 @@ mod check;
 mod device;
 mod documents;
 mod dump;
+mod failures;
 mod format;
 mod mount;
 mod pin;
@@ -38,6 +39,11 @@ pub fn run(cli: &Cli) -> Result<ExitCode> {
     match &cli.command {
         Command::Check(args) => return check::run(args, quiet),
         Command::Scrub(args) => return scrub::run(args, quiet),
+        Command::Where(args) => return r#where::run(args),
+        Command::Evict(args) => return Ok(place::evict(args, quiet)),
+        Command::Warm(args) => return Ok(place::warm(args, quiet)),
+        Command::Pin(args) => return Ok(pin::pin(args, quiet)),
+        Command::Unpin(args) => return Ok(pin::unpin(args, quiet)),
         Command::Format(args) => format::run(args, quiet)?,
         Command::Mount(args) => mount::run(args, quiet)?,
         Command::Umount(args) => umount(&args.mountpoint, quiet)?,
@@ -46,13 +52,8 @@ pub fn run(cli: &Cli) -> Result<ExitCode> {
         Command::Top(args) => top::run(args, quiet)?,
         Command::Record(args) => record::run(args, quiet)?,
         Command::Simulate(args) => simulate::run(args, quiet)?,
-        Command::Where(args) => r#where::run(args)?,
         Command::Device(command) => device::run(command, quiet)?,
         Command::Set(args) => set::run(args, quiet)?,
-        Command::Evict(args) => place::evict(args, quiet)?,
-        Command::Warm(args) => place::warm(args, quiet)?,
-        Command::Pin(args) => pin::pin(args, quiet)?,
-        Command::Unpin(args) => pin::unpin(args, quiet)?,
         Command::Sync(args) => sync::run(args)?,
         Command::Save(args) => save::save(args, quiet)?,
         Command::Restore(args) => save::restore(args, quiet)?,

@@ -1,13 +1,15 @@
 //! `terrace pin` and `terrace unpin`: files and trees to a tier, to stay there.
 
-use std::fs::Metadata;
+use std::fs::{DirEntry, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use terrace_engine::{FileMoved, pin_value};
 use terrace_fuse::control;
 
+use super::failures::Failures;
 use super::place::move_file;
 use crate::cli::{PinArgs, UnpinArgs};
 use crate::output;
@@ -26,32 +28,34 @@ struct Met {
 }
 
 /// Pins files and what is below directories, and moves their data.
-pub fn pin(args: &PinArgs, quiet: bool) -> Result<()> {
-    args.files.iter().try_for_each(|path| {
+pub fn pin(args: &PinArgs, quiet: bool) -> ExitCode {
+    let mut failures = Failures::default();
+    for path in &args.files {
         let progress = Progress::new(quiet);
         let mut moved = FileMoved::default();
-        let met = each(path, |path, is_file| {
+        let met = each(path, &mut failures, &progress, &mut |path, is_file| {
             control::set_pin(path, Some(args.tier))?;
             if is_file {
                 let unmoved = || format!("{}: is pinned, and its data left where it is", path.display());
                 moved += move_file(path, args.tier, &progress).with_context(unmoved)?;
             }
             Ok(())
-        })?;
+        });
         drop(progress);
         let pinned = format!("pinned to {}; {} moved", pin_value(args.tier), format_size(moved.moved_bytes));
-        output::remark(quiet, &met.in_words(path, &(pinned + &what_is_left(moved))));
-        Ok(())
-    })
+        met.tell(quiet, path, &(pinned + &what_is_left(moved)));
+    }
+    failures.exit_code()
 }
 
 /// Unpins files and what is below directories.
-pub fn unpin(args: &UnpinArgs, quiet: bool) -> Result<()> {
-    args.files.iter().try_for_each(|path| {
-        let met = each(path, |path, _| control::set_pin(path, None))?;
-        output::remark(quiet, &met.in_words(path, "unpinned"));
-        Ok(())
-    })
+pub fn unpin(args: &UnpinArgs, quiet: bool) -> ExitCode {
+    let mut failures = Failures::default();
+    for path in &args.files {
+        let met = each(path, &mut failures, &Progress::new(true), &mut |path, _| control::set_pin(path, None));
+        met.tell(quiet, path, "unpinned");
+    }
+    failures.exit_code()
 }
 
 fn what_is_left(moved: FileMoved) -> String {
@@ -65,45 +69,65 @@ fn what_is_left(moved: FileMoved) -> String {
 }
 
 /// Shows a file, or a directory and everything below it that can be pinned, a directory before what is in it: what is made there
-/// meanwhile inherits.
-fn each(root: &Path, mut visit: impl FnMut(&Path, bool) -> Result<()>) -> Result<Met> {
-    // Nothing else understands the question.
-    control::thresholds(root)?;
-    let about = |path: &Path| path.display().to_string();
-    let top = std::fs::metadata(root).with_context(|| about(root))?;
+/// meanwhile inherits. A directory of which that fails is not entered.
+fn each(
+    root: &Path,
+    failures: &mut Failures,
+    progress: &Progress,
+    visit: &mut dyn FnMut(&Path, bool) -> Result<()>,
+) -> Met {
     let mut met = Met::default();
-    let mut open: Vec<(PathBuf, Metadata)> = vec![(root.to_owned(), top.clone())];
+    // Nothing else understands the question.
+    let top = control::thresholds(root).and_then(|_| std::fs::metadata(root).with_context(|| about(root)));
+    let Some(top) = failures.unless(top) else {
+        return met;
+    };
+    let mut open = vec![(root.to_owned(), top.clone())];
     while let Some((path, metadata)) = open.pop() {
         if metadata.dev() != top.dev() {
             met.foreign += 1;
-            continue;
-        }
-        if !metadata.is_file() && !metadata.is_dir() {
+        } else if !metadata.is_file() && !metadata.is_dir() {
             met.others += 1;
-            continue;
-        }
-        visit(&path, metadata.is_file())?;
-        if metadata.is_file() {
-            met.files += 1;
-            continue;
-        }
-        met.directories += 1;
-        for entry in std::fs::read_dir(&path).with_context(|| about(&path))? {
-            let entry = entry.with_context(|| about(&path))?;
-            let child = entry.path();
-            match entry.metadata() {
-                Ok(metadata) => open.push((child, metadata)),
-                // It has gone meanwhile.
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error).with_context(|| about(&child)),
+        } else {
+            let visited = visit(&path, metadata.is_file());
+            let entered = visited.and_then(|()| {
+                let directory = metadata.is_dir().then(|| std::fs::read_dir(&path));
+                directory.transpose().with_context(|| about(&path))
+            });
+            match progress.aside(|| failures.unless(entered)) {
+                None => {}
+                Some(None) => met.files += 1,
+                Some(Some(directory)) => {
+                    met.directories += 1;
+                    for entry in directory {
+                        open.extend(progress.aside(|| failures.unless(look_at(&path, entry))).flatten());
+                    }
+                }
             }
         }
     }
-    Ok(met)
+    met
+}
+
+/// An entry of a directory; `None` of what has gone meanwhile.
+fn look_at(directory: &Path, entry: std::io::Result<DirEntry>) -> Result<Option<(PathBuf, Metadata)>> {
+    let child = entry.with_context(|| about(directory))?;
+    match child.metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        metadata => metadata.map(|metadata| Some((child.path(), metadata))).with_context(|| about(&child.path())),
+    }
+}
+
+fn about(path: &Path) -> String {
+    path.display().to_string()
 }
 
 impl Met {
-    fn in_words(&self, path: &Path, what: &str) -> String {
+    /// What has become of what was met, if anything was.
+    fn tell(&self, quiet: bool, path: &Path, what: &str) {
+        if self.files + self.directories + self.others + self.foreign == 0 {
+            return;
+        }
         let mut text = format!("{}: {} files, {} directories {what}", path.display(), self.files, self.directories);
         if self.others > 0 {
             text += &format!("; {} symbolic links and special files cannot be pinned", self.others);
@@ -111,6 +135,6 @@ impl Met {
         if self.foreign > 0 {
             text += &format!("; {} mountpoints passed over", self.foreign);
         }
-        text
+        output::remark(quiet, &text);
     }
 }

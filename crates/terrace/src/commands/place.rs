@@ -1,11 +1,13 @@
 //! `terrace evict` and `terrace warm`: files to a tier, by hand.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use terrace_engine::FileMoved;
 use terrace_fuse::control::{self, MoveRange};
 
+use super::failures::Failures;
 use crate::cli::{EvictArgs, WarmArgs};
 use crate::output;
 use crate::progress::Progress;
@@ -15,13 +17,21 @@ use crate::size::format_size;
 const PIECE_BYTES: u64 = 64 << 20;
 
 /// Moves files to a disk tier.
-pub fn evict(args: &EvictArgs, quiet: bool) -> Result<()> {
-    args.files.iter().try_for_each(|path| place(path, args.tier, quiet))
+pub fn evict(args: &EvictArgs, quiet: bool) -> ExitCode {
+    place_all(&args.files, args.tier, quiet)
 }
 
 /// Moves files to PM.
-pub fn warm(args: &WarmArgs, quiet: bool) -> Result<()> {
-    args.files.iter().try_for_each(|path| place(path, 0, quiet))
+pub fn warm(args: &WarmArgs, quiet: bool) -> ExitCode {
+    place_all(&args.files, 0, quiet)
+}
+
+fn place_all(files: &[PathBuf], tier: u8, quiet: bool) -> ExitCode {
+    let mut failures = Failures::default();
+    for path in files {
+        failures.unless(place(path, tier, quiet));
+    }
+    failures.exit_code()
 }
 
 fn place(path: &Path, tier: u8, quiet: bool) -> Result<()> {
@@ -46,7 +56,7 @@ fn place(path: &Path, tier: u8, quiet: bool) -> Result<()> {
 /// # Errors
 /// It is no file of a mounted volume, or what kept data from moving.
 pub fn move_file(path: &Path, tier: u8, progress: &Progress) -> Result<FileMoved> {
-    let size = std::fs::metadata(path)?.len();
+    let size = std::fs::metadata(path).with_context(|| path.display().to_string())?.len();
     let mut total = FileMoved::default();
     let mut offset_bytes = 0;
     loop {

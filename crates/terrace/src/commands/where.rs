@@ -1,31 +1,43 @@
 //! `terrace where`
 
 use std::path::Path;
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
+use terrace_fuse::control;
 
+use super::failures::Failures;
 use crate::cli::WhereArgs;
 use crate::{output, report};
 
 /// Prints where files are.
-pub fn run(args: &WhereArgs) -> Result<()> {
-    let mut maps = Vec::with_capacity(args.files.len());
+///
+/// # Errors
+/// Standard output fails, or the daemon is of a version that answers otherwise.
+pub fn run(args: &WhereArgs) -> Result<ExitCode> {
+    let (mut failures, mut maps) = (Failures::default(), Vec::with_capacity(args.files.len()));
     for path in &args.files {
-        let json = terrace_fuse::control::file_map(path)?;
+        let Some(map) = failures.unless(map_of(path)) else {
+            continue;
+        };
         if args.json {
-            maps.push(with_path(path, &json)?);
+            maps.push(map);
         } else {
-            output::print(&report::file_map(path, &serde_json::from_str(&json)?))?;
+            output::print(&report::file_map(path, &serde_json::from_value(map)?))?;
         }
     }
-    if args.json { output::print_json(&maps) } else { Ok(()) }
+    if !maps.is_empty() {
+        output::print_json(&maps)?;
+    }
+    Ok(failures.exit_code())
 }
 
-/// A file's map, and which file it is.
-fn with_path(path: &Path, json: &str) -> Result<Value> {
-    let mut map: Value = serde_json::from_str(json)?;
-    let object = map.as_object_mut().with_context(|| format!("{}: the daemon answered no map", path.display()))?;
+/// A file's map as the daemon answers it, and which file it is.
+fn map_of(path: &Path) -> Result<Value> {
+    let no_map = || format!("{}: the daemon answered no map", path.display());
+    let mut map: Value = serde_json::from_str(&control::file_map(path)?).with_context(no_map)?;
+    let object = map.as_object_mut().with_context(no_map)?;
     object.insert("path".to_owned(), path.to_string_lossy().into());
     Ok(map)
 }

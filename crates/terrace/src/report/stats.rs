@@ -30,6 +30,7 @@ pub const FLOWS: &[Flow] = &[
     flow(Counter::MigratedWrite, "write migration", "PM → disks"),
     flow(Counter::MigratedRead, "read migration", "PM → disks, page cache"),
     flow(Counter::MigratedReverse, "reverse migration", "disks → PM"),
+    flow(Counter::MigratedLogs, "log migration", "PM → disks"),
     flow(Counter::MigratedDemoted, "demotion", "disks → slower disks"),
     flow(Counter::MigratedPinned, "pinned data", "any tier → its own"),
     flow(Counter::MigratedByHand, "evict, warm, pin", "any tier → any other"),

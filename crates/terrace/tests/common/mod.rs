@@ -88,11 +88,13 @@ pub fn wait_until(what: &str, condition: impl Fn() -> bool) {
     panic!("waited in vain: {what}");
 }
 
-/// Waits until a process is gone, or dead and only waiting for its parent to notice.
+/// Waits until a process is gone, or dead and only waiting for its parent to notice. While one of its threads is left, it
+/// still has its files, however dead the first one is.
 #[track_caller]
 pub fn wait_until_ended(pid: i32) {
+    let is_dead = |stat: String| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z"));
     wait_until("the daemon ends", || match fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Ok(stat) => stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")),
+        Ok(stat) => is_dead(stat) && fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count) <= 1,
         Err(_) => true,
     });
 }
@@ -154,9 +156,16 @@ impl Place {
         terrace(["mount", &pm, &mountpoint, "--log", &log, "-o", &cache].iter().chain(more))
     }
 
+    /// Unmounts as soon as nobody keeps the mount busy: a program that another test starts has our files between its fork and
+    /// its exec, and one that asks the daemon something has the mount point open meanwhile.
     #[track_caller]
     pub fn umount(&self) {
-        terrace(["umount", &self.path("mnt")]).ok();
+        wait_until("the mount is idle", || {
+            let ran = terrace(["umount", &self.path("mnt")]);
+            let is_busy = ran.stderr.contains("is in use");
+            assert!(is_busy || ran.code == Some(0), "{ran:?}");
+            !is_busy
+        });
     }
 
     /// The state of the volume, by a mountpoint or a PM device.
