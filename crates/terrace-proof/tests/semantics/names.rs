@@ -1,14 +1,14 @@
 //! Names, links and directories.
 
 use super::{must_fail, rivals};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
-use terrace_proof::{VolumeSpec, proof};
+use terrace_proof::{VolumeSpec, proof, run};
 
 /// **P-19** A name is up to 255 bytes long, any but `/` and NUL, and kept as it is: case matters and
 /// nothing is normalized. A longer name fails with ENAMETOOLONG.
@@ -100,6 +100,37 @@ fn each_exactly_once(dir: &std::path::Path, lasting: usize) -> Result<()> {
     ensure!(counts.len() == lasting, "{} of {lasting} names were listed", counts.len());
     ensure!(counts.values().all(|n| *n == 1), "a name was listed twice");
     Ok(())
+}
+
+/// **P-44** If some names of a directory lead to inodes that cannot be read, the others are listed, and
+/// the listing ends with EIO: nobody takes it for all that there is.
+#[test]
+fn listing_with_an_unreadable_inode() {
+    proof(|| {
+        let mut volume = VolumeSpec::new("unreadable").mount()?;
+        for name in ["a", "damaged", "z"] {
+            std::fs::write(volume.join(name), name)?;
+        }
+        let ino = std::fs::metadata(volume.join("damaged"))?.ino();
+        volume.unmount()?;
+        let dump = run(volume.terrace("dump")?.arg("inode").arg(ino.to_string()).arg(volume.pm_path()))?;
+        let record_at = dump.split_once("at byte ").and_then(|(_, rest)| rest.split(',').next()?.parse::<u64>().ok());
+        let record_at = record_at.with_context(|| format!("where is the record? {dump}"))?;
+        File::options().write(true).open(volume.pm_path())?.write_all_at(b"damage", record_at + 8)?;
+        volume.remount()?;
+        let (mut names, mut errors) = (Vec::new(), Vec::new());
+        for entry in std::fs::read_dir(volume.root())? {
+            match entry {
+                Ok(entry) => names.push(entry.file_name()),
+                Err(error) => errors.push(error.raw_os_error()),
+            }
+        }
+        names.sort();
+        ensure!(names == ["a", "z"] && errors == [Some(libc::EIO)], "{names:?}, {errors:?}");
+        must_fail(std::fs::read(volume.join("damaged")), libc::EIO)?;
+        ensure!(std::fs::read(volume.join("z"))? == b"z");
+        volume.unmount()
+    });
 }
 
 /// **P-22** A file may have 65,000 hard links; one more fails with EMLINK.
