@@ -148,11 +148,30 @@ pub(crate) struct Scan {
     pub undone: Vec<(Ino, u64)>,
 }
 
+impl Scan {
+    /// The blocks of an inode are its own, though the scan has passed it over.
+    pub fn mark_owned(&self, inner: &Inner) {
+        for (addr, blocks) in inner.owned() {
+            if let Some(usage) = self.usage.get(usize::from(addr.device())) {
+                usage.mark(addr.block(), blocks);
+            }
+        }
+    }
+}
+
 /// Sees every named inode that could be read.
 pub(crate) type VisitInode<'a> = &'a (dyn Fn(&InodeRecord, &Inner) + Sync);
 
 /// What a pass does with a batch of records.
 type Work<'a> = &'a (dyn Fn(&Scanner<'_>, &[(Ino, u64)]) + Sync);
+
+/// What directories say.
+#[derive(Debug, Default)]
+struct Directories {
+    references: HashMap<u64, Reference>,
+    /// Those that could not be read, and why: nobody knows what they name, even if the second pass can.
+    unread: HashMap<u64, String>,
+}
 
 struct Scanner<'a> {
     pm: &'a Arc<Pm>,
@@ -163,11 +182,10 @@ struct Scanner<'a> {
     records: Vec<(Ino, u64)>,
     usage: Vec<Usage>,
     problems: Mutex<Vec<Problem>>,
-    /// Filled by the first pass, then only read.
-    found: Mutex<HashMap<u64, Reference>>,
-    references: HashMap<u64, Reference>,
-    /// Directories that the first pass could not read, and why: nobody knows what they name, even if the second pass can.
-    unread: Mutex<HashMap<u64, String>>,
+    /// Filled by the first pass,
+    found: Mutex<Directories>,
+    /// and read by the second.
+    directories_read: Directories,
     unnamed: Mutex<Vec<(Ino, u64)>>,
     inodes: AtomicU64,
     directories: AtomicU64,
@@ -198,8 +216,7 @@ pub(crate) fn scan(
         usage: sb.devices().iter().map(|d| Usage::new(d.blocks)).collect(),
         problems: Mutex::default(),
         found: Mutex::default(),
-        references: HashMap::new(),
-        unread: Mutex::default(),
+        directories_read: Directories::default(),
         unnamed: Mutex::default(),
         inodes: AtomicU64::new(0),
         directories: AtomicU64::new(0),
@@ -211,15 +228,16 @@ pub(crate) fn scan(
     for run in tables.iter().flat_map(InodeTable::runs) {
         scanner.own(None, || "an inode table".into(), BlockAddr::pm(run.start), run.len);
     }
-    scanner.found.lock().insert(Ino::ROOT.0, Reference { generation: 1, count: 1, is_dir: true });
+    let root = Reference { generation: 1, count: 1, is_dir: true };
+    scanner.found.get_mut().references.insert(Ino::ROOT.0, root);
     scanner.pass("reading directories", threads, progress, &|scanner, batch| scanner.read_directories(batch));
-    scanner.references = std::mem::take(scanner.found.get_mut());
+    scanner.directories_read = std::mem::take(scanner.found.get_mut());
     scanner.pass("reading inodes", threads, progress, &|scanner, batch| scanner.read_inodes(batch, visit));
     fence(pm)?;
     Ok(Scan {
         usage: scanner.usage,
         unnamed: scanner.unnamed.into_inner(),
-        references: scanner.references,
+        references: scanner.directories_read.references,
         problems: scanner.problems.into_inner(),
         inodes: scanner.inodes.into_inner(),
         directories: scanner.directories.into_inner(),
@@ -275,7 +293,7 @@ impl Scanner<'_> {
             let inner = match Inner::load(self.media(), at, &record, self.stamp, Replay::No) {
                 Ok(inner) => inner,
                 Err(error) => {
-                    self.unread.lock().insert(ino.0, error.to_string());
+                    self.found.lock().unread.insert(ino.0, error.to_string());
                     continue;
                 }
             };
@@ -287,15 +305,15 @@ impl Scanner<'_> {
                 (d.ino.0, Reference { generation: d.generation, count: 1, is_dir })
             }));
         }
-        let mut references = self.found.lock();
+        let mut directories = self.found.lock();
         for (ino, reference) in found {
-            references.entry(ino).and_modify(|r| r.count += 1).or_insert(reference);
+            directories.references.entry(ino).and_modify(|r| r.count += 1).or_insert(reference);
         }
     }
 
     fn read_inodes(&self, batch: &[(Ino, u64)], visit: VisitInode<'_>) {
         for &(ino, at) in batch {
-            let named = self.references.get(&ino.0).copied();
+            let named = self.directories_read.references.get(&ino.0).copied();
             let place = || format!("inode {} (record at byte {at} of PM)", ino.0);
             let record = match (self.unfinished.record_state(self.pm, at, ino), named) {
                 (RecordState::Free, None) => continue,
@@ -314,7 +332,7 @@ impl Scanner<'_> {
                     continue;
                 }
             };
-            if let Some(what) = self.unread.lock().get(&ino.0) {
+            if let Some(what) = self.directories_read.unread.get(&ino.0) {
                 self.problem(ProblemKind::Damaged, Some(ino), place(), what.clone());
                 continue;
             }

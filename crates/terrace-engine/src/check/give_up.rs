@@ -228,11 +228,7 @@ impl Check<'_> {
             let Some((_, Ok(inner))) = self.load(offline, ino) else {
                 continue;
             };
-            for (addr, blocks) in inner.owned() {
-                if let Some(usage) = scan.usage.get(usize::from(addr.device())) {
-                    usage.mark(addr.block(), blocks);
-                }
-            }
+            scan.mark_owned(&inner);
         }
     }
 

@@ -275,12 +275,8 @@ impl Check<'_> {
                     continue;
                 }
                 // Its blocks are still its own: they are no leak.
-                for (addr, blocks) in inner.owned() {
-                    if self.clean
-                        && let Some(usage) = scan.usage.get(usize::from(addr.device()))
-                    {
-                        usage.mark(addr.block(), blocks);
-                    }
+                if self.clean {
+                    scan.mark_owned(inner);
                 }
             }
             if self.clean {
