@@ -200,11 +200,7 @@ impl Doing {
             })
         };
         let work = || self.rig.record(before, Moment::End, || apply(self.volume(), op));
-        let found = match moved {
-            // Nor may anybody move before it what it is to move.
-            Some(_) => without_migration(self.volume(), || self.rig.interrupt(kind, event, work)),
-            None => self.rig.interrupt(kind, event, work),
-        };
+        let found = self.rig.interrupt(kind, event, work);
         let (history, returned) =
             outcome.lock().take().ok_or_else(|| format!("{op:?}: the disks have nothing to do"))?;
         self.history = history;
