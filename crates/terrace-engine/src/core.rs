@@ -38,6 +38,7 @@ use crate::journal::Journal;
 use crate::log::{Log, LogMedia};
 use crate::migrate::Buffers;
 use crate::mover::{Migration, Mover};
+use crate::moves::Moves;
 use crate::pin::Pin;
 use crate::planted::{Bug, planted};
 use crate::ranking::Paths;
@@ -150,6 +151,9 @@ pub(crate) struct Core {
     pub options: OpenOptions,
     pub tuning: Tuning,
     pub migration: Migration,
+    pub moves: Moves,
+    /// Inodes without names that somebody still has looked up.
+    pub nameless: AtomicU64,
     pub buffers: Buffers,
     pub data_crc: bool,
     /// Parts of logs may lie on disks.
@@ -203,6 +207,8 @@ impl Core {
             crcs: crate::fetch::CrcCache::default(),
             tuning: Tuning::new(&options.params),
             migration: Migration::default(),
+            moves: Moves::default(),
+            nameless: AtomicU64::new(0),
             buffers: Buffers::default(),
             options,
             data_crc,
@@ -468,6 +474,7 @@ impl Core {
             shard: self.shard_index(ino),
             lookups: AtomicU64::new(0),
             parent: AtomicU64::new(0),
+            nameless: AtomicBool::new(false),
             doomed: AtomicBool::new(false),
             truncated: AtomicBool::new(false),
             pages: self.cache.map(ino.0, record.generation),
@@ -556,10 +563,17 @@ impl Core {
 
     /// Nobody refers to the inode any more, by name or by lookup: its space goes back, a little later.
     pub fn doom_if_unused(&self, inode: &Arc<Inode>, inner: &mut Inner) {
-        let unused = inner.meta.nlink == 0 && inode.lookups.load(Ordering::Acquire) == 0;
-        if !unused || self.is_read_only() || inode.doomed.swap(true, Ordering::AcqRel) {
+        if inner.meta.nlink > 0 {
             return;
         }
+        if !inode.nameless.swap(true, Ordering::AcqRel) {
+            self.nameless.fetch_add(1, Ordering::AcqRel);
+        }
+        if inode.lookups.load(Ordering::Acquire) > 0 || self.is_read_only() || inode.doomed.swap(true, Ordering::AcqRel)
+        {
+            return;
+        }
+        self.nameless.fetch_sub(1, Ordering::AcqRel);
         self.recorder.note(terrace_trace::Operation::Remove, inode.ino, 0, 0, false);
         self.drop_pages(inode, 0, u64::MAX);
         let shard = self.shard(inode.ino);
@@ -646,7 +660,10 @@ impl Core {
     }
 
     /// Reclaims removed inodes if there are any.
-    fn reclaim_if_any(&self) -> FsResult<()> {
+    ///
+    /// # Errors
+    /// Fatal ones.
+    pub fn reclaim_if_any(&self) -> FsResult<()> {
         let someone_waits = self.shards.iter().any(|s| !s.doomed.lock().is_empty());
         if someone_waits { self.reclaim_all() } else { Ok(()) }
     }

@@ -117,6 +117,10 @@ impl Core {
     }
 
     pub fn write_piece(&self, inode: &Arc<Inode>, offset: u64, data: &[u8], options: WriteOptions) -> FsResult<()> {
+        self.with_all_room(|| self.write_where_room_is(inode, offset, data, options))
+    }
+
+    fn write_where_room_is(&self, inode: &Arc<Inode>, offset: u64, data: &[u8], options: WriteOptions) -> FsResult<()> {
         let (mut blanks, mut flushes) = (Vec::new(), 0);
         let durable = options.durable || self.options.durable;
         loop {

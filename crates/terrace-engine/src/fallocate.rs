@@ -30,7 +30,8 @@ impl Core {
         self.operate(|| {
             match mode {
                 Fallocate::Allocate | Fallocate::AllocateKeepSize => {
-                    self.allocate(&inode, offset, end, mode == Fallocate::Allocate)?;
+                    let grow = mode == Fallocate::Allocate;
+                    self.with_all_room(|| self.allocate(&inode, offset, end, grow))?;
                 }
                 Fallocate::PunchHole => self.zero(&inode, offset, end, false, false)?,
                 Fallocate::ZeroRange => self.zero(&inode, offset, end, true, true)?,
@@ -147,7 +148,7 @@ impl Core {
         // Room comes first: without it nothing changes.
         let (from, to) = (offset.div_ceil(BLOCK_BYTES), end / BLOCK_BYTES);
         let runs = match reserve && from < to {
-            true => self.take_runs(inode, &[(from, to - from)])?,
+            true => self.with_all_room(|| self.take_runs(inode, &[(from, to - from)]))?,
             false => Vec::new(),
         };
         let zeroed = self.zero_edges(inode, offset, end).and_then(|begun| {

@@ -33,6 +33,7 @@ mod logs;
 mod members;
 mod migrate;
 mod mover;
+mod moves;
 mod namespace;
 mod offline;
 mod paths;

@@ -394,12 +394,19 @@ impl Core {
         if !self.migrates() {
             return Round::Idle;
         }
-        let round = self.mutate(|| self.migrate_wanted(shard));
-        let round = round.unwrap_or_else(|error| Round::Failed { why: error.to_string(), is_final: true });
-        self.note_round(shard, &round);
+        self.moves.let_seekers_go_first();
+        let round = self.round(shard, || self.migrate_wanted(shard));
         if round.is_in_vain() {
             self.buffers.release();
         }
+        round
+    }
+
+    /// A round of migration in a shard, and what is remembered of it.
+    fn round(&self, shard: usize, work: impl FnOnce() -> FsResult<Round>) -> Round {
+        let round = self.mutate(work);
+        let round = round.unwrap_or_else(|error| Round::Failed { why: error.to_string(), is_final: true });
+        self.note_round(shard, &round);
         round
     }
 
@@ -466,14 +473,11 @@ impl Core {
             return;
         }
         // What was removed makes room first.
-        let _ = self.mutate(|| Ok(()));
+        let _ = self.mutate(|| self.reclaim_if_any());
         let mut is_in_vain = true;
         for shard in (0..self.shards.len()).map(|n| (relief.next_shard + n) % self.shards.len()) {
             while self.pm_is_low() {
-                let round = self.mutate(|| self.give_way(shard));
-                let round = round.unwrap_or_else(|error| Round::Failed { why: error.to_string(), is_final: true });
-                self.note_round(shard, &round);
-                if round.is_in_vain() {
+                if self.round(shard, || self.give_way(shard)).is_in_vain() {
                     break;
                 }
                 is_in_vain = false;

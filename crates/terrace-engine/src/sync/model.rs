@@ -203,7 +203,7 @@ pub mod thread {
     use std::io;
     use std::num::NonZero;
 
-    pub use shuttle::thread::{Builder, JoinHandle, scope, yield_now};
+    pub use shuttle::thread::{Builder, JoinHandle, scope, sleep, yield_now};
 
     /// One, whatever the machine: a schedule is to be replayed anywhere.
     pub fn available_parallelism() -> io::Result<NonZero<usize>> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use terrace_engine::{CheckOptions, FormatOptions, FsResult, Ino, OpenOptions, Volume, WriteOptions, check, format};
 use terrace_media::{IoOp, Pm, sim_disk};
+use terrace_policy::Param;
 
 use crate::world::{Devices, FILE, read};
 
@@ -226,4 +227,62 @@ fn the_worker_writes_back_when_the_disk_returns() {
     v.close().unwrap();
     drop(v);
     devices.must_be_sound("written back in the end");
+}
+
+/// While data moves it takes room in both tiers. Who finds none meanwhile waits for that to end, and is not told that the volume is
+/// full.
+#[test]
+fn room_that_a_move_is_about_to_give_back_is_room() {
+    const PIECE: usize = 65_536;
+    let devices = Devices::formatted(4 << 20, 8 << 20);
+    let v = devices.open(90, None).unwrap();
+    let moving = create(&v, "moving", &vec![1; 2 << 20]);
+    let ballast = create(&v, "ballast", &vec![2; 5 << 20]);
+    v.move_file(ballast, 1).unwrap();
+    assert_eq!(v.move_file(moving, 0).unwrap().left_bytes, 0);
+
+    let (arrived, arrival) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let first = Mutex::new(Some(released));
+    devices.disk_sim.set_on_io(Box::new(move |op| {
+        let first = if op == IoOp::Write { first.lock().unwrap().take() } else { None };
+        if let Some(released) = first {
+            arrived.send(()).unwrap();
+            let _ = released.recv();
+        }
+    }));
+    let mover = {
+        let v = Arc::clone(&v);
+        std::thread::spawn(move || v.move_file(moving, 1))
+    };
+    arrival.recv_timeout(NEVER).expect("the disk is asked");
+    v.tune(Param::Migrate, 1).unwrap();
+    let filler = create(&v, "filler", &[]);
+    let (filled, full) = mpsc::channel();
+    let writer = {
+        let v = Arc::clone(&v);
+        std::thread::spawn(move || {
+            let durable = WriteOptions { durable: true, append: true, ..Default::default() };
+            let error = loop {
+                if let Err(error) = v.write(filler, 0, &[3; PIECE], durable) {
+                    break error;
+                }
+            };
+            filled.send(()).unwrap();
+            error
+        })
+    };
+    let early = full.recv_timeout(Duration::from_millis(300));
+    release.send(()).unwrap();
+    assert_eq!(mover.join().unwrap().unwrap().left_bytes, 0);
+    assert_eq!(writer.join().unwrap().errno(), libc::ENOSPC);
+    let written = v.getattr(filler).unwrap().size;
+    assert!(early.is_err() && written > 3 << 20, "{early:?}: full with {written} bytes");
+    assert_eq!(v.status().read_only, None);
+    for (ino, byte) in [(moving, 1), (ballast, 2), (filler, 3)] {
+        assert!(read(&v, ino).unwrap().iter().all(|&b| b == byte), "{byte}");
+    }
+    v.close().unwrap();
+    drop(v);
+    devices.must_be_sound("full");
 }
