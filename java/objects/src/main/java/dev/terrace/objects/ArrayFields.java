@@ -1,0 +1,177 @@
+package dev.terrace.objects;
+
+import dev.terrace.objects.store.Store;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.lang.reflect.Array;
+import java.nio.ByteOrder;
+import org.jspecify.annotations.Nullable;
+
+/// Array fields: within the record if they have a fixed length and one tier, else buffers that are replaced as a whole.
+final class ArrayFields {
+    private static final ValueLayout.OfLong WORD = ValueLayout.JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
+
+    private final Store store;
+    private final Fields fields;
+
+    ArrayFields(Pool pool) {
+        store = pool.store();
+        fields = pool.fields();
+    }
+
+    int length(DurableObject object, int field) {
+        FieldSpec spec = object.mapping().field(field);
+        if (spec.fixedLength() > 0) {
+            return spec.fixedLength();
+        }
+        byte[] bytes = fields.getSlot(object, field);
+        return bytes == null ? -1 : bytes.length / spec.kind().width();
+    }
+
+    @Nullable Object get(DurableObject object, int field) {
+        byte[] bytes = bytes(object, field);
+        if (bytes == null) {
+            return null;
+        }
+        FieldKind kind = object.mapping().field(field).kind();
+        Object array = Array.newInstance(elementOf(kind), bytes.length / kind.width());
+        decode(bytes, array, Array.getLength(array));
+        return array;
+    }
+
+    int copy(DurableObject object, int field, Object into) {
+        byte[] bytes = bytes(object, field);
+        if (bytes == null) {
+            return -1;
+        }
+        int width = object.mapping().field(field).kind().width();
+        int count = Math.min(bytes.length / width, Array.getLength(into));
+        decode(bytes, into, count);
+        return count;
+    }
+
+    private static Class<?> elementOf(FieldKind kind) {
+        return switch (kind) {
+            case BOOLEANS -> boolean.class;
+            case BYTES -> byte.class;
+            case SHORTS -> short.class;
+            case CHARS -> char.class;
+            case INTS -> int.class;
+            case FLOATS -> float.class;
+            case LONGS -> long.class;
+            case DOUBLES -> double.class;
+            default -> throw new AssertionError(kind);
+        };
+    }
+
+    /// The array's bytes; null if it is null.
+    private byte @Nullable [] bytes(DurableObject object, int field) {
+        FieldSpec spec = object.mapping().field(field);
+        FieldSpec stored = object.mapping().stored(field);
+        if (stored == null) {
+            return spec.fixedLength() == 0 ? null : new byte[spec.fixedLength() * spec.kind().width()];
+        }
+        if (!stored.isInline()) {
+            byte[] bytes = fields.getSlot(object, field);
+            boolean isFixed = spec.fixedLength() > 0;
+            return bytes == null && isFixed ? new byte[spec.fixedLength() * spec.kind().width()] : bytes;
+        }
+        return fields.readWords(object, object.mapping().offset(field), spec.fixedLength() * spec.kind().width());
+    }
+
+    void set(DurableObject object, int field, @Nullable Object array) {
+        FieldSpec spec = object.mapping().field(field);
+        if (spec.fixedLength() > 0 && (array == null || Array.getLength(array) != spec.fixedLength())) {
+            String is = array == null ? "null" : "an array of " + Array.getLength(array);
+            throw new IllegalArgumentException(
+                    "field " + spec.name() + " has " + spec.fixedLength() + " elements, and " + is + " has not");
+        }
+        FieldSpec stored = object.mapping().stored(field);
+        if (stored != null && stored.isInline() && array != null) {
+            byte[] bytes = encode(array, spec.kind());
+            fields.change(object, () -> putWords(object, object.mapping().offset(field), bytes));
+        } else {
+            fields.setSlot(object, field, array == null ? null : encode(array, spec.kind()));
+        }
+    }
+
+    private void putWords(DurableObject object, int offset, byte[] bytes) {
+        long at = object.record() + offset;
+        MemorySegment source = MemorySegment.ofArray(java.util.Arrays.copyOf(bytes, (bytes.length + 7) / 8 * 8));
+        for (int i = 0; i < bytes.length; i += Long.BYTES) {
+            store.putWord(object.record(), at + i, source.get(WORD, i));
+        }
+    }
+
+    long getElement(DurableObject object, int field, int index) {
+        FieldSpec spec = object.mapping().field(field);
+        int width = spec.kind().width();
+        FieldSpec stored = object.mapping().stored(field);
+        if (stored != null && stored.isInline()) {
+            java.util.Objects.checkIndex(index, spec.fixedLength());
+            return fields.getBitsAt(object, object.mapping().offset(field) + index * width, width);
+        }
+        byte[] bytes = bytes(object, field);
+        int count = bytes == null ? 0 : bytes.length / width;
+        java.util.Objects.checkIndex(index, count);
+        byte[] element = new byte[Long.BYTES];
+        System.arraycopy(java.util.Objects.requireNonNull(bytes), index * width, element, 0, width);
+        return MemorySegment.ofArray(element).get(WORD, 0);
+    }
+
+    void setElement(DurableObject object, int field, int index, long bits) {
+        FieldSpec spec = object.mapping().field(field);
+        int width = spec.kind().width();
+        FieldSpec stored = object.mapping().stored(field);
+        if (stored != null && stored.isInline()) {
+            java.util.Objects.checkIndex(index, spec.fixedLength());
+            fields.setBitsAt(object, object.mapping().offset(field) + index * width, width, bits);
+            return;
+        }
+        fields.change(object, () -> {
+            byte[] bytes = bytes(object, field);
+            java.util.Objects.checkIndex(index, bytes == null ? 0 : bytes.length / width);
+            for (int i = 0; i < width; i++) {
+                java.util.Objects.requireNonNull(bytes)[index * width + i] = (byte) (bits >>> 8 * i);
+            }
+            fields.setSlot(object, field, bytes);
+        });
+    }
+
+    private static byte[] encode(Object array, FieldKind kind) {
+        byte[] bytes = new byte[Math.multiplyExact(Array.getLength(array), kind.width())];
+        if (array instanceof boolean[] flags) {
+            for (int i = 0; i < flags.length; i++) {
+                bytes[i] = (byte) (flags[i] ? 1 : 0);
+            }
+        } else {
+            MemorySegment.ofArray(bytes).copyFrom(segment(array));
+        }
+        return bytes;
+    }
+
+    private static void decode(byte[] bytes, Object array, int count) {
+        if (array instanceof boolean[] flags) {
+            for (int i = 0; i < count; i++) {
+                flags[i] = bytes[i] != 0;
+            }
+        } else {
+            MemorySegment into = segment(array);
+            MemorySegment.copy(MemorySegment.ofArray(bytes), 0, into, 0, Math.min(bytes.length, into.byteSize()));
+        }
+    }
+
+    /// An array's memory. All machines that this library runs on are little-endian, as the format is.
+    private static MemorySegment segment(Object array) {
+        return switch (array) {
+            case byte[] a -> MemorySegment.ofArray(a);
+            case short[] a -> MemorySegment.ofArray(a);
+            case char[] a -> MemorySegment.ofArray(a);
+            case int[] a -> MemorySegment.ofArray(a);
+            case float[] a -> MemorySegment.ofArray(a);
+            case long[] a -> MemorySegment.ofArray(a);
+            case double[] a -> MemorySegment.ofArray(a);
+            default -> throw new AssertionError(array.getClass());
+        };
+    }
+}

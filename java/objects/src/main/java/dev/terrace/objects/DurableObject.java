@@ -1,0 +1,702 @@
+package dev.terrace.objects;
+
+import dev.terrace.objects.store.Region;
+import dev.terrace.objects.store.Store;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
+import java.util.Objects;
+import org.jspecify.annotations.Nullable;
+
+/// A handle of an object in a pool: all that generated classes are made of.
+///
+/// Getters read the pool in place: the value first, then the object's header, which says whether that was this object. Where
+/// there is more to see than what is in place, or an object was stored in another form of its class, they go through
+/// [Fields]. A handle has no state but where its object is, so any number of threads may use it.
+///
+/// Two handles are equal if they lead to the same object of the same pool.
+public abstract class DurableObject {
+    private static final ValueLayout.OfShort SHORT = ValueLayout.JAVA_SHORT.withOrder(ByteOrder.LITTLE_ENDIAN);
+    private static final ValueLayout.OfChar CHAR = ValueLayout.JAVA_CHAR.withOrder(ByteOrder.LITTLE_ENDIAN);
+    private static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT.withOrder(ByteOrder.LITTLE_ENDIAN);
+    private static final ValueLayout.OfFloat FLOAT = ValueLayout.JAVA_FLOAT.withOrder(ByteOrder.LITTLE_ENDIAN);
+    private static final ValueLayout.OfDouble DOUBLE = ValueLayout.JAVA_DOUBLE.withOrder(ByteOrder.LITTLE_ENDIAN);
+
+    // A handle that was made and not bound yet leads nowhere; the pool binds it before anybody else sees it.
+    private @Nullable Pool pool;
+    private @Nullable Store store;
+    private @Nullable TypeMapping mapping;
+    private boolean isNative;
+    private MemorySegment memory = MemorySegment.NULL;
+    private long begin;
+    private long record;
+    private long header;
+
+    /// A handle that leads nowhere yet.
+    protected DurableObject() {}
+
+    /// From now on this handle leads to the object whose record is at this offset of persistent memory.
+    final void bind(Pool newPool, TypeMapping newMapping, long newRecord, long newHeader) {
+        Region pmem = newPool.store().pmem();
+        pool = newPool;
+        store = newPool.store();
+        mapping = newMapping;
+        isNative = newMapping.isNative;
+        memory = pmem.extentOf(newRecord);
+        begin = pmem.within(newRecord);
+        record = newRecord;
+        header = newHeader;
+    }
+
+    /// The pool that the object is in.
+    public final Pool pool() {
+        return Objects.requireNonNull(pool, "a handle that leads nowhere");
+    }
+
+    final Store store() {
+        return Objects.requireNonNull(store, "a handle that leads nowhere");
+    }
+
+    final TypeMapping mapping() {
+        return Objects.requireNonNull(mapping, "a handle that leads nowhere");
+    }
+
+    final long record() {
+        return record;
+    }
+
+    final long header() {
+        return header;
+    }
+
+    /// Where the object is, and which of those that have been there: never the same for two objects of a pool.
+    public final long reference() {
+        return Pool.reference(record, header);
+    }
+
+    /// Whether the object is there, or has been deleted.
+    public final boolean isAlive() {
+        return fields().isAlive(this);
+    }
+
+    /// Deletes the object, with its strings, arrays and collections. Objects that it leads to stay.
+    ///
+    /// @throws StaleReferenceException if it has been deleted before
+    public final void delete() {
+        fields().delete(this);
+    }
+
+    @Override
+    public final boolean equals(@Nullable Object other) {
+        return other instanceof DurableObject that && pool == that.pool && record == that.record && header == that.header;
+    }
+
+    @Override
+    public final int hashCode() {
+        return Long.hashCode(reference() * 0x9e3779b97f4a7c15L);
+    }
+
+    private Fields fields() {
+        return pool().fields();
+    }
+
+    /// Whether what this object's record holds is what this thread is to see, laid out as its class expects it.
+    private boolean isInPlace() {
+        return isNative && store != null && store.isPlain();
+    }
+
+    /// Throws if what was just read may not have been this object's.
+    private void check() {
+        VarHandle.loadLoadFence();
+        if (memory.get(Region.LONG, begin) != header) {
+            throw store().stale(record);
+        }
+    }
+
+    private TerraceException explain(Throwable failure) {
+        return pool().explain(failure);
+    }
+
+    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    protected final boolean getBoolean(int field, int at) {
+        if (at < 0 || !isInPlace()) {
+            return fields().getBits(this, field, FieldKind.BOOLEAN) != 0;
+        }
+        try {
+            boolean value = memory.get(Region.BYTE, begin + at) != 0;
+            check();
+            return value;
+        } catch (IllegalStateException | InternalError e) {
+            throw explain(e);
+        }
+    }
+
+    /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    protected final void setBoolean(int field, int at, boolean value) {
+        fields().setBits(this, field, FieldKind.BOOLEAN, value ? 1 : 0);
+    }
+
+    /// The value of field `field`, or null.
+    protected final @Nullable Boolean getBoxedBoolean(int field, int at) {
+        return (Boolean) fields().getBoxed(this, field);
+    }
+
+    /// Sets field `field`.
+    protected final void setBoxedBoolean(int field, int at, @Nullable Boolean value) {
+        fields().setBoxed(this, field, value);
+    }
+
+    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    protected final byte getByte(int field, int at) {
+        if (at < 0 || !isInPlace()) {
+            return (byte) fields().getBits(this, field, FieldKind.BYTE);
+        }
+        try {
+            byte value = memory.get(Region.BYTE, begin + at);
+            check();
+            return value;
+        } catch (IllegalStateException | InternalError e) {
+            throw explain(e);
+        }
+    }
+
+    /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    protected final void setByte(int field, int at, byte value) {
+        fields().setBits(this, field, FieldKind.BYTE, value);
+    }
+
+    /// The value of field `field`, or null.
+    protected final @Nullable Byte getBoxedByte(int field, int at) {
+        return (Byte) fields().getBoxed(this, field);
+    }
+
+    /// Sets field `field`.
+    protected final void setBoxedByte(int field, int at, @Nullable Byte value) {
+        fields().setBoxed(this, field, value);
+    }
+
+    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    protected final short getShort(int field, int at) {
+        if (at < 0 || !isInPlace()) {
+            return (short) fields().getBits(this, field, FieldKind.SHORT);
+        }
+        try {
+            short value = memory.get(SHORT, begin + at);
+            check();
+            return value;
+        } catch (IllegalStateException | InternalError e) {
+            throw explain(e);
+        }
+    }
+
+    /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    protected final void setShort(int field, int at, short value) {
+        fields().setBits(this, field, FieldKind.SHORT, value);
+    }
+
+    /// The value of field `field`, or null.
+    protected final @Nullable Short getBoxedShort(int field, int at) {
+        return (Short) fields().getBoxed(this, field);
+    }
+
+    /// Sets field `field`.
+    protected final void setBoxedShort(int field, int at, @Nullable Short value) {
+        fields().setBoxed(this, field, value);
+    }
+
+    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    protected final char getChar(int field, int at) {
+        if (at < 0 || !isInPlace()) {
+            return (char) fields().getBits(this, field, FieldKind.CHAR);
+        }
+        try {
+            char value = memory.get(CHAR, begin + at);
+            check();
+            return value;
+        } catch (IllegalStateException | InternalError e) {
+            throw explain(e);
+        }
+    }
+
+    /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    protected final void setChar(int field, int at, char value) {
+        fields().setBits(this, field, FieldKind.CHAR, value);
+    }
+
+    /// The value of field `field`, or null.
+    protected final @Nullable Character getBoxedChar(int field, int at) {
+        return (Character) fields().getBoxed(this, field);
+    }
+
+    /// Sets field `field`.
+    protected final void setBoxedChar(int field, int at, @Nullable Character value) {
+        fields().setBoxed(this, field, value);
+    }
+
+    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    protected final int getInt(int field, int at) {
+        if (at < 0 || !isInPlace()) {
+            return (int) fields().getBits(this, field, FieldKind.INT);
+        }
+        try {
+            int value = memory.get(INT, begin + at);
+            check();
+            return value;
+        } catch (IllegalStateException | InternalError e) {
+            throw explain(e);
+        }
+    }
+
+    /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    protected final void setInt(int field, int at, int value) {
+        fields().setBits(this, field, FieldKind.INT, value);
+    }
+
+    /// The value of field `field`, or null.
+    protected final @Nullable Integer getBoxedInt(int field, int at) {
+        return (Integer) fields().getBoxed(this, field);
+    }
+
+    /// Sets field `field`.
+    protected final void setBoxedInt(int field, int at, @Nullable Integer value) {
+        fields().setBoxed(this, field, value);
+    }
+
+    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    protected final long getLong(int field, int at) {
+        if (at < 0 || !isInPlace()) {
+            return fields().getBits(this, field, FieldKind.LONG);
+        }
+        try {
+            long value = memory.get(Region.LONG, begin + at);
+            check();
+            return value;
+        } catch (IllegalStateException | InternalError e) {
+            throw explain(e);
+        }
+    }
+
+    /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    protected final void setLong(int field, int at, long value) {
+        fields().setBits(this, field, FieldKind.LONG, value);
+    }
+
+    /// The value of field `field`, or null.
+    protected final @Nullable Long getBoxedLong(int field, int at) {
+        return (Long) fields().getBoxed(this, field);
+    }
+
+    /// Sets field `field`.
+    protected final void setBoxedLong(int field, int at, @Nullable Long value) {
+        fields().setBoxed(this, field, value);
+    }
+
+    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    protected final float getFloat(int field, int at) {
+        if (at < 0 || !isInPlace()) {
+            return Float.intBitsToFloat((int) fields().getBits(this, field, FieldKind.FLOAT));
+        }
+        try {
+            float value = memory.get(FLOAT, begin + at);
+            check();
+            return value;
+        } catch (IllegalStateException | InternalError e) {
+            throw explain(e);
+        }
+    }
+
+    /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    protected final void setFloat(int field, int at, float value) {
+        fields().setBits(this, field, FieldKind.FLOAT, Float.floatToRawIntBits(value));
+    }
+
+    /// The value of field `field`, or null.
+    protected final @Nullable Float getBoxedFloat(int field, int at) {
+        return (Float) fields().getBoxed(this, field);
+    }
+
+    /// Sets field `field`.
+    protected final void setBoxedFloat(int field, int at, @Nullable Float value) {
+        fields().setBoxed(this, field, value);
+    }
+
+    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    protected final double getDouble(int field, int at) {
+        if (at < 0 || !isInPlace()) {
+            return Double.longBitsToDouble(fields().getBits(this, field, FieldKind.DOUBLE));
+        }
+        try {
+            double value = memory.get(DOUBLE, begin + at);
+            check();
+            return value;
+        } catch (IllegalStateException | InternalError e) {
+            throw explain(e);
+        }
+    }
+
+    /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    protected final void setDouble(int field, int at, double value) {
+        fields().setBits(this, field, FieldKind.DOUBLE, Double.doubleToRawLongBits(value));
+    }
+
+    /// The value of field `field`, or null.
+    protected final @Nullable Double getBoxedDouble(int field, int at) {
+        return (Double) fields().getBoxed(this, field);
+    }
+
+    /// Sets field `field`.
+    protected final void setBoxedDouble(int field, int at, @Nullable Double value) {
+        fields().setBoxed(this, field, value);
+    }
+
+    /// The text of field `field`, or null.
+    protected final @Nullable String getString(int field, int at) {
+        return fields().getString(this, field);
+    }
+
+    /// Sets field `field`.
+    protected final void setString(int field, int at, @Nullable String value) {
+        fields().setString(this, field, value);
+    }
+
+    /// The constant of field `field`, or null.
+    protected final <E extends Enum<E>> @Nullable E getEnum(int field, int at, E[] constants) {
+        return fields().getEnum(this, field, constants);
+    }
+
+    /// Sets field `field`.
+    protected final <E extends Enum<E>> void setEnum(int field, int at, @Nullable E value) {
+        fields().setEnum(this, field, value);
+    }
+
+    /// The object that field `field` leads to, or null.
+    ///
+    /// @throws StaleReferenceException if it has been deleted
+    protected final <D extends DurableObject> @Nullable D getReference(int field, int at, ObjectType<D> type) {
+        return fields().getReference(this, field, type);
+    }
+
+    /// Sets field `field`.
+    protected final void setReference(int field, int at, @Nullable DurableObject value) {
+        fields().setReference(this, field, value);
+    }
+
+    /// The value of field `field`, which lives in this process only; null if it was not set since the pool was opened.
+    protected final @Nullable Object getVolatile(int field) {
+        return fields().getVolatile(this, field);
+    }
+
+    /// Sets field `field`, which lives in this process only.
+    protected final void setVolatile(int field, @Nullable Object value) {
+        fields().setVolatile(this, field, value);
+    }
+
+    /// How many elements the array of field `field` has; -1 if it is null.
+    protected final int getLength(int field, int at) {
+        return arrays().length(this, field);
+    }
+
+    private ArrayFields arrays() {
+        return pool().arrays();
+    }
+
+    /// Copies elements of an array within the record, all of one commit; false if that is not for this way to do.
+    private boolean copyInPlace(int field, int at, MemorySegment into, long bytes) {
+        if (at < 0 || !isInPlace()) {
+            return false;
+        }
+        long sequence = store().sequence();
+        MemorySegment.copy(memory, begin + at, into, 0, bytes);
+        check();
+        return (sequence & 1) == 0 && store().sequence() == sequence;
+    }
+
+    /// The array of field `field`, or null.
+    protected final boolean @Nullable [] getBooleans(int field, int at) {
+        return (boolean[]) arrays().get(this, field);
+    }
+
+    /// Sets the array of field `field`.
+    protected final void setBooleans(int field, int at, boolean @Nullable [] value) {
+        arrays().set(this, field, value);
+    }
+
+    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
+    protected final int copyBooleans(int field, int at, boolean[] into) {
+        return arrays().copy(this, field, into);
+    }
+
+    /// An element of the array of field `field`.
+    ///
+    /// @throws IndexOutOfBoundsException if there is none
+    protected final boolean getBooleanAt(int field, int at, int index) {
+        return arrays().getElement(this, field, index) != 0;
+    }
+
+    /// Sets an element of the array of field `field`.
+    ///
+    /// @throws IndexOutOfBoundsException if there is none
+    protected final void setBooleanAt(int field, int at, int index, boolean value) {
+        arrays().setElement(this, field, index, value ? 1 : 0);
+    }
+
+    /// The array of field `field`, or null.
+    protected final byte @Nullable [] getBytes(int field, int at) {
+        return (byte[]) arrays().get(this, field);
+    }
+
+    /// Sets the array of field `field`.
+    protected final void setBytes(int field, int at, byte @Nullable [] value) {
+        arrays().set(this, field, value);
+    }
+
+    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
+    protected final int copyBytes(int field, int at, byte[] into) {
+        int count = Math.min(mapping().field(field).fixedLength(), into.length);
+        try {
+            if (copyInPlace(field, at, MemorySegment.ofArray(into), (long) count * FieldKind.BYTES.width())) {
+                return count;
+            }
+        } catch (IllegalStateException | InternalError e) {
+            throw explain(e);
+        }
+        return arrays().copy(this, field, into);
+    }
+
+    /// An element of the array of field `field`.
+    ///
+    /// @throws IndexOutOfBoundsException if there is none
+    protected final byte getByteAt(int field, int at, int index) {
+        return (byte) arrays().getElement(this, field, index);
+    }
+
+    /// Sets an element of the array of field `field`.
+    ///
+    /// @throws IndexOutOfBoundsException if there is none
+    protected final void setByteAt(int field, int at, int index, byte value) {
+        arrays().setElement(this, field, index, value);
+    }
+
+    /// The array of field `field`, or null.
+    protected final short @Nullable [] getShorts(int field, int at) {
+        return (short[]) arrays().get(this, field);
+    }
+
+    /// Sets the array of field `field`.
+    protected final void setShorts(int field, int at, short @Nullable [] value) {
+        arrays().set(this, field, value);
+    }
+
+    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
+    protected final int copyShorts(int field, int at, short[] into) {
+        int count = Math.min(mapping().field(field).fixedLength(), into.length);
+        try {
+            if (copyInPlace(field, at, MemorySegment.ofArray(into), (long) count * FieldKind.SHORTS.width())) {
+                return count;
+            }
+        } catch (IllegalStateException | InternalError e) {
+            throw explain(e);
+        }
+        return arrays().copy(this, field, into);
+    }
+
+    /// An element of the array of field `field`.
+    ///
+    /// @throws IndexOutOfBoundsException if there is none
+    protected final short getShortAt(int field, int at, int index) {
+        return (short) arrays().getElement(this, field, index);
+    }
+
+    /// Sets an element of the array of field `field`.
+    ///
+    /// @throws IndexOutOfBoundsException if there is none
+    protected final void setShortAt(int field, int at, int index, short value) {
+        arrays().setElement(this, field, index, value);
+    }
+
+    /// The array of field `field`, or null.
+    protected final char @Nullable [] getChars(int field, int at) {
+        return (char[]) arrays().get(this, field);
+    }
+
+    /// Sets the array of field `field`.
+    protected final void setChars(int field, int at, char @Nullable [] value) {
+        arrays().set(this, field, value);
+    }
+
+    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
+    protected final int copyChars(int field, int at, char[] into) {
+        int count = Math.min(mapping().field(field).fixedLength(), into.length);
+        try {
+            if (copyInPlace(field, at, MemorySegment.ofArray(into), (long) count * FieldKind.CHARS.width())) {
+                return count;
+            }
+        } catch (IllegalStateException | InternalError e) {
+            throw explain(e);
+        }
+        return arrays().copy(this, field, into);
+    }
+
+    /// An element of the array of field `field`.
+    ///
+    /// @throws IndexOutOfBoundsException if there is none
+    protected final char getCharAt(int field, int at, int index) {
+        return (char) arrays().getElement(this, field, index);
+    }
+
+    /// Sets an element of the array of field `field`.
+    ///
+    /// @throws IndexOutOfBoundsException if there is none
+    protected final void setCharAt(int field, int at, int index, char value) {
+        arrays().setElement(this, field, index, value);
+    }
+
+    /// The array of field `field`, or null.
+    protected final int @Nullable [] getInts(int field, int at) {
+        return (int[]) arrays().get(this, field);
+    }
+
+    /// Sets the array of field `field`.
+    protected final void setInts(int field, int at, int @Nullable [] value) {
+        arrays().set(this, field, value);
+    }
+
+    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
+    protected final int copyInts(int field, int at, int[] into) {
+        int count = Math.min(mapping().field(field).fixedLength(), into.length);
+        try {
+            if (copyInPlace(field, at, MemorySegment.ofArray(into), (long) count * FieldKind.INTS.width())) {
+                return count;
+            }
+        } catch (IllegalStateException | InternalError e) {
+            throw explain(e);
+        }
+        return arrays().copy(this, field, into);
+    }
+
+    /// An element of the array of field `field`.
+    ///
+    /// @throws IndexOutOfBoundsException if there is none
+    protected final int getIntAt(int field, int at, int index) {
+        return (int) arrays().getElement(this, field, index);
+    }
+
+    /// Sets an element of the array of field `field`.
+    ///
+    /// @throws IndexOutOfBoundsException if there is none
+    protected final void setIntAt(int field, int at, int index, int value) {
+        arrays().setElement(this, field, index, value);
+    }
+
+    /// The array of field `field`, or null.
+    protected final long @Nullable [] getLongs(int field, int at) {
+        return (long[]) arrays().get(this, field);
+    }
+
+    /// Sets the array of field `field`.
+    protected final void setLongs(int field, int at, long @Nullable [] value) {
+        arrays().set(this, field, value);
+    }
+
+    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
+    protected final int copyLongs(int field, int at, long[] into) {
+        int count = Math.min(mapping().field(field).fixedLength(), into.length);
+        try {
+            if (copyInPlace(field, at, MemorySegment.ofArray(into), (long) count * FieldKind.LONGS.width())) {
+                return count;
+            }
+        } catch (IllegalStateException | InternalError e) {
+            throw explain(e);
+        }
+        return arrays().copy(this, field, into);
+    }
+
+    /// An element of the array of field `field`.
+    ///
+    /// @throws IndexOutOfBoundsException if there is none
+    protected final long getLongAt(int field, int at, int index) {
+        return arrays().getElement(this, field, index);
+    }
+
+    /// Sets an element of the array of field `field`.
+    ///
+    /// @throws IndexOutOfBoundsException if there is none
+    protected final void setLongAt(int field, int at, int index, long value) {
+        arrays().setElement(this, field, index, value);
+    }
+
+    /// The array of field `field`, or null.
+    protected final float @Nullable [] getFloats(int field, int at) {
+        return (float[]) arrays().get(this, field);
+    }
+
+    /// Sets the array of field `field`.
+    protected final void setFloats(int field, int at, float @Nullable [] value) {
+        arrays().set(this, field, value);
+    }
+
+    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
+    protected final int copyFloats(int field, int at, float[] into) {
+        int count = Math.min(mapping().field(field).fixedLength(), into.length);
+        try {
+            if (copyInPlace(field, at, MemorySegment.ofArray(into), (long) count * FieldKind.FLOATS.width())) {
+                return count;
+            }
+        } catch (IllegalStateException | InternalError e) {
+            throw explain(e);
+        }
+        return arrays().copy(this, field, into);
+    }
+
+    /// An element of the array of field `field`.
+    ///
+    /// @throws IndexOutOfBoundsException if there is none
+    protected final float getFloatAt(int field, int at, int index) {
+        return Float.intBitsToFloat((int) arrays().getElement(this, field, index));
+    }
+
+    /// Sets an element of the array of field `field`.
+    ///
+    /// @throws IndexOutOfBoundsException if there is none
+    protected final void setFloatAt(int field, int at, int index, float value) {
+        arrays().setElement(this, field, index, Float.floatToRawIntBits(value));
+    }
+
+    /// The array of field `field`, or null.
+    protected final double @Nullable [] getDoubles(int field, int at) {
+        return (double[]) arrays().get(this, field);
+    }
+
+    /// Sets the array of field `field`.
+    protected final void setDoubles(int field, int at, double @Nullable [] value) {
+        arrays().set(this, field, value);
+    }
+
+    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
+    protected final int copyDoubles(int field, int at, double[] into) {
+        int count = Math.min(mapping().field(field).fixedLength(), into.length);
+        try {
+            if (copyInPlace(field, at, MemorySegment.ofArray(into), (long) count * FieldKind.DOUBLES.width())) {
+                return count;
+            }
+        } catch (IllegalStateException | InternalError e) {
+            throw explain(e);
+        }
+        return arrays().copy(this, field, into);
+    }
+
+    /// An element of the array of field `field`.
+    ///
+    /// @throws IndexOutOfBoundsException if there is none
+    protected final double getDoubleAt(int field, int at, int index) {
+        return Double.longBitsToDouble(arrays().getElement(this, field, index));
+    }
+
+    /// Sets an element of the array of field `field`.
+    ///
+    /// @throws IndexOutOfBoundsException if there is none
+    protected final void setDoubleAt(int field, int at, int index, double value) {
+        arrays().setElement(this, field, index, Double.doubleToRawLongBits(value));
+    }
+}

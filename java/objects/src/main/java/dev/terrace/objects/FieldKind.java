@@ -1,0 +1,64 @@
+package dev.terrace.objects;
+
+/// What a field holds.
+public enum FieldKind {
+    /// `boolean`
+    BOOLEAN(1),
+    /// `byte`
+    BYTE(1),
+    /// `short`
+    SHORT(2),
+    /// `char`
+    CHAR(2),
+    /// `int`
+    INT(4),
+    /// `float`
+    FLOAT(4),
+    /// `long`
+    LONG(8),
+    /// `double`
+    DOUBLE(8),
+    /// An enum's constant, by its place in the list of names that the schema keeps.
+    ENUM(4),
+    /// Another durable object, or a durable collection.
+    REFERENCE(8),
+    /// `String`
+    STRING(0),
+    /// `boolean[]`
+    BOOLEANS(1),
+    /// `byte[]`
+    BYTES(1),
+    /// `short[]`
+    SHORTS(2),
+    /// `char[]`
+    CHARS(2),
+    /// `int[]`
+    INTS(4),
+    /// `float[]`
+    FLOATS(4),
+    /// `long[]`
+    LONGS(8),
+    /// `double[]`
+    DOUBLES(8);
+
+    private final int width;
+
+    FieldKind(int width) {
+        this.width = width;
+    }
+
+    /// Bytes of a value, or of an array's element; 0 for strings.
+    public int width() {
+        return width;
+    }
+
+    /// Whether it is an array of primitives.
+    public boolean isArray() {
+        return ordinal() >= BOOLEANS.ordinal();
+    }
+
+    /// Whether values have one length, so that they may lie within a record: all but strings and arrays.
+    public boolean isFixed() {
+        return ordinal() <= REFERENCE.ordinal();
+    }
+}

@@ -1,0 +1,413 @@
+package dev.terrace.objects;
+
+import dev.terrace.objects.store.Buffers;
+import dev.terrace.objects.store.Store;
+import java.nio.charset.StandardCharsets;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+
+/// Fields of objects, however they were stored and whatever is laid over them: what [DurableObject] leaves to others.
+final class Fields {
+    private static final byte LATIN_1 = 0;
+    private static final byte UTF_16 = 1;
+
+    private final Pool pool;
+    private final Store store;
+    private final Buffers buffers;
+    /// Of each object that has some, by its reference, the fields that live in this process only.
+    private final ConcurrentHashMap<Long, @Nullable Object[]> volatiles = new ConcurrentHashMap<>();
+
+    Fields(Pool pool) {
+        this.pool = pool;
+        store = pool.store();
+        buffers = pool.buffers();
+    }
+
+    boolean isAlive(DurableObject object) {
+        return guarded(() -> store.word(object.record()) == object.header());
+    }
+
+    private void check(DurableObject object) {
+        if (store.word(object.record()) != object.header()) {
+            throw store.stale(object.record());
+        }
+    }
+
+    /// Runs what reads or writes; what goes wrong when the pool is closed or a file is cut off is told as that.
+    private <T extends @Nullable Object> T guarded(Supplier<T> work) {
+        try {
+            return work.get();
+        } catch (IllegalStateException | InternalError e) {
+            throw pool.explain(e);
+        }
+    }
+
+    /// Reads something of an object that lies in more than one word.
+    private <T extends @Nullable Object> T read(DurableObject object, Supplier<T> work) {
+        return guarded(() -> store.read(() -> {
+            check(object);
+            return work.get();
+        }));
+    }
+
+    /// Changes an object in a transaction.
+    void change(DurableObject object, Runnable work) {
+        guarded(() -> store.transact(() -> {
+            check(object);
+            work.run();
+            return null;
+        }));
+    }
+
+    void delete(DurableObject object) {
+        change(object, () -> {
+            TypeMapping mapping = object.mapping();
+            StoredType stored = pool.storedType(mapping.id);
+            int[] offsets = stored.layout().offsets();
+            for (int i = 0; i < offsets.length; i++) {
+                FieldSpec field = stored.fields().get(i);
+                if (offsets[i] >= 0 && !field.isInline()) {
+                    buffers.free(store.word(object.record() + offsets[i]));
+                }
+            }
+            forgetVolatiles(object);
+            store.free(object.record());
+        });
+    }
+
+    private void forgetVolatiles(DurableObject object) {
+        @Nullable Object[] gone = volatiles.remove(object.reference());
+        if (gone != null) {
+            store.afterRollback(() -> volatiles.put(object.reference(), gone));
+        }
+    }
+
+    // Scalars
+
+    /// The bits of a field as a value of the kind that the class has.
+    long getBits(DurableObject object, int field, FieldKind kind) {
+        return guarded(() -> {
+            FieldSpec stored = object.mapping().stored(field);
+            long bits = 0;
+            if (stored != null && stored.isInline()) {
+                long at = object.record() + object.mapping().offset(field);
+                bits = bitsAt(at, stored.kind().width());
+            } else if (stored != null) {
+                byte[] bytes = buffers.get(object.record() + object.mapping().offset(field));
+                bits = bytes == null ? 0 : fromBytes(bytes);
+            }
+            java.lang.invoke.VarHandle.loadLoadFence();
+            check(object);
+            return stored == null ? 0 : widen(bits, stored.kind(), kind);
+        });
+    }
+
+    /// Bits of a value of so many bytes that lies within one word.
+    private long bitsAt(long at, int width) {
+        long word = store.word(at & -Long.BYTES) >>> 8 * (at & Long.BYTES - 1);
+        return word & mask(width);
+    }
+
+    private static long mask(int width) {
+        return width == Long.BYTES ? -1 : (1L << 8 * width) - 1;
+    }
+
+    /// The bits at byte `offset` of a record.
+    long getBitsAt(DurableObject object, int offset, int width) {
+        return guarded(() -> {
+            long bits = bitsAt(object.record() + offset, width);
+            java.lang.invoke.VarHandle.loadLoadFence();
+            check(object);
+            return bits;
+        });
+    }
+
+    /// Sets the bits at byte `offset` of a record.
+    void setBitsAt(DurableObject object, int offset, int width, long bits) {
+        long at = object.record() + offset;
+        int shift = 8 * (int) (at & Long.BYTES - 1);
+        guarded(() -> {
+            store.putBits(object.record(), object.header(), at & -Long.BYTES, mask(width) << shift, bits << shift);
+            return null;
+        });
+    }
+
+    /// The bytes from byte `offset` of a record on, of one commit.
+    byte[] readWords(DurableObject object, int offset, int length) {
+        return read(object, () -> {
+            byte[] bytes = new byte[length];
+            for (int i = 0; i < length; i += Long.BYTES) {
+                long word = store.word(object.record() + offset + i);
+                for (int j = i; j < Math.min(length, i + Long.BYTES); j++) {
+                    bytes[j] = (byte) (word >>> 8 * (j - i));
+                }
+            }
+            return bytes;
+        });
+    }
+
+    private static long fromBytes(byte[] bytes) {
+        long bits = 0;
+        for (int i = 0; i < bytes.length; i++) {
+            bits |= (bytes[i] & 0xffL) << 8 * i;
+        }
+        return bits;
+    }
+
+    private static byte[] toBytes(long bits, int width) {
+        byte[] bytes = new byte[width];
+        for (int i = 0; i < width; i++) {
+            bytes[i] = (byte) (bits >>> 8 * i);
+        }
+        return bytes;
+    }
+
+    private static long widen(long bits, FieldKind from, FieldKind to) {
+        long number = switch (from) {
+            case BYTE -> (byte) bits;
+            case SHORT -> (short) bits;
+            case INT, ENUM -> (int) bits;
+            default -> bits;
+        };
+        if (to != FieldKind.DOUBLE || from == FieldKind.DOUBLE) {
+            return number;
+        }
+        double value = from == FieldKind.FLOAT ? Float.intBitsToFloat((int) bits) : number;
+        return Double.doubleToRawLongBits(value);
+    }
+
+    private static long narrow(DurableObject object, int field, long bits, FieldKind from, FieldKind to) {
+        if (from == to) {
+            return bits;
+        }
+        throw new SchemaMismatchException("field " + object.mapping().field(field).name() + " is " + from
+                + ", and this object was stored with " + to + ": it can be read, not written");
+    }
+
+    void setBits(DurableObject object, int field, FieldKind kind, long bits) {
+        guarded(() -> {
+            FieldSpec stored = stored(object, field);
+            long narrowed = narrow(object, field, bits, kind, stored.kind());
+            if (stored.isInline()) {
+                setBitsAt(object, object.mapping().offset(field), stored.kind().width(), narrowed);
+            } else {
+                setSlot(object, field, toBytes(narrowed, stored.kind().width()));
+            }
+            return null;
+        });
+    }
+
+    private static FieldSpec stored(DurableObject object, int field) {
+        FieldSpec stored = object.mapping().stored(field);
+        if (stored == null) {
+            throw new SchemaMismatchException("this object was stored without the field "
+                    + object.mapping().field(field).name() + ": it can be read, not written");
+        }
+        return stored;
+    }
+
+    /// Has the slot of a field lead to these bytes.
+    void setSlot(DurableObject object, int field, byte @Nullable [] bytes) {
+        change(object, () -> {
+            FieldSpec stored = stored(object, field);
+            long at = object.record() + object.mapping().offset(field);
+            long old = store.word(at);
+            store.putWord(object.record(), at, bytes == null ? Buffers.NULL : buffers.put(stored.tiers(), bytes));
+            buffers.free(old);
+        });
+    }
+
+    /// The bytes that the slot of a field leads to.
+    byte @Nullable [] getSlot(DurableObject object, int field) {
+        return guarded(() -> {
+            FieldSpec stored = object.mapping().stored(field);
+            byte[] bytes = stored == null ? null : buffers.get(object.record() + object.mapping().offset(field));
+            java.lang.invoke.VarHandle.loadLoadFence();
+            check(object);
+            return bytes;
+        });
+    }
+
+    // Boxed values
+
+    @Nullable Object getBoxed(DurableObject object, int field) {
+        FieldSpec stored = object.mapping().stored(field);
+        FieldKind kind = object.mapping().field(field).kind();
+        if (stored == null) {
+            return null;
+        }
+        if (!stored.isInline()) {
+            byte[] bytes = getSlot(object, field);
+            return bytes == null ? null : box(widen(fromBytes(bytes), stored.kind(), kind), kind);
+        }
+        return read(object, () -> {
+            int bit = object.mapping().presence(field);
+            boolean isThere = bit < 0 || bit(object, bit);
+            return isThere ? box(getBits(object, field, kind), kind) : null;
+        });
+    }
+
+    private boolean bit(DurableObject object, int bit) {
+        return (store.word(object.record() + bit / 64 * 8) >>> bit & 1) != 0;
+    }
+
+    void setBoxed(DurableObject object, int field, @Nullable Object value) {
+        FieldKind kind = object.mapping().field(field).kind();
+        FieldSpec stored = guarded(() -> stored(object, field));
+        if (!stored.isInline()) {
+            setSlot(object, field, value == null ? null : toBytes(unbox(value), kind.width()));
+            return;
+        }
+        change(object, () -> {
+            int bit = object.mapping().presence(field);
+            if (bit >= 0) {
+                long at = object.record() + bit / 64 * 8;
+                store.putBits(object.record(), object.header(), at, 1L << bit, value == null ? 0 : -1L);
+            } else if (value == null) {
+                throw new SchemaMismatchException("field " + object.mapping().field(field).name()
+                        + " was stored without the possibility of null in this object");
+            }
+            setBits(object, field, kind, value == null ? 0 : unbox(value));
+        });
+    }
+
+    private static Object box(long bits, FieldKind kind) {
+        return switch (kind) {
+            case BOOLEAN -> bits != 0;
+            case BYTE -> (byte) bits;
+            case SHORT -> (short) bits;
+            case CHAR -> (char) bits;
+            case INT -> (int) bits;
+            case FLOAT -> Float.intBitsToFloat((int) bits);
+            case LONG -> bits;
+            case DOUBLE -> Double.longBitsToDouble(bits);
+            default -> throw new AssertionError(kind);
+        };
+    }
+
+    private static long unbox(Object value) {
+        return switch (value) {
+            case Boolean b -> b ? 1 : 0;
+            case Character c -> c;
+            case Float f -> Float.floatToRawIntBits(f) & 0xffffffffL;
+            case Double d -> Double.doubleToRawLongBits(d);
+            case Number n -> n.longValue();
+            default -> throw new AssertionError(value);
+        };
+    }
+
+    // Strings and enums
+
+    @Nullable String getString(DurableObject object, int field) {
+        return text(getSlot(object, field));
+    }
+
+    void setString(DurableObject object, int field, @Nullable String value) {
+        setSlot(object, field, value == null ? null : bytes(value));
+    }
+
+    /// A string as a buffer holds it: what its characters are stored as, then those; so any string comes back as it was.
+    static byte[] bytes(String text) {
+        byte[] narrow = text.getBytes(StandardCharsets.ISO_8859_1);
+        boolean fits = new String(narrow, StandardCharsets.ISO_8859_1).equals(text);
+        byte[] bytes = new byte[1 + (fits ? narrow.length : 2 * text.length())];
+        bytes[0] = fits ? LATIN_1 : UTF_16;
+        if (fits) {
+            System.arraycopy(narrow, 0, bytes, 1, narrow.length);
+        } else {
+            for (int i = 0; i < text.length(); i++) {
+                bytes[1 + 2 * i] = (byte) text.charAt(i);
+                bytes[2 + 2 * i] = (byte) (text.charAt(i) >>> 8);
+            }
+        }
+        return bytes;
+    }
+
+    /// The string that a buffer holds.
+    static @Nullable String text(byte @Nullable [] bytes) {
+        if (bytes == null) {
+            return null;
+        }
+        if (bytes.length > 0 && bytes[0] == LATIN_1) {
+            return new String(bytes, 1, bytes.length - 1, StandardCharsets.ISO_8859_1);
+        }
+        if (bytes.length % 2 == 0 || bytes[0] != UTF_16) {
+            throw new PoolDamagedException("a stored string is damaged");
+        }
+        char[] chars = new char[bytes.length / 2];
+        for (int i = 0; i < chars.length; i++) {
+            chars[i] = (char) (bytes[1 + 2 * i] & 0xff | bytes[2 + 2 * i] << 8);
+        }
+        return new String(chars);
+    }
+
+    <E extends Enum<E>> @Nullable E getEnum(DurableObject object, int field, E[] constants) {
+        int number = (int) getBits(object, field, FieldKind.ENUM);
+        if (number == 0) {
+            return null;
+        }
+        FieldSpec stored = java.util.Objects.requireNonNull(object.mapping().stored(field));
+        if (number > stored.constants().size()) {
+            throw new PoolDamagedException("field " + stored.name() + ": " + number + " is no constant");
+        }
+        String name = stored.constants().get(number - 1);
+        for (E constant : constants) {
+            if (constant.name().equals(name)) {
+                return constant;
+            }
+        }
+        throw new SchemaMismatchException("field " + stored.name() + " is " + name + ", which " + stored.target() + " has not");
+    }
+
+    void setEnum(DurableObject object, int field, @Nullable Enum<?> value) {
+        FieldSpec stored = guarded(() -> stored(object, field));
+        int number = value == null ? 0 : 1 + stored.constants().indexOf(value.name());
+        if (value != null && number == 0) {
+            throw new SchemaMismatchException("this object was stored when " + stored.target() + " had no " + value);
+        }
+        setBits(object, field, FieldKind.ENUM, number);
+    }
+
+    // References
+
+    <D extends DurableObject> @Nullable D getReference(DurableObject object, int field, ObjectType<D> type) {
+        long reference = getBits(object, field, FieldKind.REFERENCE);
+        return reference == 0 ? null : guarded(() -> pool.handle(type, reference));
+    }
+
+    void setReference(DurableObject object, int field, @Nullable DurableObject value) {
+        if (value != null && value.pool() != pool) {
+            throw new IllegalArgumentException("an object of another pool cannot be referred to");
+        }
+        if (value != null && !isAlive(value)) {
+            throw store.stale(value.record());
+        }
+        setBits(object, field, FieldKind.REFERENCE, value == null ? 0 : value.reference());
+    }
+
+    // What lives in this process only
+
+    @Nullable Object getVolatile(DurableObject object, int field) {
+        guarded(() -> {
+            check(object);
+            return null;
+        });
+        @Nullable Object[] values = volatiles.get(object.reference());
+        return values == null ? null : values[field];
+    }
+
+    void setVolatile(DurableObject object, int field, @Nullable Object value) {
+        guarded(() -> {
+            check(object);
+            return null;
+        });
+        @Nullable Object[] values = volatiles.computeIfAbsent(
+                object.reference(), _ -> new @Nullable Object[object.mapping().type.fields().size()]);
+        Object before = values[field];
+        values[field] = value;
+        if (store.inTransaction()) {
+            store.afterRollback(() -> values[field] = before);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+package dev.terrace.objects;
+
+import java.lang.annotation.Documented;
+import java.lang.annotation.ElementType;
+import java.lang.annotation.Retention;
+import java.lang.annotation.RetentionPolicy;
+import java.lang.annotation.Target;
+
+/// An array field that always has the same length and is never null: its elements lie within the record.
+@Documented
+@Target({ElementType.FIELD, ElementType.RECORD_COMPONENT})
+@Retention(RetentionPolicy.CLASS)
+public @interface FixedLength {
+    /// How many elements.
+    int value();
+}

@@ -1,0 +1,117 @@
+package dev.terrace.objects;
+
+import dev.terrace.objects.store.Layout;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Locale;
+import java.util.Set;
+import java.util.function.Supplier;
+
+/// A class of durable objects, as its generated class describes it.
+///
+/// @param <D> the generated class
+public final class ObjectType<D extends DurableObject> {
+    private static final ClassValue<Holder> BY_HANDLE = new ClassValue<>() {
+        @Override
+        protected Holder computeValue(Class<?> handle) {
+            return new Holder();
+        }
+    };
+
+    private final String name;
+    private final Class<D> handle;
+    private final Supplier<D> maker;
+    private final List<String> formerly;
+    private final List<FieldSpec> fields;
+    private final Layout layout;
+
+    private static final class Holder {
+        @org.jspecify.annotations.Nullable volatile ObjectType<?> type;
+    }
+
+    private ObjectType(
+            String name, Class<D> handle, Supplier<D> maker, List<String> formerly, List<FieldSpec> fields) {
+        this.name = name;
+        this.handle = handle;
+        this.maker = maker;
+        this.formerly = List.copyOf(formerly);
+        this.fields = List.copyOf(fields);
+        Set<String> names = new HashSet<>();
+        for (FieldSpec field : fields) {
+            if (!names.add(field.name().toLowerCase(Locale.ROOT))) {
+                throw new IllegalArgumentException(name + " has two fields " + field.name());
+            }
+        }
+        layout = Layout.of(this.fields);
+    }
+
+    /// Describes a class.
+    ///
+    /// @param name the tagged class, fully qualified
+    /// @param handle the generated class
+    /// @param maker makes a handle that is bound to nothing yet
+    /// @param formerly names that the class had before
+    /// @param fields in the order in which the generated class numbers them
+    public static <D extends DurableObject> ObjectType<D> of(
+            String name, Class<D> handle, Supplier<D> maker, List<String> formerly, FieldSpec... fields) {
+        ObjectType<D> type = new ObjectType<>(name, handle, maker, formerly, List.of(fields));
+        BY_HANDLE.get(handle).type = type;
+        return type;
+    }
+
+    /// The type that a generated class describes.
+    ///
+    /// @throws IllegalArgumentException if it describes none
+    @SuppressWarnings("unchecked")
+    public static <D extends DurableObject> ObjectType<D> of(Class<D> handle) {
+        try {
+            java.lang.invoke.MethodHandles.privateLookupIn(handle, java.lang.invoke.MethodHandles.lookup())
+                    .ensureInitialized(handle);
+        } catch (IllegalAccessException e) {
+            throw new IllegalArgumentException(handle + " cannot be accessed", e);
+        }
+        ObjectType<?> type = BY_HANDLE.get(handle).type;
+        if (type == null) {
+            throw new IllegalArgumentException(handle + " was not generated from a durable class");
+        }
+        return (ObjectType<D>) type;
+    }
+
+    /// The tagged class, fully qualified.
+    public String name() {
+        return name;
+    }
+
+    /// The generated class.
+    public Class<D> handle() {
+        return handle;
+    }
+
+    /// Names that the class had before.
+    public List<String> formerly() {
+        return formerly;
+    }
+
+    /// Its fields.
+    public List<FieldSpec> fields() {
+        return fields;
+    }
+
+    /// Byte of a field in a record that is laid out as the class is now; -1 for a field whose value lies elsewhere.
+    public int offset(int field) {
+        return fields.get(field).isInline() ? layout.offsets()[field] : -1;
+    }
+
+    Layout layout() {
+        return layout;
+    }
+
+    D newHandle() {
+        return maker.get();
+    }
+
+    @Override
+    public String toString() {
+        return name;
+    }
+}

@@ -1,0 +1,59 @@
+package dev.terrace.objects;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.Map;
+
+/// The pools that are open in this process, each once: a second mapping, or a second lock on the same file, would undo the first.
+final class OpenPools {
+    private static final Map<Path, Open> POOLS = new HashMap<>();
+
+    private static final class Open {
+        final Pool pool;
+        final boolean readOnly;
+        int count = 1;
+
+        Open(Pool pool, boolean readOnly) {
+            this.pool = pool;
+            this.readOnly = readOnly;
+        }
+    }
+
+    private OpenPools() {}
+
+    static Pool open(Path directory, PoolOptions options) throws IOException {
+        synchronized (POOLS) {
+            if (options.create()) {
+                Files.createDirectories(directory);
+            }
+            if (!Files.isDirectory(directory)) {
+                throw new PoolFormatException(directory + " is no directory, so no pool");
+            }
+            Path key = directory.toRealPath();
+            Open open = POOLS.get(key);
+            if (open == null) {
+                Pool pool = Pool.on(PoolFiles.open(key, options));
+                POOLS.put(key, new Open(pool, options.readOnly()));
+                return pool;
+            }
+            if (open.readOnly && !options.readOnly()) {
+                throw new PoolLockedException(directory + " is open in this process to be read: close that first");
+            }
+            open.count++;
+            return open.pool;
+        }
+    }
+
+    static void close(Pool pool) {
+        synchronized (POOLS) {
+            PoolFiles files = pool.files();
+            Open open = files == null ? null : POOLS.get(files.directory());
+            if (files != null && open != null && open.pool == pool && --open.count == 0) {
+                POOLS.remove(files.directory());
+                pool.closeNow(files);
+            }
+        }
+    }
+}

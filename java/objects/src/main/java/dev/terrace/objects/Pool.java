@@ -1,0 +1,229 @@
+package dev.terrace.objects;
+
+import dev.terrace.objects.store.Buffers;
+import dev.terrace.objects.store.Chain;
+import dev.terrace.objects.store.Store;
+import dev.terrace.objects.store.Superblock;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+
+/// A pool of durable objects.
+///
+/// Any number of threads may use it. One process writes, one of its threads at a time; others, and other processes, see what has
+/// been committed.
+public final class Pool implements AutoCloseable {
+    private final @Nullable PoolFiles files;
+    private final Store store;
+    private final Buffers buffers;
+    private final Types types;
+    private final Chain roots;
+    private final Fields fields;
+    private final ArrayFields arrays;
+    private volatile boolean closed;
+
+    private Pool(Store store, @Nullable PoolFiles files) {
+        this.files = files;
+        this.store = store;
+        buffers = new Buffers(store);
+        types = new Types(this, new Chain(store, buffers, Superblock.TYPES_AT));
+        roots = new Chain(store, buffers, Superblock.ROOTS_AT);
+        fields = new Fields(this);
+        arrays = new ArrayFields(this);
+    }
+
+    /// The pool in these files.
+    static Pool on(PoolFiles files) {
+        return new Pool(files.store(), files);
+    }
+
+    /// The pool in this store, which is no file's.
+    static Pool on(Store store) {
+        return new Pool(store, null);
+    }
+
+    /// Opens a pool, or makes it.
+    ///
+    /// A pool that is open in this process already is shared, and closed when it has been closed as often as it was opened.
+    ///
+    /// @param directory that its file in persistent memory lies in
+    /// @throws IOException if its files cannot be opened
+    /// @throws PoolLockedException if another process writes to it
+    /// @throws PoolFormatException if this is no pool, or one of a version that this library does not know
+    /// @throws PoolDamagedException if its files are not what they were
+    /// @throws PoolFullException if there is no room to make it
+    public static Pool open(Path directory, PoolOptions options) throws IOException {
+        return OpenPools.open(directory, options);
+    }
+
+    /// As [#open(Path, PoolOptions)], as the defaults say.
+    ///
+    /// @throws IOException if its files cannot be opened
+    public static Pool open(Path directory) throws IOException {
+        return open(directory, PoolOptions.defaults());
+    }
+
+    /// Runs `work` as a transaction: all that it changes lasts, or, if it throws or the process ends meanwhile, nothing. Within another
+    /// transaction it is a part of that one. Transactions of other threads wait.
+    public <T extends @Nullable Object> T transact(Supplier<T> work) {
+        return guarded(() -> store.transact(work));
+    }
+
+    /// As [#transact(Supplier)], of work that has no result.
+    public void transact(Runnable work) {
+        transact(() -> {
+            work.run();
+            return null;
+        });
+    }
+
+    /// Runs `work` so that all that it reads is of one committed state. It may be run more than once, and must not write.
+    public <T extends @Nullable Object> T read(Supplier<T> work) {
+        return guarded(() -> store.read(work));
+    }
+
+    /// A new object, all fields zero or null.
+    public <D extends DurableObject> D create(ObjectType<D> type) {
+        return guarded(() -> store.transact(() -> {
+            TypeMapping mapping = types.current(type);
+            long record = store.allocate(mapping.bytes, mapping.id);
+            D object = type.newHandle();
+            object.bind(this, mapping, record, store.word(record));
+            return object;
+        }));
+    }
+
+    /// The root of this name.
+    public <D extends DurableObject> Root<D> root(String name, ObjectType<D> type) {
+        return new Root<>(this, name, type);
+    }
+
+    /// The root of this name.
+    public <D extends DurableObject> Root<D> root(String name, Class<D> handle) {
+        return root(name, ObjectType.of(handle));
+    }
+
+    /// The names of all roots.
+    public List<String> rootNames() {
+        return read(() -> {
+            List<String> names = new ArrayList<>();
+            roots.forEach((key, valueAt) -> {
+                names.add(String.valueOf(Fields.text(key)));
+                return true;
+            });
+            return names;
+        });
+    }
+
+    long rootReference(String name) {
+        return read(() -> {
+            long at = roots.find(Fields.bytes(name));
+            return at < 0 ? 0L : store.word(at);
+        });
+    }
+
+    void setRoot(String name, @Nullable DurableObject object) {
+        if (object != null && object.pool() != this) {
+            throw new IllegalArgumentException("an object of another pool cannot be a root of this one");
+        }
+        transact(() -> {
+            byte[] key = Fields.bytes(name);
+            long at = roots.find(key);
+            if (object == null) {
+                roots.remove(key);
+            } else if (!object.isAlive()) {
+                throw store.stale(object.record());
+            } else if (at < 0) {
+                roots.add(key, object.reference());
+            } else {
+                roots.set(at, object.reference());
+            }
+        });
+    }
+
+    /// Where the object with this header is, and which of those that have been there.
+    static long reference(long record, long header) {
+        return (header & 0xffffff) << 40 | record >>> 4;
+    }
+
+    /// A handle of the object that a reference leads to.
+    <D extends DurableObject> D handle(ObjectType<D> type, long reference) {
+        D handle = type.newHandle();
+        bind(handle, type, reference);
+        return handle;
+    }
+
+    /// Binds a handle to the object that a reference leads to.
+    void bind(DurableObject handle, ObjectType<?> type, long reference) {
+        long record = (reference & (1L << 40) - 1) << 4;
+        long header = store.header(record);
+        if ((header & 0xffffff) != reference >>> 40 || header >>> 24 == 0) {
+            throw store.stale(record);
+        }
+        handle.bind(this, types.stored(type, (int) (header >>> 24) & 0xffff), record, header);
+    }
+
+    StoredType storedType(int id) {
+        return types.byId(id);
+    }
+
+    /// The pool's bytes. For this library's own packages.
+    public Store store() {
+        return store;
+    }
+
+    /// The pool's buffers. For this library's own packages.
+    public Buffers buffers() {
+        return buffers;
+    }
+
+    Fields fields() {
+        return fields;
+    }
+
+    ArrayFields arrays() {
+        return arrays;
+    }
+
+    private <T extends @Nullable Object> T guarded(Supplier<T> work) {
+        try {
+            return work.get();
+        } catch (IllegalStateException | InternalError e) {
+            throw explain(e);
+        }
+    }
+
+    /// What a failure to reach the pool's memory means; anything else is thrown as it is.
+    TerraceException explain(Throwable failure) {
+        if (closed && failure instanceof IllegalStateException) {
+            return new PoolClosedException(name() + " has been closed", failure);
+        }
+        if (failure instanceof InternalError) {
+            return new PoolDamagedException(
+                    name() + ": a file was cut off, or its device fails: " + failure.getMessage(), failure);
+        }
+        throw (IllegalStateException) failure;
+    }
+
+    /// Closes the pool, if it has been closed as often as it was opened: from then on handles throw [PoolClosedException].
+    @Override
+    public void close() {
+        OpenPools.close(this);
+    }
+
+    @Nullable PoolFiles files() {
+        return files;
+    }
+
+    private String name() {
+        return store.pmem().name();
+    }
+
+    void closeNow(PoolFiles its) {
+        closed = true;
+        its.close();
+    }
+}

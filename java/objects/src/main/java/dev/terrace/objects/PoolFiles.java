@@ -1,0 +1,169 @@
+package dev.terrace.objects;
+
+import dev.terrace.objects.store.MappedRegion;
+import dev.terrace.objects.store.Store;
+import dev.terrace.objects.store.Superblock;
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.FileChannel;
+import java.nio.channels.FileLock;
+import java.nio.channels.OverlappingFileLockException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.security.SecureRandom;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
+
+/// The files of an open pool: `pool` in persistent memory, `disk-0` and so on, and `lock`, which the process that writes has
+/// locked. Nothing else ever opens `lock`: the system drops a process's lock when it closes any channel of the file.
+final class PoolFiles {
+    private static final String POOL = "pool";
+    private static final long LOG_BYTES_MAX = 1 << 20;
+
+    private final Path directory;
+    private final Arena arena;
+    private final Store store;
+    private final @Nullable FileChannel lock;
+
+    private PoolFiles(Path directory, Arena arena, Store store, @Nullable FileChannel lock) {
+        this.directory = directory;
+        this.arena = arena;
+        this.store = store;
+        this.lock = lock;
+    }
+
+    /// Opens the files in a directory, and makes them if need be.
+    static PoolFiles open(Path directory, PoolOptions options) throws IOException {
+        FileChannel lock = options.readOnly() ? null : lock(directory);
+        Arena arena = Arena.ofShared();
+        boolean done = false;
+        try {
+            Path file = directory.resolve(POOL);
+            if (!Files.exists(file)) {
+                if (!options.create()) {
+                    throw new PoolFormatException(directory + " has no file " + POOL + ", so it is no pool");
+                }
+                make(directory, options);
+            }
+            PoolFiles files = new PoolFiles(directory, arena, openStore(directory, options, arena), lock);
+            done = true;
+            return files;
+        } finally {
+            if (!done) {
+                arena.close();
+                if (lock != null) {
+                    lock.close();
+                }
+            }
+        }
+    }
+
+    private static FileChannel lock(Path directory) throws IOException {
+        FileChannel channel = FileChannel.open(
+                directory.resolve("lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+        FileLock lock = null;
+        try {
+            lock = channel.tryLock();
+        } catch (OverlappingFileLockException e) {
+            throw new PoolLockedException(directory + " is open in this process, by another copy of this library", e);
+        } finally {
+            if (lock == null) {
+                channel.close();
+            }
+        }
+        if (lock == null) {
+            throw new PoolLockedException(directory + " is open in another process: end it, or open the pool to read");
+        }
+        return channel;
+    }
+
+    /// Makes an empty pool: under another name until it is whole.
+    private static void make(Path directory, PoolOptions options) throws IOException {
+        Path unfinished = directory.resolve(POOL + ".new");
+        Files.deleteIfExists(unfinished);
+        Files.createFile(unfinished);
+        int shift = Long.numberOfTrailingZeros(options.extentBytes());
+        long logBytes = Math.min(LOG_BYTES_MAX, options.extentBytes() / 16);
+        long secret = new SecureRandom().nextLong();
+        try (Arena arena = Arena.ofShared()) {
+            MappedRegion pmem = new MappedRegion(unfinished, shift, 0, options.pmemBytesMax(), false, arena);
+            Store.format(new Superblock(UUID.randomUUID(), secret, shift, logBytes), pmem);
+        } catch (PoolFullException e) {
+            Files.deleteIfExists(unfinished);
+            throw e;
+        }
+        Files.move(unfinished, directory.resolve(POOL), StandardCopyOption.ATOMIC_MOVE);
+    }
+
+    private static Store openStore(Path directory, PoolOptions options, Arena arena) throws IOException {
+        Path file = directory.resolve(POOL);
+        byte[] first;
+        try (var in = Files.newInputStream(file)) {
+            first = in.readNBytes(Superblock.BYTES);
+        }
+        Superblock superblock = Superblock.read(file.toString(), first);
+        ByteBuffer words = ByteBuffer.wrap(first).order(ByteOrder.LITTLE_ENDIAN);
+        if (first.length < Superblock.BYTES) {
+            throw new PoolDamagedException(file + " ends within its superblock");
+        }
+        long extents = words.getLong((int) Superblock.EXTENTS_AT);
+        if (extents < 1 || extents > Files.size(file) >>> superblock.extentShift()) {
+            throw new PoolDamagedException(file + " has " + Files.size(file) + " bytes, and should have " + extents
+                    + " extents of " + (1L << superblock.extentShift()) + ": was it truncated?");
+        }
+        MappedRegion pmem = new MappedRegion(
+                file, superblock.extentShift(), (int) extents, options.pmemBytesMax(), options.readOnly(), arena);
+        Store.finishCommit(superblock, pmem, options.readOnly());
+        List<Store.TierRegion> disks = new ArrayList<>();
+        for (PoolOptions.Disk disk : options.disksOrDefault()) {
+            disks.add(openDisk(directory, options, disk, disks.size(), pmem, arena));
+        }
+        return new Store(superblock, pmem, disks, options.readOnly());
+    }
+
+    private static Store.TierRegion openDisk(
+            Path directory, PoolOptions options, PoolOptions.Disk disk, int number, MappedRegion pmem, Arena arena)
+            throws IOException {
+        Path file = (disk.directory() == null ? directory : disk.directory()).resolve("disk-" + number);
+        long extents = pmem.getLong(Superblock.DISKS_AT + number * Superblock.DISK_BYTES);
+        if (!Files.exists(file)) {
+            if (extents > 0) {
+                throw new PoolDamagedException(file + " is missing: name the directory that it is in as the pool's disk "
+                        + number);
+            }
+            if (!options.readOnly()) {
+                Files.createFile(file);
+            }
+        }
+        int shift = Long.numberOfTrailingZeros(pmem.extentBytes());
+        MappedRegion region =
+                new MappedRegion(file, shift, (int) extents, disk.bytesMax(), options.readOnly(), arena);
+        return new Store.TierRegion(disk.tier(), region);
+    }
+
+    Path directory() {
+        return directory;
+    }
+
+    Store store() {
+        return store;
+    }
+
+    void close() {
+        store.close();
+        arena.close();
+        if (lock != null) {
+            try {
+                lock.close();
+            } catch (IOException e) {
+                throw new java.io.UncheckedIOException(e);
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+package dev.terrace.objects;
+
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/// How a pool is opened, or made.
+///
+/// @param readOnly whether it is only read: that needs no lock, any number of processes may, also while another one writes
+/// @param create whether it is made if it is not there
+/// @param pmemBytesMax how long its file in persistent memory may become
+/// @param extentBytes by how much files become longer, a power of two from 1 MiB to 1 GiB; for files that are made
+/// @param disks its disks; none: one, an SSD, in the pool's own directory
+public record PoolOptions(boolean readOnly, boolean create, long pmemBytesMax, long extentBytes, List<Disk> disks) {
+    private static final long EXTENT_BYTES_MIN = 1 << 20;
+    private static final long EXTENT_BYTES_MAX = 1 << 30;
+    private static final PoolOptions DEFAULTS = new PoolOptions(false, true, Long.MAX_VALUE, 64 << 20, List.of());
+
+    /// A disk.
+    ///
+    /// @param tier [StorageTier#SSD] or [StorageTier#HDD]
+    /// @param directory that the disk's file lies in; null: the pool's
+    /// @param bytesMax how long that file may become
+    public record Disk(StorageTier tier, @Nullable Path directory, long bytesMax) {
+        /// Checks the tier.
+        public Disk {
+            if (tier != StorageTier.SSD && tier != StorageTier.HDD) {
+                throw new IllegalArgumentException("a disk is an SSD or an HDD, not " + tier);
+            }
+        }
+    }
+
+    /// Checks the numbers.
+    public PoolOptions {
+        disks = List.copyOf(disks);
+        if (Long.bitCount(extentBytes) != 1 || extentBytes < EXTENT_BYTES_MIN || extentBytes > EXTENT_BYTES_MAX) {
+            throw new IllegalArgumentException("extents of " + extentBytes
+                    + " bytes: they are a power of two from " + EXTENT_BYTES_MIN + " to " + EXTENT_BYTES_MAX);
+        }
+    }
+
+    /// To read and write, made if need be, as large as there is room for, with one SSD in the pool's directory.
+    public static PoolOptions defaults() {
+        return DEFAULTS;
+    }
+
+    /// The same, only to read.
+    public PoolOptions toRead() {
+        return new PoolOptions(true, false, pmemBytesMax, extentBytes, disks);
+    }
+
+    /// The same, for a pool that must be there.
+    public PoolOptions existing() {
+        return new PoolOptions(readOnly, false, pmemBytesMax, extentBytes, disks);
+    }
+
+    /// The same, with at most so much persistent memory.
+    public PoolOptions pmem(long bytesMax) {
+        return new PoolOptions(readOnly, create, bytesMax, extentBytes, disks);
+    }
+
+    /// The same, with files that become longer by so much.
+    public PoolOptions extents(long bytes) {
+        return new PoolOptions(readOnly, create, pmemBytesMax, bytes, disks);
+    }
+
+    /// The same, with a disk more. A pool's disks are given in the same order each time.
+    public PoolOptions disk(StorageTier tier, Path directory, long bytesMax) {
+        List<Disk> more = new ArrayList<>(disks);
+        more.add(new Disk(tier, directory, bytesMax));
+        return new PoolOptions(readOnly, create, pmemBytesMax, extentBytes, more);
+    }
+
+    /// The same, with a disk more that may become as full as it can.
+    public PoolOptions disk(StorageTier tier, Path directory) {
+        return disk(tier, directory, Long.MAX_VALUE);
+    }
+
+    List<Disk> disksOrDefault() {
+        return disks.isEmpty() ? List.of(new Disk(StorageTier.SSD, null, Long.MAX_VALUE)) : disks;
+    }
+}

@@ -1,0 +1,82 @@
+package dev.terrace.objects;
+
+import dev.terrace.objects.store.Layout;
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.util.ArrayList;
+import java.util.List;
+
+/// A class as a pool has stored it: objects with this type's number in their headers are laid out so.
+///
+/// @param id the number
+/// @param name the tagged class, fully qualified
+/// @param fields as they were when the pool first met the class in this form
+record StoredType(int id, String name, List<FieldSpec> fields) {
+    /// Where the fields lie: that follows from what they are.
+    Layout layout() {
+        return Layout.of(fields);
+    }
+
+    byte[] encode() {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        try (DataOutputStream out = new DataOutputStream(bytes)) {
+            out.writeShort(id);
+            out.writeUTF(name);
+            out.writeInt(fields.size());
+            for (FieldSpec field : fields) {
+                out.writeUTF(field.name());
+                out.writeByte(field.kind().ordinal());
+                out.writeInt(field.fixedLength());
+                out.writeBoolean(field.nullable());
+                out.writeByte(field.tiers().size());
+                for (StorageTier tier : field.tiers()) {
+                    out.writeByte(tier.ordinal());
+                }
+                out.writeUTF(field.target());
+                out.writeInt(field.constants().size());
+                for (String constant : field.constants()) {
+                    out.writeUTF(constant);
+                }
+            }
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+        return bytes.toByteArray();
+    }
+
+    static StoredType decode(byte[] bytes) {
+        try (DataInputStream in = new DataInputStream(new ByteArrayInputStream(bytes))) {
+            int id = in.readUnsignedShort();
+            String name = in.readUTF();
+            int count = in.readInt();
+            List<FieldSpec> fields = new ArrayList<>();
+            for (int i = 0; i < count; i++) {
+                fields.add(decodeField(in));
+            }
+            return new StoredType(id, name, List.copyOf(fields));
+        } catch (IOException | IllegalArgumentException | ArrayIndexOutOfBoundsException e) {
+            throw new PoolDamagedException("a stored type is damaged", e);
+        }
+    }
+
+    private static FieldSpec decodeField(DataInputStream in) throws IOException {
+        String name = in.readUTF();
+        FieldKind kind = FieldKind.values()[in.readUnsignedByte()];
+        int fixedLength = in.readInt();
+        boolean nullable = in.readBoolean();
+        List<StorageTier> tiers = new ArrayList<>();
+        for (int i = in.readUnsignedByte(); i > 0; i--) {
+            tiers.add(StorageTier.values()[in.readUnsignedByte()]);
+        }
+        String target = in.readUTF();
+        List<String> constants = new ArrayList<>();
+        for (int i = in.readInt(); i > 0; i--) {
+            constants.add(in.readUTF());
+        }
+        return new FieldSpec(name, kind, fixedLength, nullable, tiers, target, constants, List.of());
+    }
+}

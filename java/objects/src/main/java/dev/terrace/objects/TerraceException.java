@@ -1,0 +1,23 @@
+package dev.terrace.objects;
+
+import java.io.Serial;
+import org.jspecify.annotations.Nullable;
+
+/// What can go wrong with a pool. The message names the thing and, where there is one, the remedy.
+public abstract sealed class TerraceException extends RuntimeException
+        permits PoolFullException,
+                PoolDamagedException,
+                PoolClosedException,
+                PoolLockedException,
+                PoolReadOnlyException,
+                TransactionAbortedException,
+                PoolFormatException,
+                SchemaMismatchException,
+                StaleReferenceException {
+    @Serial
+    private static final long serialVersionUID = 1L;
+
+    TerraceException(String message, @Nullable Throwable cause) {
+        super(message, cause);
+    }
+}

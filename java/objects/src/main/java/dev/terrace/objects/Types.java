@@ -1,0 +1,107 @@
+package dev.terrace.objects;
+
+import dev.terrace.objects.store.Chain;
+import dev.terrace.objects.store.Store;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.jspecify.annotations.Nullable;
+
+/// The classes that a pool knows, each in every form that it had when objects of it were made.
+final class Types {
+    private static final int ID_MAX = 0xff00;
+
+    private final Store store;
+    private final Chain chain;
+    private final Map<Integer, StoredType> byId = new ConcurrentHashMap<>();
+    private final Map<ObjectType<?>, TypeMapping> current = new ConcurrentHashMap<>();
+    private final Map<ObjectType<?>, Map<Integer, TypeMapping>> mappings = new ConcurrentHashMap<>();
+
+    Types(Pool pool, Chain chain) {
+        store = pool.store();
+        this.chain = chain;
+    }
+
+    /// The form in which new objects of a class are made. In a transaction.
+    TypeMapping current(ObjectType<?> type) {
+        TypeMapping known = current.get(type);
+        if (known != null) {
+            return known;
+        }
+        load();
+        TypeMapping found = null;
+        for (StoredType stored : byId.values()) {
+            if (isFormOf(stored, type)) {
+                TypeMapping mapping = stored(type, stored.id());
+                found = mapping.isNative ? mapping : found;
+            }
+        }
+        TypeMapping mapping = found == null ? add(type) : found;
+        current.put(type, mapping);
+        store.afterRollback(() -> {
+            current.remove(type);
+            mappings.remove(type);
+            byId.clear();
+        });
+        return mapping;
+    }
+
+    private TypeMapping add(ObjectType<?> type) {
+        int id = byId.keySet().stream().mapToInt(Integer::intValue).max().orElse(0) + 1;
+        if (id > ID_MAX) {
+            throw new PoolFullException("the pool knows " + ID_MAX + " types: it takes no more");
+        }
+        StoredType stored = new StoredType(id, type.name(), type.fields());
+        chain.add(stored.encode(), id);
+        byId.put(id, stored);
+        return stored(type, id);
+    }
+
+    private static boolean isFormOf(StoredType stored, ObjectType<?> type) {
+        return stored.name().equals(type.name()) || type.formerly().contains(stored.name());
+    }
+
+    /// How fields of a class are found in objects of the form with this number.
+    ///
+    /// @throws SchemaMismatchException if that is a form of another class, or one that this class cannot be
+    TypeMapping stored(ObjectType<?> type, int id) {
+        Map<Integer, TypeMapping> ofType = mappings.computeIfAbsent(type, _ -> new ConcurrentHashMap<>());
+        TypeMapping known = ofType.get(id);
+        if (known != null) {
+            return known;
+        }
+        StoredType stored = byId(id);
+        if (!isFormOf(stored, type)) {
+            throw new SchemaMismatchException("this is an object of " + stored.name() + ", not of " + type.name());
+        }
+        TypeMapping mapping = new TypeMapping(type, stored);
+        ofType.put(id, mapping);
+        return mapping;
+    }
+
+    /// The form with this number.
+    ///
+    /// @throws PoolDamagedException if there is none
+    StoredType byId(int id) {
+        StoredType known = byId.get(id);
+        if (known == null) {
+            load();
+            known = byId.get(id);
+        }
+        if (known == null) {
+            throw new PoolDamagedException("the pool knows no type " + id);
+        }
+        return known;
+    }
+
+    private void load() {
+        @Nullable Object done = store.read(() -> {
+            chain.forEach((key, valueAt) -> {
+                StoredType stored = StoredType.decode(key);
+                byId.putIfAbsent(stored.id(), stored);
+                return true;
+            });
+            return null;
+        });
+        assert done == null;
+    }
+}

@@ -1,0 +1,492 @@
+package dev.terrace.objects.store;
+
+import static dev.terrace.objects.store.SizeClasses.CHUNK_BYTES;
+
+import java.util.Arrays;
+import java.util.BitSet;
+
+/// Which parts of a region are in use: slots of chunks that are cut evenly, and runs of whole chunks.
+///
+/// What is in use is said by words in persistent memory, an extent's *map*: a descriptor per chunk, then a bitmap per chunk. They
+/// are changed by the transaction that allocates or frees, so that both last or neither. What is kept here beside them is an
+/// index to find room with, made anew when it is first needed.
+///
+/// Invariant: what the transaction under way frees is not free before it commits; its caller frees only while it commits.
+final class Allocator {
+    /// Bytes of a chunk's bitmap: as many bits as it may have slots.
+    private static final int BITMAP_BYTES = CHUNK_BYTES / SizeClasses.SLOT_BYTES_MIN / 8;
+    private static final int KIND_SLOTS = 1;
+    private static final int KIND_RUN = 2;
+    private static final int NONE = -1;
+    /// Chunks that are given back at once; their words fit into any log.
+    private static final int RELEASED_MAX = 1000;
+
+    private final Words words;
+    private final Region region;
+    private final boolean hasHeaders;
+    private final long secret;
+    private final int chunksPerExtent;
+
+    /// Where the map of each extent is, and how many of its chunks at the front are taken for good.
+    private long[] maps = {};
+    private int[] reserved = {};
+
+    private boolean indexed;
+    private final BitSet freeChunks = new BitSet();
+    private final IntStack[] candidates = new IntStack[SizeClasses.count()];
+    /// Of each chunk, the first word of its bitmap that may have a bit that is not set.
+    private byte[] hints = {};
+
+    /// For a region without extents.
+    ///
+    /// @param hasHeaders whether what is allocated begins with a header: so it is in persistent memory
+    Allocator(Words words, Region region, boolean hasHeaders, long secret) {
+        this.words = words;
+        this.region = region;
+        this.hasHeaders = hasHeaders;
+        this.secret = secret;
+        chunksPerExtent = (int) (region.extentBytes() / CHUNK_BYTES);
+        Arrays.setAll(candidates, _ -> new IntStack());
+    }
+
+    /// Bytes of an extent's map.
+    static long mapBytes(long extentBytes) {
+        return extentBytes / CHUNK_BYTES * (8 + BITMAP_BYTES);
+    }
+
+    /// An extent has a map now; it was zeros when the extent came.
+    void addExtent(long map, long reservedBytes) {
+        int extent = maps.length;
+        maps = Arrays.copyOf(maps, extent + 1);
+        maps[extent] = map;
+        reserved = Arrays.copyOf(reserved, extent + 1);
+        reserved[extent] = (int) ((reservedBytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
+        hints = Arrays.copyOf(hints, maps.length * chunksPerExtent);
+        if (indexed) {
+            index(extent);
+        }
+    }
+
+    /// The last extents are not there after all: the transaction that added them was rolled back.
+    void keepExtents(int count) {
+        maps = Arrays.copyOf(maps, count);
+        reserved = Arrays.copyOf(reserved, count);
+        forgetIndex();
+    }
+
+    /// How many extents have maps.
+    int extents() {
+        return maps.length;
+    }
+
+    /// What the index says may be wrong: the transaction was rolled back.
+    void forgetIndex() {
+        indexed = false;
+    }
+
+    /// Allocates; the header, if there is one, is in place. [#NONE] if there is no room.
+    long allocate(long bytes, int type) {
+        if (!indexed) {
+            index();
+        }
+        int sizeClass = SizeClasses.of(bytes);
+        long offset = sizeClass < 0 ? takeRun(chunks(bytes)) : takeSlot(sizeClass);
+        if (offset != NONE && hasHeaders) {
+            int generation = Headers.generation(words.get(offset));
+            region.putLong(offset, Headers.of(secret, offset, type, generation));
+        }
+        return offset;
+    }
+
+    /// Frees what begins at `offset`, and has a header of the next generation by now. Called while the transaction commits.
+    void free(long offset) {
+        int chunk = (int) (offset / CHUNK_BYTES);
+        long descriptor = words.get(descriptorAt(chunk));
+        int generation = hasHeaders ? Headers.generation(words.get(offset)) : 1;
+        if (generation == Headers.GENERATION_MAX) {
+            return;
+        }
+        if (kind(descriptor) == KIND_RUN) {
+            words.put(descriptorAt(chunk), descriptor(0, 0, generation));
+            if (indexed) {
+                freeChunks.set(chunk, chunk + runChunks(descriptor));
+            }
+            return;
+        }
+        int sizeClass = sizeClass(descriptor);
+        int slot = (int) (offset % CHUNK_BYTES) / SizeClasses.slotBytes(sizeClass);
+        long at = bitmapAt(chunk) + slot / 64 * 8;
+        long bits = words.get(at);
+        words.put(at, bits & ~(1L << slot));
+        if (indexed) {
+            noteFreed(chunk, sizeClass, slot / 64);
+        }
+        releaseIfEmpty(chunk, sizeClass);
+    }
+
+    private void noteFreed(int chunk, int sizeClass, int word) {
+        if (hints[chunk] > word) {
+            hints[chunk] = (byte) word;
+        }
+        candidates[sizeClass].pushUnlessTop(chunk);
+    }
+
+    /// Gives back a chunk whose last slot has been freed, if there is another to take slots of its class from. This is for the
+    /// same commit to say, before anything else is stored where the slots' headers are.
+    private void releaseIfEmpty(int chunk, int sizeClass) {
+        boolean isLast = indexed && candidates[sizeClass].isAll(chunk);
+        if (isLast || !isEmpty(chunk, sizeClass)) {
+            return;
+        }
+        int generation = nextGeneration(chunk);
+        if (generation > Headers.GENERATION_MAX) {
+            return;
+        }
+        words.put(descriptorAt(chunk), descriptor(0, 0, generation));
+        if (indexed) {
+            freeChunks.set(chunk);
+        }
+    }
+
+    /// Says in `released` that chunks are free which are cut for some size and hold nothing, neither in what is committed nor in what the
+    /// transaction under way has changed; as many as a log takes.
+    void releaseEmpty(Overlay released) {
+        for (int extent = 0; extent < maps.length; extent++) {
+            int end = (extent + 1) * chunksPerExtent;
+            for (int chunk = extent * chunksPerExtent + reserved[extent]; chunk < end; chunk++) {
+                long descriptor = words.get(descriptorAt(chunk));
+                if (kind(descriptor) == KIND_RUN) {
+                    chunk += runChunks(descriptor) - 1;
+                } else if (kind(descriptor) == KIND_SLOTS && released.size() < RELEASED_MAX && isUntouched(chunk)) {
+                    int generation = nextGeneration(chunk);
+                    if (generation <= Headers.GENERATION_MAX) {
+                        released.put(descriptorAt(chunk), descriptor(0, 0, generation));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a chunk holds nothing, and the transaction under way has not changed what it is or holds.
+    private boolean isUntouched(int chunk) {
+        boolean same = !words.isChanged(descriptorAt(chunk));
+        int count = bitmapWords(sizeClass(words.get(descriptorAt(chunk))));
+        for (int word = 0; same && word < count; word++) {
+            long at = bitmapAt(chunk) + word * 8L;
+            same = words.get(at) == 0 && !words.isChanged(at);
+        }
+        return same;
+    }
+
+    /// Whether something that begins at `offset` is in use.
+    boolean isAllocated(long offset) {
+        if (!region.contains(offset) || offset / region.extentBytes() >= maps.length) {
+            return false;
+        }
+        int chunk = (int) (offset / CHUNK_BYTES);
+        long descriptor = words.get(descriptorAt(chunk));
+        if (kind(descriptor) == KIND_RUN) {
+            return offset % CHUNK_BYTES == 0;
+        }
+        if (kind(descriptor) != KIND_SLOTS) {
+            return false;
+        }
+        int bytes = SizeClasses.slotBytes(sizeClass(descriptor));
+        int slot = (int) (offset % CHUNK_BYTES) / bytes;
+        boolean begins = offset % CHUNK_BYTES % bytes == 0 && slot < SizeClasses.slots(sizeClass(descriptor));
+        return begins && (words.get(bitmapAt(chunk) + slot / 64 * 8) >>> slot & 1) != 0;
+    }
+
+    /// Bytes of the slot or run that begins at `offset`, which is in use.
+    long sizeOf(long offset) {
+        long descriptor = words.get(descriptorAt((int) (offset / CHUNK_BYTES)));
+        return kind(descriptor) == KIND_RUN
+                ? (long) runChunks(descriptor) * CHUNK_BYTES
+                : SizeClasses.slotBytes(sizeClass(descriptor));
+    }
+
+    /// What sees everything in use.
+    interface Visitor {
+        void visit(long offset, long bytes);
+    }
+
+    /// Shows everything in use, in the order of the offsets.
+    void forEach(Visitor visitor) {
+        for (int extent = 0; extent < maps.length; extent++) {
+            int chunk = extent * chunksPerExtent + reserved[extent];
+            while (chunk < (extent + 1) * chunksPerExtent) {
+                chunk += visitChunk(chunk, visitor);
+            }
+        }
+    }
+
+    private int visitChunk(int chunk, Visitor visitor) {
+        long descriptor = words.get(descriptorAt(chunk));
+        long start = (long) chunk * CHUNK_BYTES;
+        if (kind(descriptor) == KIND_RUN) {
+            visitor.visit(start, (long) runChunks(descriptor) * CHUNK_BYTES);
+            return runChunks(descriptor);
+        }
+        if (kind(descriptor) == KIND_SLOTS) {
+            int bytes = SizeClasses.slotBytes(sizeClass(descriptor));
+            for (int word = 0; word < bitmapWords(sizeClass(descriptor)); word++) {
+                for (long bits = words.get(bitmapAt(chunk) + word * 8L); bits != 0; bits &= bits - 1) {
+                    visitor.visit(start + (word * 64L + Long.numberOfTrailingZeros(bits)) * bytes, bytes);
+                }
+            }
+        }
+        return 1;
+    }
+
+    /// Bytes in use, slots and runs as a whole.
+    long usedBytes() {
+        long[] used = {0};
+        forEach((_, bytes) -> used[0] += bytes);
+        return used[0];
+    }
+
+    /// Chunks that hold nothing and could be borrowed for a moment: the first of `count` in a row, as an offset, or [#NONE].
+    long borrow(long bytes) {
+        if (!indexed) {
+            index();
+        }
+        int chunk = findRun(chunks(bytes));
+        return chunk == NONE ? NONE : (long) chunk * CHUNK_BYTES;
+    }
+
+    private static int chunks(long bytes) {
+        return (int) ((bytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
+    }
+
+    private long takeSlot(int sizeClass) {
+        IntStack stack = candidates[sizeClass];
+        while (true) {
+            while (!stack.isEmpty()) {
+                int chunk = stack.top();
+                long offset = takeSlotOf(chunk, sizeClass);
+                if (offset != NONE) {
+                    return offset;
+                }
+                stack.pop();
+            }
+            int chunk = takeChunk();
+            if (chunk == NONE) {
+                return NONE;
+            }
+            cut(chunk, sizeClass);
+            stack.push(chunk);
+        }
+    }
+
+    private long takeSlotOf(int chunk, int sizeClass) {
+        long descriptor = words.get(descriptorAt(chunk));
+        if (kind(descriptor) != KIND_SLOTS || sizeClass(descriptor) != sizeClass) {
+            return NONE; // It has been cut anew since.
+        }
+        int slots = SizeClasses.slots(sizeClass);
+        for (int word = hints[chunk]; word < bitmapWords(sizeClass); word++) {
+            long at = bitmapAt(chunk) + word * 8L;
+            long bits = words.get(at);
+            int slot = word * 64 + Long.numberOfTrailingZeros(~bits);
+            if (bits != -1L && slot < slots) {
+                words.put(at, bits | 1L << slot);
+                hints[chunk] = (byte) word;
+                return (long) chunk * CHUNK_BYTES + (long) slot * SizeClasses.slotBytes(sizeClass);
+            }
+        }
+        return NONE;
+    }
+
+    private int takeChunk() {
+        int chunk = freeChunks.nextSetBit(0);
+        if (chunk < 0) {
+            return NONE;
+        }
+        freeChunks.clear(chunk);
+        return chunk;
+    }
+
+    /// Has a free chunk cut into slots of this class, whose generations are higher than any before.
+    private void cut(int chunk, int sizeClass) {
+        int generation = nextGeneration(chunk);
+        words.put(descriptorAt(chunk), descriptor(KIND_SLOTS, sizeClass, generation));
+        hints[chunk] = 0;
+        if (hasHeaders) {
+            int bytes = SizeClasses.slotBytes(sizeClass);
+            long start = (long) chunk * CHUNK_BYTES;
+            for (long offset = start; offset + bytes <= start + CHUNK_BYTES; offset += bytes) {
+                region.putLong(offset, Headers.of(secret, offset, Headers.FREE, generation));
+                region.flush(offset, Headers.BYTES);
+            }
+        }
+    }
+
+    private int nextGeneration(int chunk) {
+        long descriptor = words.get(descriptorAt(chunk));
+        int generation = Math.max(1, generation(descriptor));
+        if (hasHeaders && kind(descriptor) == KIND_SLOTS) {
+            int bytes = SizeClasses.slotBytes(sizeClass(descriptor));
+            long start = (long) chunk * CHUNK_BYTES;
+            for (long offset = start; offset + bytes <= start + CHUNK_BYTES; offset += bytes) {
+                generation = Math.max(generation, Headers.generation(words.get(offset)) + 1);
+            }
+        }
+        return generation;
+    }
+
+    private long takeRun(int count) {
+        int first = findRun(count);
+        if (first == NONE) {
+            return NONE;
+        }
+        int generation = 1;
+        for (int chunk = first; chunk < first + count; chunk++) {
+            generation = Math.max(generation, nextGeneration(chunk));
+        }
+        words.put(descriptorAt(first), descriptor(KIND_RUN, count, generation));
+        freeChunks.clear(first, first + count);
+        long offset = (long) first * CHUNK_BYTES;
+        if (hasHeaders) {
+            region.putLong(offset, Headers.of(secret, offset, Headers.FREE, generation));
+        }
+        return offset;
+    }
+
+    private int findRun(int count) {
+        int first = freeChunks.nextSetBit(0);
+        while (first >= 0) {
+            int end = Math.min(freeChunks.nextClearBit(first), (first / chunksPerExtent + 1) * chunksPerExtent);
+            if (end - first >= count) {
+                return first;
+            }
+            first = freeChunks.nextSetBit(end);
+        }
+        return NONE;
+    }
+
+    private void index() {
+        freeChunks.clear();
+        Arrays.fill(hints, (byte) 0);
+        for (IntStack stack : candidates) {
+            stack.clear();
+        }
+        indexed = true;
+        for (int extent = 0; extent < maps.length; extent++) {
+            index(extent);
+        }
+    }
+
+    private void index(int extent) {
+        int end = (extent + 1) * chunksPerExtent;
+        for (int chunk = extent * chunksPerExtent + reserved[extent]; chunk < end; ) {
+            long descriptor = words.get(descriptorAt(chunk));
+            if (kind(descriptor) == KIND_RUN) {
+                chunk += runChunks(descriptor);
+                continue;
+            }
+            if (kind(descriptor) == KIND_SLOTS) {
+                indexSlots(chunk, sizeClass(descriptor));
+            } else {
+                freeChunks.set(chunk);
+            }
+            chunk++;
+        }
+    }
+
+    private void indexSlots(int chunk, int sizeClass) {
+        int used = 0;
+        for (int word = 0; word < bitmapWords(sizeClass); word++) {
+            used += Long.bitCount(words.get(bitmapAt(chunk) + word * 8L));
+        }
+        if (used < SizeClasses.slots(sizeClass)) {
+            candidates[sizeClass].push(chunk);
+        }
+    }
+
+    private boolean isEmpty(int chunk, int sizeClass) {
+        for (int word = 0; word < bitmapWords(sizeClass); word++) {
+            if (words.get(bitmapAt(chunk) + word * 8L) != 0) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private static int bitmapWords(int sizeClass) {
+        return (SizeClasses.slots(sizeClass) + 63) / 64;
+    }
+
+    private long descriptorAt(int chunk) {
+        return maps[chunk / chunksPerExtent] + chunk % chunksPerExtent * 8L;
+    }
+
+    private long bitmapAt(int chunk) {
+        return maps[chunk / chunksPerExtent] + chunksPerExtent * 8L + (long) (chunk % chunksPerExtent) * BITMAP_BYTES;
+    }
+
+    /// Kind (8 bits), generation (24 bits), class or number of chunks (32 bits).
+    private static long descriptor(int kind, int size, int generation) {
+        return (long) size << 32 | (long) generation << 8 | kind;
+    }
+
+    private static int kind(long descriptor) {
+        return (int) descriptor & 0xff;
+    }
+
+    private static int generation(long descriptor) {
+        return (int) (descriptor >>> 8) & Headers.GENERATION_MAX;
+    }
+
+    private static int sizeClass(long descriptor) {
+        return (int) (descriptor >>> 32);
+    }
+
+    private static int runChunks(long descriptor) {
+        return (int) (descriptor >>> 32);
+    }
+
+    /// A stack of numbers.
+    private static final class IntStack {
+        private int[] items = new int[8];
+        private int size;
+
+        boolean isEmpty() {
+            return size == 0;
+        }
+
+        int top() {
+            return items[size - 1];
+        }
+
+        int pop() {
+            return items[--size];
+        }
+
+        void push(int item) {
+            if (size == items.length) {
+                items = Arrays.copyOf(items, 2 * size);
+            }
+            items[size++] = item;
+        }
+
+        void pushUnlessTop(int item) {
+            if (size == 0 || top() != item) {
+                push(item);
+            }
+        }
+
+        /// Whether there is nothing but this.
+        boolean isAll(int item) {
+            for (int i = 0; i < size; i++) {
+                if (items[i] != item) {
+                    return false;
+                }
+            }
+            return true;
+        }
+
+        void clear() {
+            size = 0;
+        }
+    }
+}

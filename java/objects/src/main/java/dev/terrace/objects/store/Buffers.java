@@ -1,0 +1,209 @@
+package dev.terrace.objects.store;
+
+import dev.terrace.objects.PoolDamagedException;
+import dev.terrace.objects.PoolFullException;
+import dev.terrace.objects.StorageTier;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.zip.CRC32C;
+import org.jspecify.annotations.Nullable;
+
+/// Values of any length, on any tier, and the words (*slots*) that lead to them.
+///
+/// A slot is 0 for null; or up to seven bytes, with their number; or a place: kind (4 bits), disk (4 bits), nonce (16 bits), offset by
+/// 16 (40 bits). In persistent memory a buffer is a header, its length, its bytes; on a disk its length, their CRC-32C, its bytes.
+///
+/// Invariant: a buffer is written once, before the slot that leads to it is. Who reads a slot, the buffer, and the same slot again, all
+/// within 2^15 commits, has read that buffer: the nonce tells it from others that have been at that place.
+public final class Buffers {
+    /// The slot of null.
+    public static final long NULL = 0;
+
+    private static final int KIND_INLINE = 1;
+    private static final int KIND_PMEM = 2;
+    private static final int KIND_DISK = 3;
+    private static final int INLINE_BYTES_MAX = 7;
+    private static final long NONCES = 1 << 15;
+    private static final int PMEM_FRONT_BYTES = 16;
+    private static final int DISK_FRONT_BYTES = 8;
+    private static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT.withOrder(ByteOrder.LITTLE_ENDIAN);
+
+    private final Store store;
+
+    /// The buffers of a pool.
+    public Buffers(Store store) {
+        this.store = store;
+    }
+
+    /// Stores bytes on the first of these tiers that has room, and returns the slot. In a transaction.
+    ///
+    /// @throws PoolFullException if none has
+    public long put(List<StorageTier> tiers, byte[] bytes) {
+        if (bytes.length <= INLINE_BYTES_MAX) {
+            long slot = KIND_INLINE | (long) bytes.length << 4;
+            for (int i = 0; i < bytes.length; i++) {
+                slot |= (bytes[i] & 0xffL) << 8 * (i + 1);
+            }
+            return slot;
+        }
+        List<PoolFullException> full = new ArrayList<>();
+        for (StorageTier tier : tiers) {
+            try {
+                return tier == StorageTier.PMEM ? putInPmem(bytes) : putOnDisk(tier, bytes);
+            } catch (PoolFullException e) {
+                full.add(e);
+            }
+        }
+        PoolFullException last = full.getLast();
+        full.subList(0, full.size() - 1).forEach(last::addSuppressed);
+        throw last;
+    }
+
+    private long putInPmem(byte[] bytes) {
+        long offset = store.allocate(PMEM_FRONT_BYTES + (long) bytes.length, Headers.BUFFER);
+        store.pmem().putLong(offset + Headers.BYTES, bytes.length);
+        store.pmem().put(offset + PMEM_FRONT_BYTES, MemorySegment.ofArray(bytes), 0, bytes.length);
+        return place(KIND_PMEM, 0, offset);
+    }
+
+    private long putOnDisk(StorageTier tier, byte[] bytes) {
+        int disk = diskOf(tier);
+        long offset = store.allocateOnDisk(disk, DISK_FRONT_BYTES + (long) bytes.length);
+        if (offset < 0) {
+            throw new PoolFullException(store.disk(disk).name() + " has no room for " + bytes.length + " bytes");
+        }
+        byte[] whole = new byte[DISK_FRONT_BYTES + bytes.length];
+        MemorySegment front = MemorySegment.ofArray(whole);
+        front.set(INT.withByteAlignment(1), 0, bytes.length);
+        front.set(INT.withByteAlignment(1), 4, crc(bytes));
+        System.arraycopy(bytes, 0, whole, DISK_FRONT_BYTES, bytes.length);
+        store.writeToDisk(disk, offset, front, whole.length);
+        return place(KIND_DISK, disk, offset);
+    }
+
+    /// The disk that is this tier.
+    ///
+    /// @throws IllegalArgumentException if the pool has none
+    public int diskOf(StorageTier tier) {
+        int found = -1;
+        for (int disk = 0; disk < store.diskCount(); disk++) {
+            StorageTier is = store.diskTier(disk);
+            if (is == tier || tier == StorageTier.DISK && (found < 0 || is == StorageTier.SSD)) {
+                found = disk;
+            }
+        }
+        if (found < 0) {
+            throw new IllegalArgumentException("the pool has no tier " + tier);
+        }
+        return found;
+    }
+
+    private long place(int kind, int disk, long offset) {
+        long nonce = store.sequence() >>> 1 & 0xffff;
+        return kind | (long) disk << 4 | nonce << 8 | offset / SizeClasses.GRANULE_BYTES << 24;
+    }
+
+    private static int kind(long slot) {
+        return (int) slot & 0xf;
+    }
+
+    private static int disk(long slot) {
+        return (int) (slot >>> 4) & 0xf;
+    }
+
+    private static long offset(long slot) {
+        return (slot >>> 24) * SizeClasses.GRANULE_BYTES;
+    }
+
+    /// Frees what a slot leads to, once the transaction commits.
+    public void free(long slot) {
+        switch (kind(slot)) {
+            case KIND_PMEM -> store.free(offset(slot));
+            case KIND_DISK -> store.freeOnDisk(disk(slot), offset(slot));
+            default -> {}
+        }
+    }
+
+    /// The tier that a slot leads to; PMEM for what lies in the slot itself.
+    public StorageTier tierOf(long slot) {
+        return kind(slot) == KIND_DISK ? store.diskTier(disk(slot)) : StorageTier.PMEM;
+    }
+
+    /// The bytes that the slot at `at` leads to, whole and of one commit; null if it is null.
+    ///
+    /// @throws PoolDamagedException if they are not what was written
+    public byte @Nullable [] get(long at) {
+        while (true) {
+            long sequence = store.sequence();
+            long slot = store.word(at);
+            byte[] bytes;
+            try {
+                bytes = load(slot);
+            } catch (RuntimeException e) {
+                if (store.word(at) == slot) {
+                    throw e;
+                }
+                continue;
+            }
+            java.lang.invoke.VarHandle.loadLoadFence();
+            if (store.word(at) == slot && store.sequence() - sequence < NONCES) {
+                return bytes;
+            }
+        }
+    }
+
+    /// The bytes that a slot leads to.
+    private byte @Nullable [] load(long slot) {
+        return switch (kind(slot)) {
+            case 0 -> null;
+            case KIND_INLINE -> inlined(slot);
+            case KIND_PMEM -> loadFromPmem(offset(slot));
+            case KIND_DISK -> loadFromDisk(disk(slot), offset(slot));
+            default -> throw new PoolDamagedException(store.pmem().name() + ": " + Long.toHexString(slot) + " is no slot");
+        };
+    }
+
+    private static byte[] inlined(long slot) {
+        byte[] bytes = new byte[(int) (slot >>> 4) & 0xf];
+        for (int i = 0; i < bytes.length; i++) {
+            bytes[i] = (byte) (slot >>> 8 * (i + 1));
+        }
+        return bytes;
+    }
+
+    private byte[] loadFromPmem(long offset) {
+        Region pmem = store.pmem();
+        long length = pmem.contains(offset) ? pmem.getLong(offset + Headers.BYTES) : -1;
+        return load(pmem, offset, PMEM_FRONT_BYTES, length);
+    }
+
+    private byte[] loadFromDisk(int index, long offset) {
+        Region disk = store.disk(index);
+        byte[] front = new byte[DISK_FRONT_BYTES];
+        disk.get(offset, MemorySegment.ofArray(front), 0, front.length);
+        MemorySegment fields = MemorySegment.ofArray(front);
+        byte[] bytes = load(disk, offset, DISK_FRONT_BYTES, fields.get(INT.withByteAlignment(1), 0));
+        if (crc(bytes) != fields.get(INT.withByteAlignment(1), 4)) {
+            throw new PoolDamagedException(disk.name() + ": " + bytes.length + " bytes at offset " + offset + " are damaged");
+        }
+        return bytes;
+    }
+
+    private static byte[] load(Region region, long offset, int front, long length) {
+        if (length < 0 || length > region.extentBytes() - region.within(offset) - front) {
+            throw new PoolDamagedException(region.name() + ": a length at offset " + offset + " is damaged");
+        }
+        byte[] bytes = new byte[(int) length];
+        region.get(offset + front, MemorySegment.ofArray(bytes), 0, length);
+        return bytes;
+    }
+
+    private static int crc(byte[] bytes) {
+        CRC32C crc = new CRC32C();
+        crc.update(bytes, 0, bytes.length);
+        return (int) crc.getValue();
+    }
+}

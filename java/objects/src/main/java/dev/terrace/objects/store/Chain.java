@@ -1,0 +1,83 @@
+package dev.terrace.objects.store;
+
+import org.jspecify.annotations.Nullable;
+
+/// A list of keys with a word each, in persistent memory: a pool's types, and its roots. Each link is a header, the next link, the key's
+/// slot, the word.
+public final class Chain {
+    private static final int BYTES = 32;
+    private static final int NEXT_AT = 8;
+    private static final int KEY_AT = 16;
+    private static final int VALUE_AT = 24;
+
+    private final Store store;
+    private final Buffers buffers;
+    private final long head;
+
+    /// What sees a link.
+    public interface Visitor {
+        /// Sees a key, and where its word is; whether to go on.
+        boolean visit(byte[] key, long valueAt);
+    }
+
+    /// The chain whose first link the word at `head` leads to.
+    public Chain(Store store, Buffers buffers, long head) {
+        this.store = store;
+        this.buffers = buffers;
+        this.head = head;
+    }
+
+    /// Shows all links, the newest first.
+    public void forEach(Visitor visitor) {
+        for (long link = store.word(head); link != 0; link = store.word(link + NEXT_AT)) {
+            byte @Nullable [] key = buffers.get(link + KEY_AT);
+            if (key != null && !visitor.visit(key, link + VALUE_AT)) {
+                return;
+            }
+        }
+    }
+
+    /// Where the word of a key is; -1 if there is no such key.
+    public long find(byte[] wanted) {
+        long[] found = {-1};
+        forEach((key, valueAt) -> {
+            if (java.util.Arrays.equals(key, wanted)) {
+                found[0] = valueAt;
+            }
+            return found[0] < 0;
+        });
+        return found[0];
+    }
+
+    /// Adds a key. In a transaction.
+    public void add(byte[] key, long value) {
+        long link = store.allocate(BYTES, Headers.BUFFER);
+        store.putWord(link, link + NEXT_AT, store.word(head));
+        store.putWord(link, link + KEY_AT, buffers.put(java.util.List.of(dev.terrace.objects.StorageTier.PMEM), key));
+        store.putWord(link, link + VALUE_AT, value);
+        store.putWord(0, head, link);
+    }
+
+    /// Changes the word of a key, which [#find] has found. In a transaction.
+    public void set(long valueAt, long value) {
+        store.putWord(valueAt - VALUE_AT, valueAt, value);
+    }
+
+    /// Removes a key, if there is one. In a transaction.
+    public void remove(byte[] wanted) {
+        long valueAt = find(wanted);
+        if (valueAt < 0) {
+            return;
+        }
+        long link = valueAt - VALUE_AT;
+        long owner = 0;
+        long before = head;
+        while (store.word(before) != link) {
+            owner = store.word(before);
+            before = owner + NEXT_AT;
+        }
+        store.putWord(owner, before, store.word(link + NEXT_AT));
+        buffers.free(store.word(link + KEY_AT));
+        store.free(link);
+    }
+}

@@ -1,0 +1,115 @@
+package dev.terrace.objects.store;
+
+import dev.terrace.objects.PoolFullException;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
+
+/// The bytes of one tier, in extents of one size that is a power of two. Every store of a pool goes through here, so that tests
+/// can tell what a power cut would leave.
+///
+/// Offsets count from the first extent's begin; nothing lies across the border of two extents.
+///
+/// Invariant: an extent is there, filled with zeros, durably, before anything is mapped or stored in it: a sparse file on a disk
+/// that is full ends the process at the first store.
+public abstract class Region implements AutoCloseable {
+    /// Words.
+    public static final ValueLayout.OfLong LONG = ValueLayout.JAVA_LONG.withOrder(ByteOrder.LITTLE_ENDIAN);
+    /// Bytes.
+    public static final ValueLayout.OfByte BYTE = ValueLayout.JAVA_BYTE;
+
+    private static final VarHandle WORDS = LONG.varHandle();
+
+    private final int extentShift;
+    private volatile MemorySegment[] extents = {};
+
+    /// A region without extents.
+    protected Region(int extentShift) {
+        this.extentShift = extentShift;
+    }
+
+    /// What messages call it.
+    public abstract String name();
+
+    /// Appends an extent of zeros, durably.
+    ///
+    /// @throws PoolFullException if the device, or the limit that was set, has no room for it: nothing has changed then
+    public abstract void grow();
+
+    /// What was stored in this range is to be durable after the next [#fence()].
+    public abstract void flush(long offset, long length);
+
+    /// What was flushed is durable when this returns.
+    public abstract void fence();
+
+    @Override
+    public abstract void close();
+
+    /// Bytes of an extent.
+    public final long extentBytes() {
+        return 1L << extentShift;
+    }
+
+    /// How many extents there are.
+    public final int extents() {
+        return extents.length;
+    }
+
+    /// The extent with this index.
+    public final MemorySegment extent(int index) {
+        return extents[index];
+    }
+
+    /// The extent that an offset lies in.
+    public final MemorySegment extentOf(long offset) {
+        return extents[(int) (offset >>> extentShift)];
+    }
+
+    /// Whether an offset lies in an extent that is there.
+    public final boolean contains(long offset) {
+        return offset >= 0 && offset >>> extentShift < extents.length;
+    }
+
+    /// An offset within its extent.
+    public final long within(long offset) {
+        return offset & extentBytes() - 1;
+    }
+
+    /// A word; its offset is a multiple of 8.
+    public final long getLong(long offset) {
+        return extentOf(offset).get(LONG, within(offset));
+    }
+
+    /// A word, and all that was stored before it was.
+    public final long getLongAcquire(long offset) {
+        return (long) WORDS.getAcquire(extentOf(offset), within(offset));
+    }
+
+    /// Stores a word, which others see only with all that was stored before.
+    public void putLong(long offset, long value) {
+        WORDS.setRelease(extentOf(offset), within(offset), value);
+    }
+
+    /// Stores bytes.
+    public void put(long offset, MemorySegment source, long from, long length) {
+        MemorySegment.copy(source, from, extentOf(offset), within(offset), length);
+    }
+
+    /// Stores zeros.
+    public void zero(long offset, long length) {
+        extentOf(offset).asSlice(within(offset), length).fill((byte) 0);
+    }
+
+    /// Reads bytes.
+    public final void get(long offset, MemorySegment into, long at, long length) {
+        MemorySegment.copy(extentOf(offset), within(offset), into, at, length);
+    }
+
+    /// An extent has come.
+    protected final void append(MemorySegment extent) {
+        MemorySegment[] more = java.util.Arrays.copyOf(extents, extents.length + 1);
+        more[extents.length] = extent;
+        extents = more;
+    }
+}

@@ -1,0 +1,680 @@
+package dev.terrace.objects.store;
+
+import dev.terrace.objects.PoolClosedException;
+import dev.terrace.objects.PoolDamagedException;
+import dev.terrace.objects.PoolFullException;
+import dev.terrace.objects.PoolReadOnlyException;
+import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.StaleReferenceException;
+import dev.terrace.objects.TerraceException;
+import dev.terrace.objects.TransactionAbortedException;
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.VarHandle;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+
+/// A pool's bytes on all its tiers, and the transactions that change them.
+///
+/// A transaction keeps the words that it changes to itself ([Overlay]) and writes only to what it has allocated, which nobody
+/// else can find yet. A commit makes that durable, writes the words to the log, makes the sequence odd, stores the words in
+/// their places, and makes the sequence even.
+///
+/// Invariants:
+/// * Committed data is never overwritten before the commit that replaces it is in the log: whoever reads sees committed states
+///   only, in place while the sequence is even, with the log's words laid over while it is odd.
+/// * A single word that is stored on its own is a commit of its own, since a word is never torn. The sequence moves behind it.
+/// * One thread writes at a time.
+public final class Store implements AutoCloseable {
+    private static final int ATTEMPTS_BEFORE_LOCK = 64;
+    private static final long NONE = -1;
+
+    private final Region pmem;
+    private final List<Disk> disks;
+    private final Superblock superblock;
+    private final CommitLog log;
+    private final boolean readOnly;
+    private final Allocator allocator;
+
+    private final ReentrantLock writer = new ReentrantLock();
+    private final Overlay overlay = new Overlay();
+    /// What the transaction has allocated in persistent memory, with its bytes.
+    private final Overlay fresh = new Overlay();
+    private final List<Long> freed = new ArrayList<>();
+    private final List<Runnable> afterCommit = new ArrayList<>();
+    private final List<Runnable> afterRollback = new ArrayList<>();
+    private int depth;
+    private @Nullable Throwable doomed;
+
+    /// Whether nobody has words laid over those in place. Whoever lays some over sees that at once; others need not.
+    private boolean plain = true;
+    private int overlaid;
+    private final ThreadLocal<@Nullable Overlay> view = new ThreadLocal<>();
+    private volatile @Nullable TerraceException broken;
+
+    /// A disk: its region, and what of it is in use.
+    private record Disk(StorageTier tier, Region region, Allocator allocator, List<long[]> written) {}
+
+    /// A region and the tier that it is.
+    public record TierRegion(StorageTier tier, Region region) {}
+
+    /// Opens what [#format] has made.
+    ///
+    /// @throws PoolDamagedException if it is not that any more
+    public Store(Superblock superblock, Region pmem, List<TierRegion> disks, boolean readOnly) {
+        this.superblock = superblock;
+        this.pmem = pmem;
+        this.readOnly = readOnly;
+        log = new CommitLog(pmem, superblock.logBytes());
+        Words words = new TransactionWords();
+        allocator = new Allocator(words, pmem, true, superblock.secret());
+        for (int extent = 0; extent < pmem.extents(); extent++) {
+            addPmemExtent(extent);
+        }
+        List<Disk> all = new ArrayList<>();
+        for (TierRegion disk : disks) {
+            Allocator of = new Allocator(words, disk.region(), false, 0);
+            all.add(new Disk(disk.tier(), disk.region(), of, new ArrayList<>()));
+        }
+        this.disks = List.copyOf(all);
+        for (int i = 0; i < all.size(); i++) {
+            addDiskExtents(i);
+        }
+    }
+
+    /// Makes an empty pool of a region without extents.
+    ///
+    /// @throws PoolFullException if there is no room for it
+    public static void format(Superblock superblock, Region pmem) {
+        pmem.grow();
+        superblock.write(pmem);
+        pmem.putLong(Superblock.EXTENTS_AT, 1);
+        pmem.flush(0, Superblock.BYTES);
+        pmem.fence();
+    }
+
+    /// Finishes the commit that was under way when the last writer ended: that comes before anything else is read. Who may only read
+    /// leaves it.
+    ///
+    /// @throws PoolDamagedException if the log is damaged
+    public static void finishCommit(Superblock superblock, Region pmem, boolean readOnly) {
+        long sequence = pmem.getLong(Superblock.SEQUENCE_AT);
+        if ((sequence & 1) != 0 && !readOnly) {
+            apply(pmem, new CommitLog(pmem, superblock.logBytes()).read(sequence), sequence);
+        }
+    }
+
+    private void addPmemExtent(int extent) {
+        long map = extent * pmem.extentBytes() + (extent == 0 ? Superblock.LOG_AT + superblock.logBytes() : 0);
+        allocator.addExtent(map, pmem.within(map) + Allocator.mapBytes(pmem.extentBytes()));
+    }
+
+    private void addDiskExtents(int index) {
+        Disk disk = disks.get(index);
+        long at = diskAt(index);
+        long count = pmem.getLong(at);
+        long map = pmem.getLong(at + 8);
+        for (int extent = 0; extent < count; extent++) {
+            // The first word of a map leads to the next.
+            disk.allocator.addExtent(map + Headers.BYTES + 8, extent == 0 ? SizeClasses.CHUNK_BYTES : 0);
+            map = pmem.getLong(map + Headers.BYTES);
+        }
+    }
+
+    private static long diskAt(int index) {
+        return Superblock.DISKS_AT + index * Superblock.DISK_BYTES;
+    }
+
+    /// Where records are.
+    public Region pmem() {
+        return pmem;
+    }
+
+    /// Which tier disk `index` is.
+    public StorageTier diskTier(int index) {
+        return disks.get(index).tier;
+    }
+
+    /// How many disks there are.
+    public int diskCount() {
+        return disks.size();
+    }
+
+    /// Disk `index`.
+    Region disk(int index) {
+        return disks.get(index).region;
+    }
+
+    /// The number of the last commit, odd while it is on its way to its places.
+    public long sequence() {
+        return pmem.getLongAcquire(Superblock.SEQUENCE_AT);
+    }
+
+    /// The header of what may begin at `offset`; 0 if nothing can.
+    public long header(long offset) {
+        return pmem.contains(offset) && offset % SizeClasses.GRANULE_BYTES == 0 ? word(offset) : 0;
+    }
+
+    /// Whether what stands in place is all there is to see. If not, [#word] tells what this thread is to see.
+    public boolean isPlain() {
+        return plain;
+    }
+
+    /// A word as this thread is to see it.
+    public long word(long offset) {
+        long inPlace = pmem.getLong(offset);
+        if (plain) {
+            return inPlace;
+        }
+        Overlay mine = writer.isHeldByCurrentThread() ? overlay : view.get();
+        return mine == null ? inPlace : mine.get(offset, inPlace);
+    }
+
+    // Transactions
+
+    /// Runs `work` as a transaction: all that it changes, or, if it throws, nothing. In a transaction it becomes a part of that.
+    ///
+    /// @throws PoolReadOnlyException if the pool was opened to be read
+    public <T extends @Nullable Object> T transact(Supplier<T> work) {
+        begin();
+        boolean done = false;
+        try {
+            T result = work.get();
+            done = true;
+            return result;
+        } catch (Throwable failure) {
+            doomed = doomed == null ? failure : doomed;
+            throw failure;
+        } finally {
+            end(done);
+        }
+    }
+
+    private void begin() {
+        if (readOnly) {
+            throw new PoolReadOnlyException(pmem.name() + " was opened to be read");
+        }
+        if (view.get() != null) {
+            throw new PoolReadOnlyException("a consistent read cannot write");
+        }
+        writer.lock();
+        if (depth == 0) {
+            try {
+                requireWhole();
+            } catch (TerraceException e) {
+                writer.unlock();
+                throw e;
+            }
+            layOver();
+        }
+        depth++;
+    }
+
+    private void end(boolean done) {
+        depth--;
+        try {
+            if (depth > 0) {
+                return;
+            }
+            if (done && doomed == null) {
+                commit();
+            } else {
+                Throwable cause = doomed;
+                rollBack();
+                if (done && cause != null) {
+                    throw new TransactionAbortedException(
+                            "a transaction within this one has failed, so nothing of it lasts", cause);
+                }
+            }
+        } finally {
+            if (depth == 0) {
+                takeOff();
+            }
+            writer.unlock();
+        }
+    }
+
+    private synchronized void layOver() {
+        overlaid++;
+        plain = false;
+    }
+
+    private synchronized void takeOff() {
+        overlaid--;
+        plain = overlaid == 0;
+    }
+
+    /// Whether this thread is in a transaction.
+    public boolean inTransaction() {
+        return writer.isHeldByCurrentThread() && depth > 0;
+    }
+
+    /// Done when, and only if, the transaction has committed.
+    public void afterCommit(Runnable action) {
+        afterCommit.add(action);
+    }
+
+    /// Done, the last first, when the transaction is rolled back.
+    public void afterRollback(Runnable action) {
+        afterRollback.add(action);
+    }
+
+    private void commit() {
+        try {
+            if (overlay.size() > 0 || !freed.isEmpty()) {
+                long overflow = overflow();
+                freed.forEach(this::freeNow);
+                flushFresh();
+                publish(overlay, log.overflowBytes(overlay.size()) == 0 ? 0 : overflow);
+            }
+        } catch (PoolFullException e) {
+            rollBack();
+            throw e;
+        } catch (RuntimeException | Error e) {
+            throw breakDown(e);
+        }
+        List<Runnable> actions = List.copyOf(afterCommit);
+        forget();
+        actions.forEach(Runnable::run);
+    }
+
+    /// Where the log's words go if they do not fit into the log; asked before anything is freed, so that nothing that somebody may
+    /// read is there.
+    private long overflow() {
+        int words = overlay.size() + 3 * freed.size();
+        long bytes = log.overflowBytes(words);
+        if (bytes == 0) {
+            return 0;
+        }
+        if (bytes > pmem.extentBytes() / 2) {
+            throw new PoolFullException("a transaction that changes " + words + " words is too large for this pool:"
+                    + " divide it, or make the pool with larger extents");
+        }
+        long run = allocator.borrow(bytes);
+        if (run == NONE) {
+            growPmem();
+            run = allocator.borrow(bytes);
+        }
+        if (run == NONE) {
+            throw new PoolFullException(pmem.name() + " has no room for the log of a large transaction");
+        }
+        return run;
+    }
+
+    private void flushFresh() {
+        for (int i = 0; i < fresh.size(); i++) {
+            pmem.flush(fresh.offset(i), fresh.value(i));
+        }
+        for (Disk disk : disks) {
+            if (!disk.written.isEmpty()) {
+                disk.written.forEach(range -> disk.region.flush(range[0], range[1]));
+                disk.region.fence();
+            }
+        }
+    }
+
+    /// Makes words durable, all or none: they go to the log, those that do not fit there to `overflow`, and from there to their places.
+    private void publish(Overlay words, long overflow) {
+        long sequence = pmem.getLong(Superblock.SEQUENCE_AT) + 1;
+        log.write(sequence, words, overflow);
+        pmem.fence();
+        storeSequence(pmem, sequence);
+        apply(pmem, words, sequence);
+    }
+
+    /// Stores the words of a commit that is in the log.
+    private static void apply(Region pmem, Overlay words, long sequence) {
+        for (int i = 0; i < words.size(); i++) {
+            pmem.putLong(words.offset(i), words.value(i));
+            pmem.flush(words.offset(i), Long.BYTES);
+        }
+        pmem.fence();
+        storeSequence(pmem, sequence + 1);
+    }
+
+    private static void storeSequence(Region pmem, long sequence) {
+        pmem.putLong(Superblock.SEQUENCE_AT, sequence);
+        pmem.flush(Superblock.SEQUENCE_AT, Long.BYTES);
+        pmem.fence();
+    }
+
+    private void rollBack() {
+        for (int i = 0; i < fresh.size(); i++) {
+            // A handle of what is not to be must not find what comes there next.
+            long offset = fresh.offset(i);
+            int next = Math.min(Headers.generation(pmem.getLong(offset)) + 1, Headers.GENERATION_MAX);
+            pmem.putLong(offset, Headers.of(superblock.secret(), offset, Headers.FREE, next));
+        }
+        allocator.forgetIndex();
+        disks.forEach(disk -> disk.allocator.forgetIndex());
+        List<Runnable> actions = List.copyOf(afterRollback).reversed();
+        forget();
+        actions.forEach(Runnable::run);
+    }
+
+    private void forget() {
+        overlay.clear();
+        fresh.clear();
+        freed.clear();
+        afterCommit.clear();
+        afterRollback.clear();
+        disks.forEach(disk -> disk.written.clear());
+        doomed = null;
+    }
+
+    /// A device has failed in the middle of a commit: what has become of it, the next to open the pool finds out.
+    private TerraceException breakDown(Throwable cause) {
+        TerraceException why = cause instanceof TerraceException known
+                ? known
+                : new PoolDamagedException(pmem.name() + ": a commit could not be stored: " + cause, cause);
+        broken = why;
+        forget();
+        return why;
+    }
+
+    /// Throws if the pool must not be written any more.
+    private void requireWhole() {
+        TerraceException why = broken;
+        if (why instanceof PoolClosedException) {
+            throw why;
+        }
+        if (why != null) {
+            throw new PoolDamagedException(
+                    "the pool failed before and must be opened anew: " + why.getMessage(), why);
+        }
+    }
+
+    // Changes: in a transaction only
+
+    private void requireTransaction() {
+        if (!inTransaction()) {
+            throw new IllegalStateException("not in a transaction");
+        }
+    }
+
+    /// Changes a word of something that begins at `owner`.
+    public void putWord(long owner, long offset, long value) {
+        requireTransaction();
+        if (fresh.contains(owner)) {
+            pmem.putLong(offset, value);
+        } else {
+            overlay.put(offset, value);
+        }
+    }
+
+    /// Changes `bits` of the word at `offset` to those of `value`, in an object that begins at `owner` with this header; outside of a
+    /// transaction as a commit of its own.
+    ///
+    /// @throws StaleReferenceException if the object is not there any more
+    public void putBits(long owner, long header, long offset, long bits, long value) {
+        if (readOnly) {
+            throw new PoolReadOnlyException(pmem.name() + " was opened to be read");
+        }
+        writer.lock();
+        try {
+            if (word(owner) != header) {
+                throw stale(owner);
+            }
+            long changed = word(offset) & ~bits | value & bits;
+            if (depth > 0) {
+                putWord(owner, offset, changed);
+            } else {
+                putWordAlone(offset, changed);
+            }
+        } finally {
+            writer.unlock();
+        }
+    }
+
+    /// That an object is not there any more.
+    public StaleReferenceException stale(long offset) {
+        return new StaleReferenceException("the object at " + offset + " of " + pmem.name() + " has been deleted");
+    }
+
+    private void putWordAlone(long offset, long value) {
+        requireWhole();
+        try {
+            pmem.putLong(offset, value);
+            pmem.flush(offset, Long.BYTES);
+            pmem.fence();
+            pmem.putLong(Superblock.SEQUENCE_AT, pmem.getLong(Superblock.SEQUENCE_AT) + 2);
+        } catch (RuntimeException | Error e) {
+            throw breakDown(e);
+        }
+    }
+
+    /// Allocates zeros in persistent memory, behind a header.
+    ///
+    /// @throws PoolFullException if there is no room
+    public long allocate(long bytes, int type) {
+        requireTransaction();
+        requireFits(bytes, pmem);
+        long offset = allocator.allocate(bytes, type);
+        if (offset == NONE && releaseEmpty(allocator)) {
+            offset = allocator.allocate(bytes, type);
+        }
+        if (offset == NONE) {
+            growPmem();
+            offset = allocator.allocate(bytes, type);
+        }
+        if (offset == NONE) {
+            throw new PoolFullException(pmem.name() + " has no room for " + bytes + " bytes");
+        }
+        pmem.zero(offset + Headers.BYTES, bytes - Headers.BYTES);
+        fresh.put(offset, bytes);
+        return offset;
+    }
+
+    /// Gives back chunks that are cut for some size and hold nothing: a commit of its own, for what comes there next is stored before
+    /// the transaction under way commits. Whether there were any.
+    private boolean releaseEmpty(Allocator of) {
+        Overlay released = new Overlay();
+        of.releaseEmpty(released);
+        if (released.size() == 0) {
+            return false;
+        }
+        try {
+            publish(released, 0);
+        } catch (RuntimeException | Error e) {
+            throw breakDown(e);
+        }
+        of.forgetIndex();
+        return true;
+    }
+
+    private static void requireFits(long bytes, Region region) {
+        long most = region.extentBytes() - Allocator.mapBytes(region.extentBytes()) - 2 * SizeClasses.CHUNK_BYTES;
+        if (bytes > most) {
+            throw new PoolFullException(bytes + " bytes do not fit into an extent of " + region.name() + ", which has "
+                    + region.extentBytes() + ": make the pool with larger extents");
+        }
+    }
+
+    /// Frees, once the transaction commits, what begins at `offset` in persistent memory. Its header says so at once, to those who
+    /// see what the transaction does.
+    public void free(long offset) {
+        requireTransaction();
+        long header = word(offset);
+        int generation = Math.min(Headers.generation(header) + 1, Headers.GENERATION_MAX);
+        putWord(offset, offset, Headers.of(superblock.secret(), offset, Headers.FREE, generation));
+        freed.add(offset);
+    }
+
+    /// Frees, once the transaction commits, what begins at `offset` on disk `index`.
+    void freeOnDisk(int index, long offset) {
+        requireTransaction();
+        freed.add(-(offset << 3 | index) - 1);
+    }
+
+    private void freeNow(long what) {
+        if (what >= 0) {
+            allocator.free(what);
+        } else {
+            long code = -(what + 1);
+            disks.get((int) (code & 7)).allocator.free(code >>> 3);
+        }
+    }
+
+    /// Allocates on disk `index`; -1 if it has no room.
+    long allocateOnDisk(int index, long bytes) {
+        requireTransaction();
+        Disk disk = disks.get(index);
+        requireFits(bytes, disk.region);
+        long offset = disk.allocator.allocate(bytes, 0);
+        if (offset == NONE && releaseEmpty(disk.allocator)) {
+            offset = disk.allocator.allocate(bytes, 0);
+        }
+        if (offset != NONE) {
+            return offset;
+        }
+        try {
+            growDisk(index);
+        } catch (PoolFullException full) {
+            return NONE;
+        }
+        return disk.allocator.allocate(bytes, 0);
+    }
+
+    /// Writes to what was allocated on disk `index`: durable before the transaction is.
+    void writeToDisk(int index, long offset, MemorySegment source, long length) {
+        Disk disk = disks.get(index);
+        disk.region.put(offset, source, 0, length);
+        disk.written.add(new long[] {offset, length});
+    }
+
+    private void growPmem() {
+        pmem.grow();
+        addPmemExtent(pmem.extents() - 1);
+        pmem.putLong(Superblock.EXTENTS_AT, pmem.extents());
+        pmem.flush(Superblock.EXTENTS_AT, Long.BYTES);
+        pmem.fence();
+    }
+
+    private void growDisk(int index) {
+        Disk disk = disks.get(index);
+        int extent = disk.allocator.extents();
+        if (extent == disk.region.extents()) {
+            disk.region.grow();
+        }
+        long bytes = Headers.BYTES + 8 + Allocator.mapBytes(disk.region.extentBytes());
+        long map = allocate(bytes, Headers.BUFFER);
+        long at = diskAt(index);
+        putWord(0, at, extent + 1L);
+        putWord(0, extent == 0 ? at + 8 : word(at + 16) + Headers.BYTES, map);
+        putWord(0, at + 16, map);
+        disk.allocator.addExtent(map + Headers.BYTES + 8, extent == 0 ? SizeClasses.CHUNK_BYTES : 0);
+        afterRollback(() -> disk.allocator.keepExtents(extent));
+    }
+
+    // Reading
+
+    /// Runs `work` so that all that it reads is of one committed state; it may be run more than once.
+    public <T extends @Nullable Object> T read(Supplier<T> work) {
+        if (inTransaction() || view.get() != null) {
+            return work.get();
+        }
+        for (int attempt = 0; readOnly || attempt < ATTEMPTS_BEFORE_LOCK; attempt++) {
+            long sequence = sequence();
+            Overlay laidOver = null;
+            if ((sequence & 1) != 0) {
+                laidOver = unstored(sequence);
+                if (laidOver == null) {
+                    Thread.onSpinWait();
+                    continue;
+                }
+            }
+            T result;
+            try {
+                result = laidOver == null ? work.get() : readWith(laidOver, work);
+            } catch (RuntimeException e) {
+                if (sequence() == sequence) {
+                    throw e;
+                }
+                continue;
+            }
+            VarHandle.acquireFence();
+            if (sequence() == sequence) {
+                return result;
+            }
+        }
+        writer.lock();
+        try {
+            return work.get();
+        } finally {
+            writer.unlock();
+        }
+    }
+
+    /// The words of a commit that may not be in their places; null if that has changed meanwhile.
+    private @Nullable Overlay unstored(long sequence) {
+        try {
+            return log.read(sequence);
+        } catch (PoolDamagedException e) {
+            if (sequence() == sequence) {
+                throw e;
+            }
+            return null;
+        }
+    }
+
+    private <T extends @Nullable Object> T readWith(Overlay laidOver, Supplier<T> work) {
+        view.set(laidOver);
+        layOver();
+        try {
+            return work.get();
+        } finally {
+            takeOff();
+            view.remove();
+        }
+    }
+
+    // Looking at all of it
+
+    /// Whether something that begins at `offset` is in use.
+    public boolean isAllocated(long offset) {
+        return allocator.isAllocated(offset);
+    }
+
+    /// Bytes in use in persistent memory.
+    public long usedPmemBytes() {
+        return allocator.usedBytes();
+    }
+
+    /// Bytes in use on disk `index`.
+    public long usedDiskBytes(int index) {
+        return disks.get(index).allocator.usedBytes();
+    }
+
+    /// Nothing is written from now on.
+    @Override
+    public void close() {
+        writer.lock();
+        try {
+            broken = new PoolClosedException(pmem.name() + " is closed");
+            pmem.close();
+            disks.forEach(disk -> disk.region.close());
+        } finally {
+            writer.unlock();
+        }
+    }
+
+    /// Words as the transaction sees them; outside of one, as they are.
+    private final class TransactionWords implements Words {
+        @Override
+        public long get(long offset) {
+            return overlay.get(offset, pmem.getLong(offset));
+        }
+
+        @Override
+        public boolean isChanged(long offset) {
+            return overlay.contains(offset);
+        }
+
+        @Override
+        public void put(long offset, long value) {
+            overlay.put(offset, value);
+        }
+    }
+}
