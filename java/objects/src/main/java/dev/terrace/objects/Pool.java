@@ -96,6 +96,16 @@ public final class Pool implements AutoCloseable {
         }));
     }
 
+    /// Walks over all objects of a class.
+    public <D extends DurableObject> Cursor<D> cursor(ObjectType<D> type) {
+        return guarded(() -> new Cursor<>(this, type));
+    }
+
+    /// What has happened since the pool was opened, and what is in use.
+    public Store.Statistics statistics() {
+        return guarded(store::statistics);
+    }
+
     /// The root of this name.
     public <D extends DurableObject> Root<D> root(String name, ObjectType<D> type) {
         return new Root<>(this, name, type);
@@ -164,6 +174,10 @@ public final class Pool implements AutoCloseable {
             throw store.stale(record);
         }
         handle.bind(this, types.stored(type, (int) (header >>> 24) & 0xffff), record, header);
+    }
+
+    @Nullable TypeMapping[] mappingsOf(ObjectType<?> type) {
+        return types.mappingsOf(type);
     }
 
     StoredType storedType(int id) {

@@ -78,6 +78,19 @@ final class Types {
         return mapping;
     }
 
+    /// How fields of a class are found in objects of each form of it, by the forms' numbers.
+    @Nullable TypeMapping[] mappingsOf(ObjectType<?> type) {
+        load();
+        int last = byId.keySet().stream().mapToInt(Integer::intValue).max().orElse(0);
+        @Nullable TypeMapping[] found = new @Nullable TypeMapping[last + 1];
+        for (StoredType stored : byId.values()) {
+            if (isFormOf(stored, type)) {
+                found[stored.id()] = stored(type, stored.id());
+            }
+        }
+        return found;
+    }
+
     /// The form with this number.
     ///
     /// @throws PoolDamagedException if there is none

@@ -1,16 +1,24 @@
 package dev.terrace.objects;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.terrace.objects.store.RecordingRegion.Event;
+import dev.terrace.objects.store.Superblock;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Consumer;
+import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /// Every state that a power cut may leave of what programs do is one between two commits, also for who may only read, and none older
 /// than what had returned.
@@ -120,35 +128,158 @@ class CrashTest {
         return text.append(" ").append(friends).append(bob.equals(bob.getFriend())).toString();
     }
 
+    /// What has been there, and since when.
+    private record History(List<@Nullable String> states, List<Integer> since) {
+        /// Does a step, and notes what there is after each of its commits.
+        static History of(PoolRig rig, Step step) {
+            History history = new History(new ArrayList<>(), new ArrayList<>());
+            rig.begin();
+            history.note(rig);
+            rig.onCommit(() -> history.note(rig));
+            step.work().accept(rig.pool());
+            rig.onCommit(() -> {});
+            return history;
+        }
+
+        private void note(PoolRig rig) {
+            states.add(look(rig.pool()));
+            since.add(rig.happened());
+        }
+
+        /// Throws if a power cut after so many events must not leave this.
+        void check(int happened, @Nullable String found) {
+            int at = states.lastIndexOf(found);
+            assertTrue(at >= 0, () -> "after " + happened + " events there is " + found + ", not one of " + states);
+            int oldest = 0;
+            while (oldest + 1 < since.size() && since.get(oldest + 1) <= happened) {
+                oldest++;
+            }
+            assertTrue(at >= oldest, () -> "what had returned is gone after " + happened + " events");
+        }
+    }
+
     @ParameterizedTest
     @MethodSource("steps")
     void whatACrashLeavesIsAState(Step step) {
         try (PoolRig rig = PoolRig.of(step.prepare())) {
-            List<@Nullable String> legal = new ArrayList<>();
-            List<Integer> returned = new ArrayList<>();
-            rig.begin();
-            legal.add(look(rig.pool()));
-            returned.add(0);
-            rig.onCommit(() -> {
-                legal.add(look(rig.pool()));
-                returned.add(rig.happened());
-            });
-            step.work().accept(rig.pool());
+            History history = History.of(rig, step);
             int states = 0;
             for (boolean readOnly : new boolean[] {false, true}) {
-                states += rig.forEachCrash(readOnly, (happened, found) -> {
-                    int at = legal.indexOf(found.read(() -> look(found)));
-                    assertTrue(at >= 0, () -> "after " + happened + " events there is " + look(found) + ", not one of " + legal);
-                    int oldest = 0;
-                    while (oldest + 1 < returned.size() && returned.get(oldest + 1) <= happened) {
-                        oldest++;
-                    }
-                    int last = legal.lastIndexOf(legal.get(at));
-                    assertTrue(last >= oldest, "what had returned is gone after " + happened + " events");
-                });
+                states += rig.forEachCrash(
+                        readOnly, (happened, found) -> history.check(happened, found.read(() -> look(found))));
             }
             assertTrue(states > 2, states + " states");
-            assertEquals(legal.getLast(), look(rig.pool()));
+            assertEquals(history.states().getLast(), look(rig.pool()));
         }
+    }
+
+    @ParameterizedTest
+    @MethodSource("steps")
+    void aCrashOfRecoveryLeavesAState(Step step) {
+        Assumptions.assumeFalse(step.name().startsWith("many"), "a large log makes too many states of states");
+        try (PoolRig rig = PoolRig.of(step.prepare())) {
+            History history = History.of(rig, step);
+            int states = rig.forEachCrashOfRecovery((happened, found) -> history.check(happened, look(found)));
+            assertTrue(states > 2, states + " states");
+        }
+    }
+
+    /// A mistake that a library like this may make: what happens to the regions then.
+    enum Bug {
+        LOG_NOT_FLUSHED {
+            @Override
+            boolean drops(Event event) {
+                return event instanceof Event.Flushed(var region, long offset, _)
+                        && region.name().equals("pmem")
+                        && offset == Superblock.LOG_AT;
+            }
+        },
+        WORDS_NOT_FLUSHED {
+            @Override
+            boolean drops(Event event) {
+                return event instanceof Event.Flushed(var region, long offset, long length)
+                        && region.name().equals("pmem")
+                        && offset >= Superblock.LOG_AT + (1 << 16)
+                        && length == Long.BYTES;
+            }
+        },
+        SEQUENCE_NOT_FLUSHED {
+            @Override
+            boolean drops(Event event) {
+                return event instanceof Event.Flushed(_, long offset, _) && offset == Superblock.SEQUENCE_AT;
+            }
+        },
+        NEW_DATA_NOT_FLUSHED {
+            @Override
+            boolean drops(Event event) {
+                return event instanceof Event.Flushed(var region, long offset, long length)
+                        && region.name().equals("pmem")
+                        && offset >= Superblock.LOG_AT + (1 << 16)
+                        && length > Long.BYTES;
+            }
+        },
+        DISK_NOT_FLUSHED {
+            @Override
+            boolean drops(Event event) {
+                return event instanceof Event.Flushed(var region, _, _) && region.name().equals("disk");
+            }
+        },
+        NO_FENCES {
+            @Override
+            boolean drops(Event event) {
+                return event instanceof Event.Fenced;
+            }
+        };
+
+        abstract boolean drops(Event event);
+    }
+
+    /// Whether some step and some state that a power cut leaves shows that these events are not right.
+    private static boolean isFound(UnaryOperator<List<Event>> mistake) {
+        for (Step step : steps().toList()) {
+            try (PoolRig rig = PoolRig.of(step.prepare())) {
+                History history = History.of(rig, step);
+                List<Event> events = mistake.apply(rig.events());
+                try {
+                    rig.forEachCrash(events, false, (_, found) -> history.check(0, look(found)));
+                } catch (AssertionError | TerraceException found) {
+                    return true;
+                }
+            }
+        }
+        return false;
+    }
+
+    @Test
+    void withoutAMistakeNoneIsFound() {
+        assertFalse(isFound(UnaryOperator.identity()));
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void aFlushOrFenceThatIsForgottenIsFound(Bug bug) {
+        assertTrue(isFound(events -> events.stream().filter(event -> !bug.drops(event)).toList()));
+    }
+
+    /// Which of the fences of a commit through the log is forgotten: each is needed.
+    @ParameterizedTest
+    @ValueSource(ints = {0, 1, 2, 3})
+    void eachFenceOfACommitIsNeeded(int forgotten) {
+        assertTrue(isFound(events -> {
+            List<Event> kept = new ArrayList<>();
+            int fence = -1;
+            for (Event event : events) {
+                if (event instanceof Event.Stored(var region, long offset, _)
+                        && region.name().equals("pmem")
+                        && offset == Superblock.LOG_AT) {
+                    fence = 0;
+                }
+                boolean isFence = event instanceof Event.Fenced(var region) && region.name().equals("pmem");
+                if (!isFence || fence++ != forgotten) {
+                    kept.add(event);
+                }
+            }
+            return kept;
+        }));
     }
 }

@@ -28,7 +28,7 @@ final class Allocator {
     private final int chunksPerExtent;
 
     /// Where the map of each extent is, and how many of its chunks at the front are taken for good.
-    private long[] maps = {};
+    private volatile long[] maps = {};
     private int[] reserved = {};
 
     private boolean indexed;
@@ -57,11 +57,13 @@ final class Allocator {
     /// An extent has a map now; it was zeros when the extent came.
     void addExtent(long map, long reservedBytes) {
         int extent = maps.length;
-        maps = Arrays.copyOf(maps, extent + 1);
-        maps[extent] = map;
         reserved = Arrays.copyOf(reserved, extent + 1);
         reserved[extent] = (int) ((reservedBytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
-        hints = Arrays.copyOf(hints, maps.length * chunksPerExtent);
+        hints = Arrays.copyOf(hints, (extent + 1) * chunksPerExtent);
+        long[] more = Arrays.copyOf(maps, extent + 1);
+        more[extent] = map;
+        // Others may be looking: they see this with all that belongs to it.
+        maps = more;
         if (indexed) {
             index(extent);
         }
@@ -205,44 +207,52 @@ final class Allocator {
                 : SizeClasses.slotBytes(sizeClass(descriptor));
     }
 
-    /// What sees everything in use.
-    interface Visitor {
-        void visit(long offset, long bytes);
-    }
-
-    /// Shows everything in use, in the order of the offsets.
-    void forEach(Visitor visitor) {
-        for (int extent = 0; extent < maps.length; extent++) {
-            int chunk = extent * chunksPerExtent + reserved[extent];
-            while (chunk < (extent + 1) * chunksPerExtent) {
-                chunk += visitChunk(chunk, visitor);
-            }
-        }
-    }
-
-    private int visitChunk(int chunk, Visitor visitor) {
-        long descriptor = words.get(descriptorAt(chunk));
-        long start = (long) chunk * CHUNK_BYTES;
-        if (kind(descriptor) == KIND_RUN) {
-            visitor.visit(start, (long) runChunks(descriptor) * CHUNK_BYTES);
-            return runChunks(descriptor);
-        }
-        if (kind(descriptor) == KIND_SLOTS) {
-            int bytes = SizeClasses.slotBytes(sizeClass(descriptor));
-            for (int word = 0; word < bitmapWords(sizeClass(descriptor)); word++) {
-                for (long bits = words.get(bitmapAt(chunk) + word * 8L); bits != 0; bits &= bits - 1) {
-                    visitor.visit(start + (word * 64L + Long.numberOfTrailingZeros(bits)) * bytes, bytes);
+    /// The offset of the first thing in use from `from` on; [#NONE] if there is none.
+    long next(long from) {
+        int chunk = (int) (from / CHUNK_BYTES);
+        long offset = from;
+        while (chunk < maps.length * chunksPerExtent) {
+            int inExtent = chunk % chunksPerExtent;
+            long descriptor = inExtent < reserved[chunk / chunksPerExtent] ? 0 : words.get(descriptorAt(chunk));
+            long start = (long) chunk * CHUNK_BYTES;
+            if (kind(descriptor) == KIND_RUN) {
+                if (offset <= start) {
+                    return start;
                 }
+                chunk += runChunks(descriptor);
+            } else {
+                long found = kind(descriptor) == KIND_SLOTS ? nextSlot(chunk, sizeClass(descriptor), offset) : NONE;
+                if (found != NONE) {
+                    return found;
+                }
+                chunk++;
             }
+            offset = (long) chunk * CHUNK_BYTES;
         }
-        return 1;
+        return NONE;
+    }
+
+    private long nextSlot(int chunk, int sizeClass, long from) {
+        int bytes = SizeClasses.slotBytes(sizeClass);
+        long start = (long) chunk * CHUNK_BYTES;
+        int slot = (int) ((from - start + bytes - 1) / bytes);
+        while (slot < SizeClasses.slots(sizeClass)) {
+            long bits = words.get(bitmapAt(chunk) + slot / 64 * 8) >>> slot;
+            if (bits != 0) {
+                return start + (long) (slot + Long.numberOfTrailingZeros(bits)) * bytes;
+            }
+            slot = (slot / 64 + 1) * 64;
+        }
+        return NONE;
     }
 
     /// Bytes in use, slots and runs as a whole.
     long usedBytes() {
-        long[] used = {0};
-        forEach((_, bytes) -> used[0] += bytes);
-        return used[0];
+        long used = 0;
+        for (long offset = next(0); offset != NONE; offset = next(offset + 1)) {
+            used += sizeOf(offset);
+        }
+        return used;
     }
 
     /// Chunks that hold nothing and could be borrowed for a moment: the first of `count` in a row, as an offset, or [#NONE].

@@ -37,8 +37,8 @@ final class CommitLog {
         return HEADER_BYTES + wanted <= bytes ? 0 : wanted;
     }
 
-    /// Writes words, those that do not fit here at `overflow`; durable after the next fence.
-    void write(long sequence, Overlay words, long overflow) {
+    /// Writes words, those that do not fit here at `overflow`; durable after the next fence. Returns how many bytes.
+    int write(long sequence, Overlay words, long overflow) {
         int length = HEADER_BYTES + words.size() * WORD_BYTES;
         if (scratch.capacity() < length) {
             scratch = buffer(Math.max(length, 2 * scratch.capacity()));
@@ -61,6 +61,7 @@ final class CommitLog {
         if (scratch.capacity() > 1 << 20) {
             scratch = buffer(4096);
         }
+        return length;
     }
 
     /// The words of commit `sequence`.

@@ -54,12 +54,13 @@ public final class MappedRegion extends Region {
         this.arena = arena;
         this.readOnly = readOnly;
         this.maxBytes = maxBytes;
-        long size = Files.size(path);
+        // Who only reads may come before the file does.
+        long size = Files.exists(path) ? Files.size(path) : 0;
         if (size < (long) extentCount << extentShift) {
             throw new PoolDamagedException(path + ": the file has " + size + " bytes, and should have "
                     + ((long) extentCount << extentShift) + ": was it truncated?");
         }
-        durability = durabilityOf(path);
+        durability = readOnly ? Durability.MSYNC : durabilityOf(path);
         for (int i = 0; i < extentCount; i++) {
             map(i);
         }
@@ -108,12 +109,19 @@ public final class MappedRegion extends Region {
         }
     }
 
-    /// More extents are there than were known: another process has appended them.
-    ///
-    /// @throws IOException if they cannot be mapped
-    public void follow(int extentCount) throws IOException {
-        while (extents() < extentCount) {
-            map(extents());
+    /// Who only reads finds out so that the process that writes has appended extents.
+    @Override
+    protected synchronized boolean follow(long index) {
+        try {
+            if (!readOnly || index >= Files.size(path) / extentBytes()) {
+                return false;
+            }
+            while (extents() <= index) {
+                map(extents());
+            }
+            return true;
+        } catch (IOException e) {
+            throw new PoolDamagedException(path + " cannot be mapped: " + e.getMessage(), e);
         }
     }
 

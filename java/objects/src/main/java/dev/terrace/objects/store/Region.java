@@ -62,13 +62,29 @@ public abstract class Region implements AutoCloseable {
     }
 
     /// The extent that an offset lies in.
+    ///
+    /// @throws IndexOutOfBoundsException if there is none
     public final MemorySegment extentOf(long offset) {
-        return extents[(int) (offset >>> extentShift)];
+        MemorySegment[] known = extents;
+        long index = offset >>> extentShift;
+        return index < known.length ? known[(int) index] : appended(index);
+    }
+
+    private MemorySegment appended(long index) {
+        if (!follow(index)) {
+            throw new IndexOutOfBoundsException(name() + " has no extent " + index);
+        }
+        return extents[(int) index];
     }
 
     /// Whether an offset lies in an extent that is there.
     public final boolean contains(long offset) {
-        return offset >= 0 && offset >>> extentShift < extents.length;
+        return offset >= 0 && (offset >>> extentShift < extents.length || follow(offset >>> extentShift));
+    }
+
+    /// Looks whether somebody else has appended the extent with this index.
+    protected boolean follow(long index) {
+        return false;
     }
 
     /// An offset within its extent.

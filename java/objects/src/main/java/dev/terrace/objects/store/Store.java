@@ -54,6 +54,19 @@ public final class Store implements AutoCloseable {
     private final ThreadLocal<@Nullable Overlay> view = new ThreadLocal<>();
     private volatile @Nullable TerraceException broken;
 
+    private long commits;
+    private long rollbacks;
+    private long loggedBytes;
+
+    /// What has happened since the pool was opened, and what is in use.
+    ///
+    /// @param commits transactions, and single words that were set on their own
+    /// @param rollbacks transactions that were given up
+    /// @param logBytes what went through the log
+    /// @param used bytes in use: in persistent memory, then on each disk
+    /// @param capacity bytes of the files: in persistent memory, then of each disk
+    public record Statistics(long commits, long rollbacks, long logBytes, List<Long> used, List<Long> capacity) {}
+
     /// A disk: its region, and what of it is in use.
     private record Disk(StorageTier tier, Region region, Allocator allocator, List<long[]> written) {}
 
@@ -115,6 +128,9 @@ public final class Store implements AutoCloseable {
         Disk disk = disks.get(index);
         long at = diskAt(index);
         long count = pmem.getLong(at);
+        if (count > 0) {
+            DiskLabel.check(disk.region, superblock.id(), index);
+        }
         long map = pmem.getLong(at + 8);
         for (int extent = 0; extent < count; extent++) {
             // The first word of a map leads to the next.
@@ -318,7 +334,8 @@ public final class Store implements AutoCloseable {
     /// Makes words durable, all or none: they go to the log, those that do not fit there to `overflow`, and from there to their places.
     private void publish(Overlay words, long overflow) {
         long sequence = pmem.getLong(Superblock.SEQUENCE_AT) + 1;
-        log.write(sequence, words, overflow);
+        commits++;
+        loggedBytes += log.write(sequence, words, overflow);
         pmem.fence();
         storeSequence(pmem, sequence);
         apply(pmem, words, sequence);
@@ -341,6 +358,7 @@ public final class Store implements AutoCloseable {
     }
 
     private void rollBack() {
+        rollbacks++;
         for (int i = 0; i < fresh.size(); i++) {
             // A handle of what is not to be must not find what comes there next.
             long offset = fresh.offset(i);
@@ -440,6 +458,7 @@ public final class Store implements AutoCloseable {
             pmem.flush(offset, Long.BYTES);
             pmem.fence();
             pmem.putLong(Superblock.SEQUENCE_AT, pmem.getLong(Superblock.SEQUENCE_AT) + 2);
+            commits++;
         } catch (RuntimeException | Error e) {
             throw breakDown(e);
         }
@@ -558,6 +577,9 @@ public final class Store implements AutoCloseable {
         if (extent == disk.region.extents()) {
             disk.region.grow();
         }
+        if (extent == 0) {
+            DiskLabel.write(disk.region, superblock.id(), index);
+        }
         long bytes = Headers.BYTES + 8 + Allocator.mapBytes(disk.region.extentBytes());
         long map = allocate(bytes, Headers.BUFFER);
         long at = diskAt(index);
@@ -637,14 +659,39 @@ public final class Store implements AutoCloseable {
         return allocator.isAllocated(offset);
     }
 
-    /// Bytes in use in persistent memory.
-    public long usedPmemBytes() {
-        return allocator.usedBytes();
+    /// What has happened, and what is in use.
+    public Statistics statistics() {
+        writer.lock();
+        try {
+            List<Long> used = new ArrayList<>(List.of(allocator.usedBytes()));
+            List<Long> capacity = new ArrayList<>(List.of(pmem.extents() * pmem.extentBytes()));
+            for (Disk disk : disks) {
+                used.add(disk.allocator.usedBytes());
+                capacity.add(disk.region.extents() * disk.region.extentBytes());
+            }
+            return new Statistics(commits, rollbacks, loggedBytes, List.copyOf(used), List.copyOf(capacity));
+        } finally {
+            writer.unlock();
+        }
     }
 
-    /// Bytes in use on disk `index`.
-    public long usedDiskBytes(int index) {
-        return disks.get(index).allocator.usedBytes();
+    /// The offset of the first thing in use in persistent memory from `offset` on; -1 if there is none.
+    public long nextAllocated(long offset) {
+        if (readOnly) {
+            followExtents();
+        }
+        return allocator.next(offset);
+    }
+
+    private synchronized void followExtents() {
+        while (allocator.extents() < pmem.getLong(Superblock.EXTENTS_AT)) {
+            addPmemExtent(allocator.extents());
+        }
+    }
+
+    /// The same on disk `index`.
+    public long nextOnDisk(int index, long offset) {
+        return disks.get(index).allocator.next(offset);
     }
 
     /// Nothing is written from now on.
@@ -660,11 +707,11 @@ public final class Store implements AutoCloseable {
         }
     }
 
-    /// Words as the transaction sees them; outside of one, as they are.
+    /// Words as this thread sees them; what a transaction has changed is its own thread's to see.
     private final class TransactionWords implements Words {
         @Override
         public long get(long offset) {
-            return overlay.get(offset, pmem.getLong(offset));
+            return word(offset);
         }
 
         @Override

@@ -17,7 +17,6 @@ import java.util.Set;
 /// decides, with all and nothing among it.
 public final class CrashStates {
     private static final int LINE_BYTES = 64;
-    private static final int COMBINATIONS_MAX = 1 << 12;
 
     private final List<RecordingRegion.Event> events;
     private final Map<RecordingRegion, List<byte[]>> durable = new LinkedHashMap<>();
@@ -26,6 +25,7 @@ public final class CrashStates {
     /// Lines that the next fence of their region makes durable, and how many of their versions.
     private final Map<Line, Integer> flushed = new HashMap<>();
     private final Set<Integer> seen = new HashSet<>();
+    private final int combinationsMax;
     private final int sampleSize;
     private int next;
     private int states;
@@ -40,8 +40,14 @@ public final class CrashStates {
 
     /// The states of what is recorded, from `base` on.
     ///
+    /// @param combinationsMax how many states of a moment are not too many
     /// @param sampleSize how many states of a moment are looked at if there are too many
-    public CrashStates(List<RecordingRegion.Event> events, Map<RecordingRegion, List<byte[]>> base, int sampleSize) {
+    public CrashStates(
+            List<RecordingRegion.Event> events,
+            Map<RecordingRegion, List<byte[]>> base,
+            int combinationsMax,
+            int sampleSize) {
+        this.combinationsMax = combinationsMax;
         this.events = events;
         this.sampleSize = sampleSize;
         base.forEach((region, image) -> durable.put(region, copy(image)));
@@ -127,9 +133,9 @@ public final class CrashStates {
         List<Line> lines = List.copyOf(pending.keySet());
         long combinations = 1;
         for (Line line : lines) {
-            combinations = Math.min(COMBINATIONS_MAX + 1L, combinations * (pending.get(line).size() + 1));
+            combinations = Math.min(combinationsMax + 1L, combinations * (pending.get(line).size() + 1));
         }
-        if (combinations <= COMBINATIONS_MAX) {
+        if (combinations <= combinationsMax) {
             for (long number = 0; number < combinations; number++) {
                 look(look, lines, choice(lines, number));
             }
