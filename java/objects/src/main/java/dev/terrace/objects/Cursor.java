@@ -31,7 +31,7 @@ public final class Cursor<D extends DurableObject> {
             }
             next = record + 1;
             long header = pool.store().word(record);
-            int id = (int) (header >>> 24) & 0xffff;
+            int id = Pool.typeOf(header);
             TypeMapping mapping = id < mappings.length ? mappings[id] : null;
             if (mapping != null) {
                 handle.bind(pool, mapping, record, header);

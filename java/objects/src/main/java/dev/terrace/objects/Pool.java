@@ -2,6 +2,7 @@ package dev.terrace.objects;
 
 import dev.terrace.objects.store.Buffers;
 import dev.terrace.objects.store.Chain;
+import dev.terrace.objects.store.Links;
 import dev.terrace.objects.store.Store;
 import dev.terrace.objects.store.Superblock;
 import java.io.IOException;
@@ -16,6 +17,9 @@ import org.jspecify.annotations.Nullable;
 /// Any number of threads may use it. One process writes, one of its threads at a time; others, and other processes, see what has
 /// been committed.
 public final class Pool implements AutoCloseable {
+    /// Objects that are freed in one transaction.
+    private static final int COLLECTED_AT_ONCE = 1000;
+
     private final @Nullable PoolFiles files;
     private final Store store;
     private final Buffers buffers;
@@ -154,6 +158,50 @@ public final class Pool implements AutoCloseable {
         });
     }
 
+    /// Looks at all of the pool: whether it is sound, and what no root reaches. Others cannot write meanwhile.
+    public PoolReport check() {
+        return guarded(() -> store.alone(() -> new Survey(this).run()));
+    }
+
+    /// Frees what no root reaches. Handles of such objects lead nowhere afterwards.
+    ///
+    /// @return what there was
+    /// @throws PoolDamagedException if the pool is not sound: what is reachable cannot be told then
+    public PoolReport collect() {
+        return guarded(() -> store.alone(() -> {
+            Survey survey = new Survey(this);
+            PoolReport report = survey.run();
+            if (!report.problems().isEmpty()) {
+                throw new PoolDamagedException(
+                        "the pool is damaged, so nothing of it is freed: " + report.problems().getFirst());
+            }
+            List<Buffers.Place> leaks = survey.leaks();
+            for (int from = 0; from < leaks.size(); from += COLLECTED_AT_ONCE) {
+                List<Buffers.Place> some = leaks.subList(from, Math.min(leaks.size(), from + COLLECTED_AT_ONCE));
+                transact(() -> some.forEach(leak -> store.free(leak.disk(), leak.offset())));
+            }
+            return report;
+        }));
+    }
+
+    /// Shows what the pool itself owns, and where its roots lead.
+    void links(Links links) {
+        types.links(links);
+        roots.links(links, true);
+    }
+
+    static long recordOf(long reference) {
+        return (reference & (1L << 40) - 1) << 4;
+    }
+
+    static boolean leadsTo(long reference, long header) {
+        return (header & 0xffffff) == reference >>> 40 && typeOf(header) != 0;
+    }
+
+    static int typeOf(long header) {
+        return (int) (header >>> 24) & 0xffff;
+    }
+
     /// Where the object with this header is, and which of those that have been there.
     static long reference(long record, long header) {
         return (header & 0xffffff) << 40 | record >>> 4;
@@ -168,12 +216,12 @@ public final class Pool implements AutoCloseable {
 
     /// Binds a handle to the object that a reference leads to.
     void bind(DurableObject handle, ObjectType<?> type, long reference) {
-        long record = (reference & (1L << 40) - 1) << 4;
+        long record = recordOf(reference);
         long header = store.header(record);
-        if ((header & 0xffffff) != reference >>> 40 || header >>> 24 == 0) {
+        if (!leadsTo(reference, header)) {
             throw store.stale(record);
         }
-        handle.bind(this, types.stored(type, (int) (header >>> 24) & 0xffff), record, header);
+        handle.bind(this, types.stored(type, typeOf(header)), record, header);
     }
 
     @Nullable TypeMapping[] mappingsOf(ObjectType<?> type) {
@@ -232,7 +280,7 @@ public final class Pool implements AutoCloseable {
         return files;
     }
 
-    private String name() {
+    String name() {
         return store.pmem().name();
     }
 

@@ -1,6 +1,7 @@
 package dev.terrace.objects;
 
 import dev.terrace.objects.store.Chain;
+import dev.terrace.objects.store.Links;
 import dev.terrace.objects.store.Store;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -76,6 +77,16 @@ final class Types {
         TypeMapping mapping = new TypeMapping(type, stored);
         ofType.put(id, mapping);
         return mapping;
+    }
+
+    /// Whether a type's number is that of a class, not of something that the library keeps for itself.
+    static boolean isClass(int id) {
+        return id > 0 && id <= ID_MAX;
+    }
+
+    /// Shows what the table of types owns.
+    void links(Links links) {
+        chain.links(links, false);
     }
 
     /// How fields of a class are found in objects of each form of it, by the forms' numbers.

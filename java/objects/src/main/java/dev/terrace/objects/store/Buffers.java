@@ -127,6 +127,28 @@ public final class Buffers {
         }
     }
 
+    /// Where a slot leads: on disk `disk`, or in persistent memory if that is -1.
+    public record Place(int disk, long offset) {}
+
+    /// Where a slot leads; null if it holds its value itself.
+    public static @Nullable Place place(long slot) {
+        return switch (kind(slot)) {
+            case KIND_PMEM -> new Place(-1, offset(slot));
+            case KIND_DISK -> new Place(disk(slot), offset(slot));
+            default -> null;
+        };
+    }
+
+    /// Reads the buffer that a slot leads to, and says what is wrong with it; null if nothing is.
+    public @Nullable String verify(long slot) {
+        try {
+            load(slot);
+            return null;
+        } catch (PoolDamagedException | IndexOutOfBoundsException e) {
+            return e.getMessage();
+        }
+    }
+
     /// The tier that a slot leads to; PMEM for what lies in the slot itself.
     public StorageTier tierOf(long slot) {
         return kind(slot) == KIND_DISK ? store.diskTier(disk(slot)) : StorageTier.PMEM;

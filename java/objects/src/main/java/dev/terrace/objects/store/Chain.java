@@ -1,5 +1,6 @@
 package dev.terrace.objects.store;
 
+import dev.terrace.objects.PoolDamagedException;
 import org.jspecify.annotations.Nullable;
 
 /// A list of keys with a word each, in persistent memory: a pool's types, and its roots. Each link is a header, the next link, the key's
@@ -29,11 +30,36 @@ public final class Chain {
 
     /// Shows all links, the newest first.
     public void forEach(Visitor visitor) {
-        for (long link = store.word(head); link != 0; link = store.word(link + NEXT_AT)) {
+        Steps steps = new Steps();
+        for (long link = store.word(head); link != 0; link = steps.next(link)) {
             byte @Nullable [] key = buffers.get(link + KEY_AT);
             if (key != null && !visitor.visit(key, link + VALUE_AT)) {
                 return;
             }
+        }
+    }
+
+    /// Shows what the chain owns, and, if its words are references, where they lead.
+    public void links(Links links, boolean hasReferences) {
+        Steps steps = new Steps();
+        for (long link = store.word(head); link != 0; link = steps.next(link)) {
+            links.owned(link);
+            links.slot(store.word(link + KEY_AT));
+            if (hasReferences) {
+                links.reference(store.word(link + VALUE_AT));
+            }
+        }
+    }
+
+    /// A walk along the chain that ends even if damage has made it a circle.
+    private final class Steps {
+        private long left = store.pmem().extents() * store.pmem().extentBytes() / BYTES;
+
+        long next(long link) {
+            if (--left < 0) {
+                throw new PoolDamagedException(store.pmem().name() + ": a table has become a circle");
+            }
+            return store.word(link + NEXT_AT);
         }
     }
 

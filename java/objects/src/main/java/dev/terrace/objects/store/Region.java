@@ -1,5 +1,6 @@
 package dev.terrace.objects.store;
 
+import dev.terrace.objects.PoolDamagedException;
 import dev.terrace.objects.PoolFullException;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -63,7 +64,7 @@ public abstract class Region implements AutoCloseable {
 
     /// The extent that an offset lies in.
     ///
-    /// @throws IndexOutOfBoundsException if there is none
+    /// @throws PoolDamagedException if there is none: what has led here is damaged
     public final MemorySegment extentOf(long offset) {
         MemorySegment[] known = extents;
         long index = offset >>> extentShift;
@@ -72,7 +73,7 @@ public abstract class Region implements AutoCloseable {
 
     private MemorySegment appended(long index) {
         if (!follow(index)) {
-            throw new IndexOutOfBoundsException(name() + " has no extent " + index);
+            throw new PoolDamagedException(name() + ": something leads to extent " + index + ", which is not there");
         }
         return extents[(int) index];
     }
@@ -93,7 +94,12 @@ public abstract class Region implements AutoCloseable {
     }
 
     /// A word; its offset is a multiple of 8.
+    ///
+    /// @throws PoolDamagedException if it is not, or there is none
     public final long getLong(long offset) {
+        if ((offset & Long.BYTES - 1) != 0) {
+            throw new PoolDamagedException(name() + ": something leads to offset " + offset + ", where no word is");
+        }
         return extentOf(offset).get(LONG, within(offset));
     }
 

@@ -173,6 +173,12 @@ public final class Store implements AutoCloseable {
         return pmem.contains(offset) && offset % SizeClasses.GRANULE_BYTES == 0 ? word(offset) : 0;
     }
 
+    /// Whether what begins at `offset` has a header that belongs there.
+    public boolean hasHeader(long offset) {
+        long header = word(offset);
+        return header == Headers.of(superblock.secret(), offset, Headers.type(header), Headers.generation(header));
+    }
+
     /// Whether what stands in place is all there is to see. If not, [#word] tells what this thread is to see.
     public boolean isPlain() {
         return plain;
@@ -629,6 +635,19 @@ public final class Store implements AutoCloseable {
         }
     }
 
+    /// Runs `work` while no other thread writes; in a pool that is only read, as [#read(Supplier)].
+    public <T extends @Nullable Object> T alone(Supplier<T> work) {
+        if (readOnly) {
+            return read(work);
+        }
+        writer.lock();
+        try {
+            return work.get();
+        } finally {
+            writer.unlock();
+        }
+    }
+
     /// The words of a commit that may not be in their places; null if that has changed meanwhile.
     private @Nullable Overlay unstored(long sequence) {
         try {
@@ -654,11 +673,6 @@ public final class Store implements AutoCloseable {
 
     // Looking at all of it
 
-    /// Whether something that begins at `offset` is in use.
-    public boolean isAllocated(long offset) {
-        return allocator.isAllocated(offset);
-    }
-
     /// What has happened, and what is in use.
     public Statistics statistics() {
         writer.lock();
@@ -672,6 +686,36 @@ public final class Store implements AutoCloseable {
             return new Statistics(commits, rollbacks, loggedBytes, List.copyOf(used), List.copyOf(capacity));
         } finally {
             writer.unlock();
+        }
+    }
+
+    /// Whether something that begins at `offset` of disk `index` is in use; of persistent memory if that is -1.
+    public boolean isAllocated(int index, long offset) {
+        return (index < 0 ? allocator : disks.get(index).allocator).isAllocated(offset);
+    }
+
+    /// Bytes that are taken by what begins at `offset` of disk `index`; of persistent memory if that is -1.
+    public long sizeOf(int index, long offset) {
+        return (index < 0 ? allocator : disks.get(index).allocator).sizeOf(offset);
+    }
+
+    /// Shows what the store itself owns: the maps of disks.
+    public void links(Links links) {
+        for (int index = 0; index < disks.size(); index++) {
+            long map = word(diskAt(index) + 8);
+            for (long extent = word(diskAt(index)); extent > 0; extent--) {
+                links.owned(map);
+                map = word(map + Headers.BYTES);
+            }
+        }
+    }
+
+    /// Frees, once the transaction commits, what begins at `offset` of disk `index`; of persistent memory if that is -1.
+    public void free(int index, long offset) {
+        if (index < 0) {
+            free(offset);
+        } else {
+            freeOnDisk(index, offset);
         }
     }
 

@@ -1,0 +1,178 @@
+package dev.terrace.objects;
+
+import dev.terrace.objects.store.Buffers;
+import dev.terrace.objects.store.Links;
+import dev.terrace.objects.store.Store;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.BitSet;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+
+/// A walk from the roots to all that they reach, and a look at what is in use and was not reached. In a transaction, or a consistent
+/// read.
+final class Survey implements Links {
+    private static final int GRANULE_BYTES = 16;
+    private static final int PROBLEMS_MAX = 1000;
+    private static final String BUFFER = "strings and arrays";
+
+    private final Pool pool;
+    private final Store store;
+    /// By disk, -1 for persistent memory: granules at which something begins that was reached.
+    private final Map<Integer, BitSet> reached = new HashMap<>();
+    private final Deque<Long> toVisit = new ArrayDeque<>();
+    private final List<String> problems = new ArrayList<>();
+    private final Map<String, Long> objects = new TreeMap<>();
+    private final Map<String, Long> leaked = new TreeMap<>();
+    private final List<Buffers.Place> leaks = new ArrayList<>();
+    private long leakedBytes;
+    private long staleReferences;
+    private String place = "the superblock";
+
+    Survey(Pool pool) {
+        this.pool = pool;
+        store = pool.store();
+    }
+
+    /// Looks at everything.
+    PoolReport run() {
+        store.links(this);
+        pool.links(this);
+        while (!toVisit.isEmpty()) {
+            visit(toVisit.pop());
+        }
+        findLeaks();
+        return new PoolReport(List.copyOf(problems), Map.copyOf(objects), Map.copyOf(leaked), leakedBytes, staleReferences);
+    }
+
+    /// What is in use and was not reached.
+    List<Buffers.Place> leaks() {
+        return leaks;
+    }
+
+    private void problem(String what) {
+        if (problems.size() < PROBLEMS_MAX) {
+            problems.add(place + ": " + what);
+        }
+    }
+
+    /// Whether this is the first to reach what begins there.
+    private boolean reach(int disk, long offset) {
+        BitSet begins = reached.computeIfAbsent(disk, _ -> new BitSet());
+        int granule = (int) (offset / GRANULE_BYTES);
+        boolean first = !begins.get(granule);
+        begins.set(granule);
+        return first;
+    }
+
+    private boolean isInUse(int disk, long offset) {
+        if (offset % GRANULE_BYTES == 0 && store.isAllocated(disk, offset)) {
+            return true;
+        }
+        problem("leads to offset " + offset + (disk < 0 ? "" : " of disk " + disk) + ", where nothing is");
+        return false;
+    }
+
+    @Override
+    public void owned(long offset) {
+        if (isInUse(-1, offset)) {
+            if (reach(-1, offset)) {
+                toVisit.push(offset);
+            } else {
+                problem("owns what begins at " + offset + ", and so does another");
+            }
+        }
+    }
+
+    @Override
+    public void slot(long slot) {
+        Buffers.Place leads = Buffers.place(slot);
+        if (leads == null || !isInUse(leads.disk(), leads.offset())) {
+            return;
+        }
+        if (!reach(leads.disk(), leads.offset())) {
+            problem("owns the buffer at " + leads.offset() + ", and so does another");
+            return;
+        }
+        String wrong = pool.buffers().verify(slot);
+        if (wrong != null) {
+            problem(wrong);
+        }
+    }
+
+    @Override
+    public void reference(long reference) {
+        if (reference == 0) {
+            return;
+        }
+        long record = Pool.recordOf(reference);
+        if (!Pool.leadsTo(reference, store.header(record))) {
+            staleReferences++;
+        } else if (isInUse(-1, record) && reach(-1, record)) {
+            toVisit.push(record);
+        }
+    }
+
+    private void visit(long record) {
+        int type = Pool.typeOf(store.word(record));
+        place = pool.name() + ": " + nameOf(type) + " at " + record;
+        if (!store.hasHeader(record)) {
+            problem("the header is damaged");
+            return;
+        }
+        if (Types.isClass(type)) {
+            objects.merge(nameOf(type), 1L, Long::sum);
+            StoredType stored = pool.storedType(type);
+            int[] offsets = stored.layout().offsets();
+            for (int i = 0; i < offsets.length; i++) {
+                links(stored.fields().get(i), offsets[i] < 0 ? -1 : record + offsets[i]);
+            }
+        }
+    }
+
+    private void links(FieldSpec field, long at) {
+        if (at >= 0 && !field.isInline()) {
+            slot(store.word(at));
+        } else if (at >= 0 && field.kind() == FieldKind.REFERENCE) {
+            reference(store.word(at));
+        }
+    }
+
+    private String nameOf(int type) {
+        if (!Types.isClass(type)) {
+            return BUFFER;
+        }
+        try {
+            return pool.storedType(type).name();
+        } catch (PoolDamagedException e) {
+            problem("has type " + type + ", which the pool does not know");
+            return "objects of unknown type";
+        }
+    }
+
+    private void findLeaks() {
+        for (long offset = store.nextAllocated(0); offset >= 0; offset = store.nextAllocated(offset + 1)) {
+            if (reach(-1, offset)) {
+                int type = Pool.typeOf(store.word(offset));
+                place = pool.name() + ": offset " + offset;
+                leak(-1, offset, nameOf(type));
+            }
+        }
+        for (int disk = 0; disk < store.diskCount(); disk++) {
+            for (long offset = store.nextOnDisk(disk, 0); offset >= 0; offset = store.nextOnDisk(disk, offset + 1)) {
+                if (reach(disk, offset)) {
+                    leak(disk, offset, BUFFER);
+                }
+            }
+        }
+    }
+
+    private void leak(int disk, long offset, String name) {
+        leaked.merge(name, 1L, Long::sum);
+        leakedBytes += store.sizeOf(disk, offset);
+        leaks.add(new Buffers.Place(disk, offset));
+    }
+}
