@@ -1,0 +1,116 @@
+package dev.terrace.objects;
+
+import org.jspecify.annotations.Nullable;
+
+/// Copies objects of a tagged class into a pool, and out of it. Each generated class has one, called `COPIER`.
+///
+/// Whole graphs are copied: what several references lead to is copied once, and cycles end. References are followed one
+/// object after the other and not by recursion, so that a long chain needs no deep stack. Only a record that leads to
+/// records is made with them inside one another, since it cannot exist before they do.
+///
+/// @param <P> the tagged class
+/// @param <D> the class generated for it
+public final class Copier<P, D extends DurableObject> {
+    private final Class<P> plain;
+    private final ObjectType<D> type;
+    private final Storer<P, D> storer;
+    private final Maker<P, D> maker;
+    private final Loader<P, D> loader;
+
+    /// Writes all fields of a durable object.
+    ///
+    /// @param <P> the tagged class
+    /// @param <D> the class generated for it
+    @FunctionalInterface
+    public interface Storer<P, D> {
+        /// Writes the fields of `from` to `into`.
+        void store(D into, P from, CopyIn copies);
+    }
+
+    /// Makes a plain object.
+    ///
+    /// @param <P> the tagged class
+    /// @param <D> the class generated for it
+    @FunctionalInterface
+    public interface Maker<P, D> {
+        /// A record with all that it holds, or an empty object of another class.
+        P make(D from, CopyOut copies);
+    }
+
+    /// Fills a plain object that was made empty.
+    ///
+    /// @param <P> the tagged class
+    /// @param <D> the class generated for it
+    @FunctionalInterface
+    public interface Loader<P, D> {
+        /// Writes the fields of `from` to `into`.
+        void load(D from, P into, CopyOut copies);
+    }
+
+    private Copier(
+            Class<P> plain, ObjectType<D> type, Storer<P, D> storer, Maker<P, D> maker, Loader<P, D> loader) {
+        this.plain = plain;
+        this.type = type;
+        this.storer = storer;
+        this.maker = maker;
+        this.loader = loader;
+    }
+
+    /// A copier for generated code.
+    public static <P, D extends DurableObject> Copier<P, D> of(
+            Class<P> plain, ObjectType<D> type, Storer<P, D> storer, Maker<P, D> maker, Loader<P, D> loader) {
+        return new Copier<>(plain, type, storer, maker, loader);
+    }
+
+    /// Stores a new object with what `from` holds, and all that it leads to, in one transaction.
+    public D create(Pool pool, P from) {
+        return CopyIn.run(pool, copies -> copies.required(from, this));
+    }
+
+    /// Overwrites all fields of `into` with what `from` holds, in one transaction. Objects that `from` leads to are
+    /// stored anew.
+    public void set(D into, P from) {
+        CopyIn.run(into.pool(), copies -> {
+            copies.copyTo(into, from, this);
+            return into;
+        });
+    }
+
+    /// A plain object with what `from` holds, and all that it leads to.
+    ///
+    /// @throws IllegalStateException for a record that leads back to itself
+    public P load(D from) {
+        return CopyOut.run(from.pool(), copies -> copies.required(from, this));
+    }
+
+    /// The same object, if it is of exactly this class: what a subclass adds would be lost.
+    ///
+    /// @throws IllegalArgumentException for an object of a subclass
+    public static <T> @Nullable T exactly(Class<T> type, @Nullable T object) {
+        if (object != null && object.getClass() != type) {
+            throw new IllegalArgumentException("an object of " + object.getClass().getName() + " cannot be stored as a "
+                    + type.getName() + ": what the subclass adds would be lost");
+        }
+        return object;
+    }
+
+    ObjectType<D> type() {
+        return type;
+    }
+
+    Class<P> plain() {
+        return plain;
+    }
+
+    void store(D into, P from, CopyIn copies) {
+        storer.store(into, from, copies);
+    }
+
+    P make(D from, CopyOut copies) {
+        return maker.make(from, copies);
+    }
+
+    void load(D from, P into, CopyOut copies) {
+        loader.load(from, into, copies);
+    }
+}

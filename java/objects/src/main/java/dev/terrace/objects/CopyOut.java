@@ -1,0 +1,110 @@
+package dev.terrace.objects;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.NavigableMap;
+import java.util.Set;
+import java.util.SortedMap;
+import java.util.TreeMap;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+
+/// One copying of durable objects into plain ones: remembers what has been copied already. For generated code.
+public final class CopyOut {
+    private final Map<DurableObject, Object> copies = new HashMap<>();
+    private final Set<DurableObject> inTheMaking = new HashSet<>();
+    private final Deque<Runnable> unfilled = new ArrayDeque<>();
+
+    private CopyOut() {}
+
+    /// Copies what `start` asks for and all that it leads to, as it is at one moment.
+    public static <T extends @Nullable Object> T run(Pool pool, Function<? super CopyOut, ? extends T> start) {
+        return pool.read(() -> {
+            CopyOut copies = new CopyOut();
+            T result = start.apply(copies);
+            for (Runnable next = copies.unfilled.poll(); next != null; next = copies.unfilled.poll()) {
+                next.run();
+            }
+            return result;
+        });
+    }
+
+    /// The plain copy of an object.
+    ///
+    /// @throws IllegalStateException for a record that leads back to itself
+    public <P, D extends DurableObject> @Nullable P object(@Nullable D from, Copier<P, D> copier) {
+        return from == null ? null : required(from, copier);
+    }
+
+    /// A list of a collection's elements.
+    public <E> @Nullable List<E> list(@Nullable Collection<E> from) {
+        return from == null ? null : new ArrayList<>(from);
+    }
+
+    /// A list of the plain copies of a collection's elements.
+    public <P, D extends DurableObject> @Nullable List<@Nullable P> list(
+            @Nullable Collection<D> from, Copier<P, D> copier) {
+        if (from == null) {
+            return null;
+        }
+        List<@Nullable P> out = new ArrayList<>(from.size());
+        for (D each : from) {
+            out.add(object(each, copier));
+        }
+        return out;
+    }
+
+    /// A map of a map's entries.
+    public <K, V> @Nullable Map<K, V> map(@Nullable Map<K, V> from) {
+        return from == null ? null : new HashMap<>(from);
+    }
+
+    /// A map of the plain copies of a map's values, at the same keys.
+    public <K, P, D extends DurableObject> @Nullable Map<K, @Nullable P> map(
+            @Nullable Map<K, D> from, Copier<P, D> copier) {
+        if (from == null) {
+            return null;
+        }
+        Map<K, @Nullable P> out = HashMap.newHashMap(from.size());
+        from.forEach((key, value) -> out.put(key, object(value, copier)));
+        return out;
+    }
+
+    /// A sorted map of a sorted map's entries.
+    public <K, V> @Nullable NavigableMap<K, V> tree(@Nullable SortedMap<K, V> from) {
+        return from == null ? null : new TreeMap<>(from);
+    }
+
+    /// A sorted map of the plain copies of a sorted map's values, at the same keys.
+    public <K, P, D extends DurableObject> @Nullable NavigableMap<K, @Nullable P> tree(
+            @Nullable SortedMap<K, D> from, Copier<P, D> copier) {
+        if (from == null) {
+            return null;
+        }
+        NavigableMap<K, @Nullable P> out = new TreeMap<>(from.comparator());
+        from.forEach((key, value) -> out.put(key, object(value, copier)));
+        return out;
+    }
+
+    <P, D extends DurableObject> P required(D from, Copier<P, D> copier) {
+        Object known = copies.get(from);
+        if (known != null) {
+            return copier.plain().cast(known);
+        }
+        if (!inTheMaking.add(from)) {
+            throw new IllegalStateException("a " + copier.plain().getName()
+                    + " leads back to itself: a record cannot be made before what it holds");
+        }
+        P made = copier.make(from, this);
+        inTheMaking.remove(from);
+        copies.put(from, made);
+        unfilled.add(() -> copier.load(from, made, this));
+        return made;
+    }
+}
