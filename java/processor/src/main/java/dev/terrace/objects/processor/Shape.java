@@ -1,0 +1,108 @@
+package dev.terrace.objects.processor;
+
+import com.palantir.javapoet.ClassName;
+import com.palantir.javapoet.TypeName;
+import dev.terrace.objects.FieldKind;
+import java.util.List;
+
+/// What a field's type means to the pool.
+sealed interface Shape {
+    /// The kind in the schema.
+    FieldKind kind();
+
+    /// `int` and the like.
+    record Primitive(FieldKind kind, TypeName type) implements Shape {}
+
+    /// `Integer` and the like, or null.
+    ///
+    /// @param type the boxed type
+    record Boxed(FieldKind kind, TypeName type) implements Shape {}
+
+    /// `String`.
+    record Text() implements Shape {
+        @Override
+        public FieldKind kind() {
+            return FieldKind.STRING;
+        }
+    }
+
+    /// An array of primitives.
+    ///
+    /// @param element the elements' type
+    /// @param fixedLength elements, or 0 if the length varies
+    record PrimitiveArray(FieldKind kind, TypeName element, int fixedLength) implements Shape {}
+
+    /// An enum.
+    ///
+    /// @param constants the names in their order
+    record Enumeration(ClassName type, List<String> constants) implements Shape {
+        @Override
+        public FieldKind kind() {
+            return FieldKind.ENUM;
+        }
+    }
+
+    /// An object of a tagged class, stored on its own.
+    ///
+    /// @param plain the tagged class
+    /// @param durable the class generated for it
+    record Reference(ClassName plain, ClassName durable) implements Shape {
+        @Override
+        public FieldKind kind() {
+            return FieldKind.REFERENCE;
+        }
+    }
+
+    /// A `List`.
+    record Sequence(Item item) implements Shape {
+        @Override
+        public FieldKind kind() {
+            return FieldKind.REFERENCE;
+        }
+    }
+
+    /// A `Map`, or a `SortedMap` or `NavigableMap`.
+    record Mapping(Item key, Item value, boolean sorted) implements Shape {
+        @Override
+        public FieldKind kind() {
+            return FieldKind.REFERENCE;
+        }
+    }
+
+    /// A value that lives in DRAM only, of any type.
+    ///
+    /// @param kind what the type would be stored as; a reference if it could not be stored at all
+    /// @param recompute the method that computes it from the durable object, or "" if it is just absent after a reopen
+    record Volatile(FieldKind kind, TypeName type, String recompute) implements Shape {}
+
+    /// The fields of another class, within this record.
+    record Embedding(PlainClass of) implements Shape {
+        /// The kind of the field that says whether the object is there at all.
+        @Override
+        public FieldKind kind() {
+            return FieldKind.BOOLEAN;
+        }
+    }
+
+    /// An element, key or value of a collection.
+    sealed interface Item {
+        /// The type in the tagged class.
+        TypeName plain();
+
+        /// The type in the durable collection.
+        TypeName durable();
+
+        /// A boxed value, a string or bytes.
+        ///
+        /// @param constant the name of the `ElementType`
+        record Value(TypeName plain, String constant) implements Item {
+            @Override
+            public TypeName durable() {
+                return plain;
+            }
+        }
+
+        /// An object of a tagged class.
+        record Entity(ClassName plain, ClassName durable) implements Item {}
+    }
+}

@@ -1,0 +1,61 @@
+package dev.terrace.objects;
+
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.function.Supplier;
+import org.jspecify.annotations.NullMarked;
+import org.jspecify.annotations.Nullable;
+
+/// Stand-in: counts transactions, a change outside one being its own.
+@NullMarked
+public class Pool {
+    private final Deque<Runnable> undo = new ArrayDeque<>();
+    private int depth;
+    private int transactions;
+
+    public <T extends @Nullable Object> T transact(Supplier<T> body) {
+        depth++;
+        try {
+            return body.get();
+        } catch (RuntimeException e) {
+            while (!undo.isEmpty()) {
+                undo.pop().run();
+            }
+            throw e;
+        } finally {
+            depth--;
+            if (depth == 0) {
+                transactions++;
+                undo.clear();
+            }
+        }
+    }
+
+    public void transact(Runnable body) {
+        transact(() -> {
+            body.run();
+            return true;
+        });
+    }
+
+    public <T extends @Nullable Object> T read(Supplier<T> body) {
+        return body.get();
+    }
+
+    public <D extends DurableObject> D create(ObjectType<D> type) {
+        changed(() -> {});
+        return type.make(this);
+    }
+
+    public int transactions() {
+        return transactions;
+    }
+
+    void changed(Runnable back) {
+        if (depth == 0) {
+            transactions++;
+        } else {
+            undo.push(back);
+        }
+    }
+}

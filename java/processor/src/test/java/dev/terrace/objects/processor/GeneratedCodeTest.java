@@ -1,0 +1,112 @@
+package dev.terrace.objects.processor;
+
+import static com.google.testing.compile.CompilationSubject.assertThat;
+
+import com.google.testing.compile.Compilation;
+import org.junit.jupiter.api.Test;
+
+class GeneratedCodeTest {
+    @Test
+    void everyKindOfFieldCompilesWithoutWarnings() {
+        Compilation compilation = Sources.compile("""
+                @Durable public class Person {
+                    @Tier(PMEM) int age;
+                    boolean open; byte b; short s; char c; long l; float f; double d;
+                    Boolean boxedBoolean; Byte boxedByte; Short boxedShort; Character boxedChar; Integer boxedInt;
+                    Long boxedLong; Float boxedFloat; Double boxedDouble;
+                    @Tier(DISK) @FixedLength(10_000) byte[] image;
+                    @Tier({PMEM, DISK}) String name;
+                    boolean[] booleans; byte[] bytes; short[] shorts; char[] chars; int[] ints;
+                    long[] longs; float[] floats; double[] doubles;
+                    Color color;
+                    @Embedded Address home;
+                    Person boss;
+                    List<Person> friends; List<String> words; List<byte[]> blobs;
+                    Map<String, Long> counts; Map<Integer, Person> byNumber; SortedMap<Long, Person> byTime;
+                    NavigableMap<Character, Double> weights;
+                    @Tier(DRAM) @Recompute("score") double score;
+                    @Tier(DRAM) Map<String, List<Object>> cache;
+                    @Tier(DRAM) Object anything; @Tier(DRAM) int counter; @Tier(DRAM) int[] scratch;
+                    static double score(DurablePerson person) { return person.getAge() * 2.0; }
+                    enum Color { RED, GREEN }
+                }
+                """, """
+                @Durable class Address {
+                    String street; @Tier(DISK) int zip; @Embedded Geo geo; char floor; @FixedLength(4) double[] bounds;
+                    Person owner; List<String> notes; boolean isOpen; Person.Color paint; @Tier(DRAM) long seen;
+                    long size; float slope; Map<String, Person> people;
+                }
+                """, "record Geo(double lat, double lon) {}");
+        assertThat(compilation).succeededWithoutWarnings();
+    }
+
+    @Test
+    void bothWaysToNameTheGeneratedClassAreKnown() {
+        assertThat(Sources.compile("""
+                @Durable class Person {
+                    int age; @Tier(DRAM) @Recompute("one") long a; @Tier(DRAM) @Recompute("two") Integer b;
+                    static long one(DurablePerson person) { return 1; }
+                    static Integer two(com.acme.DurablePerson person) { return 2; }
+                }
+                """)).succeededWithoutWarnings();
+    }
+
+    @Test
+    void classesMayReferToEachOtherAcrossPackages() {
+        assertThat(Sources.compile(
+                "@Durable public class Person { public far.Friend friend; public List<far.Friend> friends; }",
+                "package far; @Durable public class Friend { public com.acme.Person person; }"))
+                .succeededWithoutWarnings();
+    }
+
+    @Test
+    void deprecatedClassesAndRawTypesInDramGiveNoWarnings() {
+        assertThat(Sources.compile("""
+                @Deprecated(forRemoval = true) @Durable class Person {
+                    @Deprecated int age; @SuppressWarnings("rawtypes") @Tier(DRAM) Map raw; @Tier(DRAM) List<?>[] lists;
+                    @Tier(DRAM) char letter; @Tier(DRAM) Person other; @Tier(DRAM) DurableFriend friend;
+                }
+                """, "@Durable class Friend { int age; }")).succeededWithoutWarnings();
+    }
+
+    @Test
+    void namesOfTheLibraryAndOfJavaMayBeTaken() {
+        assertThat(Sources.compile("""
+                @Durable class Pool {
+                    int aAt, a, type, typeAt, TYPE_AT, copier, pool, value, from, copies, object, index, into;
+                    int other, made; String string;
+                    Lazy lazy; enum Lazy { A }
+                }
+                """)).succeededWithoutWarnings();
+    }
+
+    @Test
+    void emptyClassesAndEnumsAreAllowed() {
+        assertThat(Sources.compile("@Durable class Person { @Embedded None none; Never never; enum Never {} }",
+                "record None() {}")).succeededWithoutWarnings();
+        assertThat(Sources.compile("@Durable class Person {}")).succeededWithoutWarnings();
+    }
+
+    @Test
+    void aFieldOfATypeGeneratedElsewhereWaits() {
+        assertThat(Sources.compile("@Durable class Person { @Tier(DRAM) List<DurableFriend> friends; int age; }",
+                "@Durable class Friend { int age; }")).succeededWithoutWarnings();
+    }
+
+    @Test
+    void typesMayBeMarkedAsNullable() {
+        assertThat(Sources.compile("""
+                @org.jspecify.annotations.NullMarked @Durable class Person {
+                    private @org.jspecify.annotations.Nullable String name;
+                    @Tier(DRAM) @org.jspecify.annotations.Nullable Object any;
+                    byte @org.jspecify.annotations.Nullable [] bytes = {};
+                    List<@org.jspecify.annotations.Nullable String> words = List.of();
+                    Map<String, @org.jspecify.annotations.Nullable Person> people = Map.of();
+                    @org.jspecify.annotations.Nullable Person other; @org.jspecify.annotations.Nullable Integer number;
+                    Person.@org.jspecify.annotations.Nullable Color color; enum Color { A }
+                    @org.jspecify.annotations.Nullable String getName() { return name; }
+                    void setName(@org.jspecify.annotations.Nullable String to) { name = to; }
+                }
+                """)).succeededWithoutWarnings();
+    }
+}

@@ -1,0 +1,10 @@
+package dev.terrace.objects.processor.model;
+
+import dev.terrace.objects.Durable;
+
+/// An element of a chain.
+@Durable
+class Node {
+    int value;
+    Node next;
+}
