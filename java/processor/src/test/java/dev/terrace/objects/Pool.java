@@ -1,17 +1,27 @@
 package dev.terrace.objects;
 
+import dev.terrace.objects.store.Store;
+import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.List;
 import java.util.function.Supplier;
 import org.jspecify.annotations.NullMarked;
 import org.jspecify.annotations.Nullable;
 
 /// Stand-in: counts transactions, a change outside one being its own.
 @NullMarked
-public class Pool {
+public class Pool implements AutoCloseable {
     private final Deque<Runnable> undo = new ArrayDeque<>();
     private int depth;
     private int transactions;
+
+    public static Pool open(Path directory, PoolOptions options) {
+        return new Pool();
+    }
+
+    @Override
+    public void close() {}
 
     public <T extends @Nullable Object> T transact(Supplier<T> body) {
         depth++;
@@ -47,8 +57,8 @@ public class Pool {
         return type.make(this);
     }
 
-    public int transactions() {
-        return transactions;
+    public Store.Statistics statistics() {
+        return new Store.Statistics(transactions, 0, 0, List.of(), List.of());
     }
 
     void changed(Runnable back) {

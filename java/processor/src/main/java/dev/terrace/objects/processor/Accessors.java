@@ -87,7 +87,7 @@ final class Accessors {
         if (recomputed) {
             getter.addStatement("$T value = getVolatile($L)", SlotCode.nullable(ClassName.OBJECT), slot.place())
                     .beginControlFlow("if (value == null)")
-                    .addStatement("value = $T.$N(this)", plain, recompute)
+                    .addStatement("value = pool().read(() -> $T.$N(this))", plain, recompute)
                     .addStatement("setVolatile($L, value)", slot.place())
                     .endControlFlow()
                     .addStatement("return $L", held);

@@ -1,8 +1,14 @@
 package dev.terrace.objects.processor;
 
 import static com.google.testing.compile.CompilationSubject.assertThat;
+import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import com.google.testing.compile.Compilation;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.Objects;
 import org.junit.jupiter.api.Test;
 
 class GeneratedCodeTest {
@@ -108,5 +114,18 @@ class GeneratedCodeTest {
                     void setName(@org.jspecify.annotations.Nullable String to) { name = to; }
                 }
                 """)).succeededWithoutWarnings();
+    }
+
+    @Test
+    void theCompilerAndBuildToolsFindTheProcessor() throws IOException {
+        assertEquals(List.of(DurableProcessor.class.getName()), lines("services/javax.annotation.processing.Processor"));
+        assertEquals(List.of(DurableProcessor.class.getName() + ",isolating"),
+                lines("gradle/incremental.annotation.processors"));
+    }
+
+    private static List<String> lines(String resource) throws IOException {
+        try (InputStream in = DurableProcessor.class.getResourceAsStream("/META-INF/" + resource)) {
+            return new String(Objects.requireNonNull(in).readAllBytes(), StandardCharsets.UTF_8).lines().toList();
+        }
     }
 }

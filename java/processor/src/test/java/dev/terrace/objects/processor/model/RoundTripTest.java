@@ -12,7 +12,10 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.terrace.objects.Pool;
+import dev.terrace.objects.PoolOptions;
 import dev.terrace.objects.processor.model.Person.Color;
+import java.io.IOException;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -21,18 +24,26 @@ import java.util.TreeMap;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 class RoundTripTest {
+    @TempDir
+    private Path directory;
+
     private Pool pool;
 
     @BeforeEach
-    void open() {
-        pool = new Pool();
+    void open() throws IOException {
+        pool = Pool.open(directory.resolve("pool"), PoolOptions.defaults().extents(1 << 20));
     }
 
     @AfterEach
     void close() {
-        pool = null;
+        pool.close();
+    }
+
+    private long transactions() {
+        return pool.statistics().commits();
     }
 
     private static Person person(String name, int age) {
@@ -121,11 +132,11 @@ class RoundTripTest {
     void copyingInIsOneTransaction() {
         Person person = fullPerson();
         person.boss = person("Eve", 50);
-        int before = pool.transactions();
+        long before = transactions();
         DurablePerson durable = DurablePerson.of(pool, person);
-        assertEquals(before + 1, pool.transactions());
+        assertEquals(before + 1, transactions());
         durable.set(person("Bill", 12));
-        assertEquals(before + 2, pool.transactions());
+        assertEquals(before + 2, transactions());
         assertEquals("Bill", durable.getName());
         assertNull(durable.getBoss());
         assertFalse(durable.hasHome());
@@ -217,17 +228,17 @@ class RoundTripTest {
     @Test
     void settingWithinAnEmbeddedObjectMakesIt() {
         DurablePerson durable = DurablePerson.create(pool);
-        int before = pool.transactions();
+        long before = transactions();
         durable.setHomeGeo(new Geo(1, 2));
         assertTrue(durable.hasHome());
         assertTrue(durable.hasHomeGeo());
         durable.setHome(null);
-        assertEquals(before + 2, pool.transactions());
+        assertEquals(before + 2, transactions());
         assertFalse(durable.hasHomeGeo());
         assertEquals(0, durable.getHomeGeoLat());
 
         durable.setHomeGeoLat(3);
-        assertEquals(before + 3, pool.transactions());
+        assertEquals(before + 3, transactions());
         assertTrue(durable.hasHome());
         assertEquals(new Geo(3, 0), durable.getHomeGeo());
 
