@@ -2,6 +2,7 @@ package dev.terrace.objects.processor;
 
 import com.google.auto.common.GeneratedAnnotations;
 import com.google.auto.common.MoreElements;
+import com.google.auto.common.MoreTypes;
 import com.palantir.javapoet.ClassName;
 import com.palantir.javapoet.JavaFile;
 import dev.terrace.objects.Durable;
@@ -12,6 +13,7 @@ import dev.terrace.objects.Recompute;
 import dev.terrace.objects.Tier;
 import java.io.IOException;
 import java.lang.annotation.Annotation;
+import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Objects;
@@ -27,6 +29,9 @@ import javax.lang.model.element.Element;
 import javax.lang.model.element.ElementKind;
 import javax.lang.model.element.Modifier;
 import javax.lang.model.element.TypeElement;
+import javax.lang.model.element.VariableElement;
+import javax.lang.model.type.TypeKind;
+import javax.lang.model.type.TypeMirror;
 import javax.lang.model.util.Elements;
 import org.jspecify.annotations.Nullable;
 
@@ -73,7 +78,7 @@ public final class DurableProcessor extends AbstractProcessor {
                 .forEach(each -> waiting.add(MoreElements.asType(each).getQualifiedName().toString()));
         for (String name : List.copyOf(waiting)) {
             TypeElement type = processingEnv.getElementUtils().getTypeElement(name);
-            if (type != null && isResolved(type)) {
+            if (type != null && isResolved(type, new HashSet<>())) {
                 waiting.remove(name);
                 generate(type, reporter);
             }
@@ -104,9 +109,23 @@ public final class DurableProcessor extends AbstractProcessor {
         }
     }
 
-    private static boolean isResolved(TypeElement type) {
-        return ClassReader.lineage(type).stream().noneMatch(each -> Access.isUnresolved(each.getSuperclass())
-                || ClassReader.storedFields(each).stream().anyMatch(field -> Access.isUnresolved(field.asType())));
+    /// Whether the types of all fields are known, those of embedded classes included.
+    ///
+    /// @param seen classes that have been looked at, as they may embed each other by mistake
+    private static boolean isResolved(TypeElement type, Set<TypeElement> seen) {
+        return !seen.add(type) || ClassReader.lineage(type).stream().allMatch(each ->
+                !Access.isUnresolved(each.getSuperclass())
+                        && ClassReader.storedFields(each).stream().allMatch(field -> isResolved(field, seen)));
+    }
+
+    private static boolean isResolved(VariableElement field, Set<TypeElement> seen) {
+        TypeMirror type = field.asType();
+        if (Access.isUnresolved(type)) {
+            return false;
+        }
+        return type.getKind() != TypeKind.DECLARED
+                || !MoreElements.isAnnotationPresent(field, Embedded.class)
+                || isResolved(MoreTypes.asTypeElement(type), seen);
     }
 
     private void generate(TypeElement type, Problems reporter) {
@@ -120,7 +139,7 @@ public final class DurableProcessor extends AbstractProcessor {
         TypeElement base = Objects.requireNonNull(elements.getTypeElement(Names.DURABLE_OBJECT.canonicalName()));
         int before = reporter.count();
         Layout layout = new Layout(plain, reporter);
-        Members members = new Members(reporter, elements, access, type, base);
+        Members members = new Members(reporter, elements, access, base);
         Optional<ClassName> generated = GeneratedAnnotations
                 .generatedAnnotation(elements, processingEnv.getSourceVersion())
                 .map(ClassName::get);

@@ -20,16 +20,13 @@ import javax.lang.model.util.Elements;
 /// The methods of a generated class; finds those that two fields would both have, or that the class inherits.
 final class Members {
     private final Problems problems;
-    private final Element type;
     private final List<MethodSpec> methods = new ArrayList<>();
     /// Whose a method is, by its signature.
     private final Map<String, String> owners = new HashMap<>();
 
-    /// @param type the tagged class
     /// @param base `DurableObject`
-    Members(Problems problems, Elements elements, Access access, TypeElement type, TypeElement base) {
+    Members(Problems problems, Elements elements, Access access, TypeElement base) {
         this.problems = problems;
-        this.type = type;
         for (ExecutableElement method : ElementFilter.methodsIn(elements.getAllMembers(base))) {
             if (!method.getModifiers().contains(Modifier.PRIVATE)) {
                 String parameters = method.getParameters().stream()
@@ -59,8 +56,7 @@ final class Members {
         if (other != null) {
             // What an embedded class brings is reported where it is embedded: the names are of this class's making.
             Element at = slot.within().isEmpty() ? slot.element() : slot.within().getFirst().element();
-            problems.at(at.getEnclosingElement() == null ? type : at,
-                    "the generated method %s of field %s is one that %s already: rename the field",
+            problems.at(at, "the generated method %s of field %s is one that %s already: rename the field",
                     signature, slot.schemaName(), other);
         }
     }

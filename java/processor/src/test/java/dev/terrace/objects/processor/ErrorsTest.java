@@ -109,6 +109,10 @@ class ErrorsTest {
                         person("@Embedded Inner inner;"),
                         "@Durable class Inner { @Tier(DRAM) @Recompute(\"f\") int x; "
                                 + "static int f(DurableInner i) { return 1; } }"),
+                of("Address cannot be embedded because of the errors in it",
+                        person("@Embedded dev.terrace.objects.processor.model.Address home;")),
+                of("score is recomputed, but Special has no such method: add static double score(DurableSpecial)",
+                        "@Durable class Special extends dev.terrace.objects.processor.model.Base {} " + HERE),
                 of("Box is generic", person("@Embedded Box<String> inner;"),
                         "record Box<T>(T held) {}"),
                 of("Base is abstract", person("@Embedded Base inner;"),

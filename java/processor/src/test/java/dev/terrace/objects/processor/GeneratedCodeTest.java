@@ -66,6 +66,31 @@ class GeneratedCodeTest {
     }
 
     @Test
+    void compiledClassesMayBeReferredTo() {
+        assertThat(Sources.compile("""
+                @Durable public class Fan {
+                    public dev.terrace.objects.processor.model.Person idol;
+                    public Map<String, dev.terrace.objects.processor.model.Person> others;
+                }
+                """)).succeededWithoutWarnings();
+    }
+
+    @Test
+    void recordsMayHaveAllTags() {
+        assertThat(Sources.compile("""
+                @Durable(formerly = "com.acme.Old") public record Row(
+                        @Tier(DISK) @FixedLength(4) double[] values, @Formerly({"a", "b"}) boolean isOpen,
+                        @Embedded Cell cell, @Tier(DRAM) @Recompute("sum") double sum) {
+                    static double sum(DurableRow row) {
+                        return row.getValues(0) + row.getValues(1);
+                    }
+                    record Cell(int x, Row row, @Tier(DRAM) Object held, @Embedded Inner inner) {}
+                    @Durable public static class Inner { long id; }
+                }
+                """)).succeededWithoutWarnings();
+    }
+
+    @Test
     void deprecatedClassesAndRawTypesInDramGiveNoWarnings() {
         assertThat(Sources.compile("""
                 @Deprecated(forRemoval = true) @Durable class Person {
@@ -97,6 +122,9 @@ class GeneratedCodeTest {
     void aFieldOfATypeGeneratedElsewhereWaits() {
         assertThat(Sources.compile("@Durable class Person { @Tier(DRAM) List<DurableFriend> friends; int age; }",
                 "@Durable class Friend { int age; }")).succeededWithoutWarnings();
+        assertThat(Sources.compile("@Durable class Person { @Embedded Inner inner; }",
+                "record Inner(@Tier(DRAM) DurableFriend friend) {}",
+                "@Durable class Friend { int age; }")).succeededWithoutWarnings();
     }
 
     @Test
@@ -118,7 +146,8 @@ class GeneratedCodeTest {
 
     @Test
     void theCompilerAndBuildToolsFindTheProcessor() throws IOException {
-        assertEquals(List.of(DurableProcessor.class.getName()), lines("services/javax.annotation.processing.Processor"));
+        assertEquals(List.of(DurableProcessor.class.getName()),
+                lines("services/javax.annotation.processing.Processor"));
         assertEquals(List.of(DurableProcessor.class.getName() + ",isolating"),
                 lines("gradle/incremental.annotation.processors"));
     }

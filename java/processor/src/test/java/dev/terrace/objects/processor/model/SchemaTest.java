@@ -39,8 +39,8 @@ class SchemaTest {
         assertEquals(List.of("dev.terrace.objects.processor.model.Human"), DurablePerson.TYPE.formerly());
         List<String> expected = List.of("age", "isMember", "initial", "luckyNumber", "image", "name", "marks", "color",
                 "home", "home.street", "home.zip", "home.open", "home.geo", "home.geo.lat", "home.geo.lon",
-                "home.bounds", "home.owner", "boss", "friends", "words", "counts", "byNumber", "byTime", "blobs", "score", "cache",
-                "visits");
+                "home.bounds", "home.owner", "boss", "friends", "words", "counts", "byNumber", "byTime", "blobs",
+                "score", "cache", "visits");
         assertEquals(expected, names(DurablePerson.TYPE));
     }
 
