@@ -85,14 +85,14 @@ final class Accessors {
         boolean cast = !type.equals(ClassName.OBJECT);
         CodeBlock held = cast ? CodeBlock.of("($T) value", type.box()) : VALUE;
         if (recomputed) {
-            getter.addStatement("$T value = getVolatile($L)", SlotCode.nullable(ClassName.OBJECT), slot.place())
+            getter.addStatement("$T value = getVolatile($L)", ClassName.OBJECT, slot.place())
                     .beginControlFlow("if (value == null)")
                     .addStatement("value = pool().read(() -> $T.$N(this))", plain, recompute)
                     .addStatement("setVolatile($L, value)", slot.place())
                     .endControlFlow()
                     .addStatement("return $L", held);
         } else if (type.isPrimitive()) {
-            getter.addStatement("$T value = getVolatile($L)", SlotCode.nullable(ClassName.OBJECT), slot.place())
+            getter.addStatement("$T value = getVolatile($L)", ClassName.OBJECT, slot.place())
                     .addStatement("return value == null ? $L : $L", SlotCode.zero(slot.shape()), held);
         } else {
             CodeBlock read = SlotCode.read(slot);
@@ -145,19 +145,17 @@ final class Accessors {
         return code.build();
     }
 
-    /// A statement that writes; within an embedded object that is not there, the object is there afterwards, in the
-    /// same transaction.
+    /// A statement that writes; within an embedded object that is not there, the object is there afterwards. That is one
+    /// transaction, also where it is there: another thread may be clearing it.
     private static CodeBlock writing(Slot slot, CodeBlock write) {
         if (slot.within().isEmpty()) {
             return CodeBlock.builder().addStatement(write).build();
         }
         return CodeBlock.builder()
-                .beginControlFlow("if ($L)", SlotCode.read(slot.within().getLast()))
-                .addStatement(write)
-                .addStatement("return")
-                .endControlFlow()
                 .add("pool().transact(() -> {\n$>")
+                .beginControlFlow("if (!$L)", SlotCode.read(slot.within().getLast()))
                 .add(presence(slot))
+                .endControlFlow()
                 .addStatement(write)
                 .add("$<});\n")
                 .build();
