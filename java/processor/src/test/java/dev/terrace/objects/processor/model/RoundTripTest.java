@@ -291,8 +291,11 @@ class RoundTripTest {
         assertTrue(one.contentEquals(other));
         other.setVisits(99);
         assertTrue(one.contentEquals(other));
-        other.setHomeGeoLat(0.5);
+        one.setHomeGeoLat(Double.NaN);
         assertFalse(one.contentEquals(other));
+        other.setHomeGeoLat(Double.NaN);
+        assertTrue(one.contentEquals(other));
+        one.setHomeGeoLat(47.5);
         other.setHomeGeoLat(47.5);
         other.setImage(0, (byte) 9);
         assertFalse(one.contentEquals(other));
