@@ -145,8 +145,8 @@ final class Accessors {
         return code.build();
     }
 
-    /// A statement that writes; within an embedded object that is not there, the object is there afterwards. That is one
-    /// transaction, also where it is there: another thread may be clearing it.
+    /// A statement that writes; within an embedded object that is not there, the object is there afterwards. That is
+    /// one transaction, also where it is there: another thread may be clearing it.
     private static CodeBlock writing(Slot slot, CodeBlock write) {
         if (slot.within().isEmpty()) {
             return CodeBlock.builder().addStatement(write).build();
