@@ -9,7 +9,7 @@
 //! 4. `Shard::table`, then one of `Shard::inodes`, `Shard::dirty`, `Shard::doomed`, or the pulse of migration, then `Mover::lists`
 //!    (of the other locks of `mover`, nobody who holds one takes another)
 //! 5. a file's page map and the cache's pool
-//! 6. `Journal`, then `Space::members`, then allocator groups
+//! 6. `Journal`, then `Space::members`, then allocator groups; or `Moves`
 //!
 //! `Core::unerased`, then `Core::sb`, are held by those who change the device table, and then only `Space::members`.
 
@@ -38,7 +38,7 @@ use crate::journal::Journal;
 use crate::log::{Log, LogMedia};
 use crate::migrate::Buffers;
 use crate::mover::{Migration, Mover};
-use crate::moves::Moves;
+use crate::moves::{Moves, Nameless};
 use crate::pin::Pin;
 use crate::planted::{Bug, planted};
 use crate::ranking::Paths;
@@ -47,7 +47,7 @@ use crate::space::{Purpose, ShardSource, Space};
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use crate::sync::{Arc, Condvar, HashMap, Mutex, RwLock, limit};
 use crate::tuning::Tuning;
-use crate::types::{Ino, Time};
+use crate::types::{FileKind, Ino, Time};
 use crate::volume::OpenOptions;
 
 /// Inodes that a shard keeps in DRAM although nobody refers to them.
@@ -152,8 +152,7 @@ pub(crate) struct Core {
     pub tuning: Tuning,
     pub migration: Migration,
     pub moves: Moves,
-    /// Inodes without names that somebody still has looked up.
-    pub nameless: AtomicU64,
+    pub nameless: Nameless,
     pub buffers: Buffers,
     pub data_crc: bool,
     /// Parts of logs may lie on disks.
@@ -208,7 +207,7 @@ impl Core {
             tuning: Tuning::new(&options.params),
             migration: Migration::default(),
             moves: Moves::default(),
-            nameless: AtomicU64::new(0),
+            nameless: Nameless::default(),
             buffers: Buffers::default(),
             options,
             data_crc,
@@ -566,14 +565,15 @@ impl Core {
         if inner.meta.nlink > 0 {
             return;
         }
-        if !inode.nameless.swap(true, Ordering::AcqRel) {
-            self.nameless.fetch_add(1, Ordering::AcqRel);
-        }
-        if inode.lookups.load(Ordering::Acquire) > 0 || self.is_read_only() || inode.doomed.swap(true, Ordering::AcqRel)
-        {
+        if inode.lookups.load(Ordering::Acquire) > 0 {
+            if inode.kind == FileKind::Regular && !inode.nameless.swap(true, Ordering::AcqRel) {
+                self.nameless.come();
+            }
             return;
         }
-        self.nameless.fetch_sub(1, Ordering::AcqRel);
+        if self.is_read_only() || inode.doomed.swap(true, Ordering::AcqRel) {
+            return;
+        }
         self.recorder.note(terrace_trace::Operation::Remove, inode.ino, 0, 0, false);
         self.drop_pages(inode, 0, u64::MAX);
         let shard = self.shard(inode.ino);
@@ -584,6 +584,10 @@ impl Core {
             doomed.push(Doomed { ino: inode.ino, record_at: inner.log.record_at(), owned: inner.owned() });
             doomed.len()
         };
+        // Only now can who looks for its room find it.
+        if inode.nameless.load(Ordering::Acquire) {
+            self.nameless.go();
+        }
         if waiting == 1 {
             shard.notify_lazily();
         }

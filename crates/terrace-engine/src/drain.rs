@@ -439,7 +439,7 @@ impl Core {
         let mut result = Ok(0);
         for tier in self.tiers_beside(job) {
             let order = Order { stretches, wanted, tiers: Tiers::from(tier), keep_cached: false, counter };
-            self.moves.let_seekers_go_first();
+            let _under_way = self.moves.begin_after_seekers();
             result = self.mutate(|| self.move_stretch(inode, order));
             if !result.as_ref().is_err_and(may_go_elsewhere) {
                 break;

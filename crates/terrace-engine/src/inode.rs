@@ -39,7 +39,7 @@ pub(crate) struct Inode {
     pub lookups: AtomicU64,
     /// Of a directory: its parent; 0 until somebody has come from there.
     pub parent: AtomicU64,
-    /// It has lost its last name while somebody had it looked up, and counts in `Core::nameless`.
+    /// It is a file that has lost its last name while somebody had it looked up, and counts in `Core::nameless`.
     pub nameless: AtomicBool,
     /// Its record and blocks are on the way back; nothing may be added to it.
     pub doomed: AtomicBool,

@@ -223,7 +223,7 @@ impl Volume {
                 let wanted = Wanted { there: &there, such: None };
                 let order =
                     Order { stretches, wanted, tiers: way.to, keep_cached: false, counter: Counter::MigratedByHand };
-                core.moves.let_seekers_go_first();
+                let _under_way = core.moves.begin_after_seekers();
                 match self.before_closing(|| core.move_stretch(inode, order)) {
                     Ok(blocks) => result.moved_bytes += blocks * BLOCK_BYTES,
                     Err(error) if !error.is_no_room() => return Err(error),
@@ -300,7 +300,6 @@ impl Core {
     /// `ENOSPC` where it was to go, `EIO` with the place that cannot be read or written, `ESTALE` if the file is gone:
     /// what has not moved stays where it is.
     pub fn move_stretch(&self, inode: &Arc<Inode>, order: Order<'_>) -> FsResult<u64> {
-        let _under_way = self.moves.begin();
         let Some(begun) = self.begin(inode, order)? else {
             return Ok(0);
         };

@@ -394,7 +394,7 @@ impl Core {
         if !self.migrates() {
             return Round::Idle;
         }
-        self.moves.let_seekers_go_first();
+        let _under_way = self.moves.begin_after_seekers();
         let round = self.round(shard, || self.migrate_wanted(shard));
         if round.is_in_vain() {
             self.buffers.release();
@@ -472,6 +472,7 @@ impl Core {
         if !self.migrates() || relief.rests_until.is_some_and(|until| begun < until) {
             return;
         }
+        let _under_way = self.moves.begin();
         // What was removed makes room first.
         let _ = self.mutate(|| self.reclaim_if_any());
         let mut is_in_vain = true;

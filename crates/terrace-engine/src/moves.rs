@@ -1,22 +1,26 @@
 //! Room that is on its way back: until data has moved it takes room in both tiers, and until a removed file is gone it takes room
 //! without being there.
 //!
-//! Invariant: no program is told that there is no room before a look at the tiers while nothing moved, neither in the background
-//! nor by hand, and after what was removed had been reclaimed. With `migrate` off nobody waits for moves: what is moved by hand then
+//! Invariant: no write and no `fallocate` of a program is told that there is no room before a look at the tiers while no data moved,
+//! neither in the background nor by hand, and after the removed files that the kernel has forgotten had been reclaimed. It
+//! does not wait for that longer than [`ROOM_WAIT_MAX`]. With `migrate` off nobody waits for moves: what is moved by hand then
 //! takes room twice.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::core::Core;
-use crate::error::{FsError, FsResult};
-use crate::sync::atomic::Ordering;
+use crate::error::{FsError, FsResult, fail};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, thread};
 
 /// How often, and how long each time, who finds no room waits for what was removed.
 const FORGET_TRIES: u32 = 50;
 const FORGET_WAIT: Duration = Duration::from_millis(2);
 
-/// Who moves data, and who waits for the room that is left then.
+/// How long who finds no room waits for moves: a thread that waits serves nobody else, and a disk may hang.
+const ROOM_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Who moves data, and who waits for the room that is left then. Its lock is the last of all.
 #[derive(Debug, Default)]
 pub(crate) struct Moves {
     state: Mutex<State>,
@@ -29,36 +33,45 @@ struct State {
     seekers: usize,
 }
 
-/// A move; it has ended when this is dropped.
+/// Moves are under way until this is dropped.
 #[derive(Debug)]
 pub(crate) struct UnderWay<'a>(&'a Moves);
 
-/// Somebody looks for room; until this is dropped no move begins but those of who looks for room, too.
+/// Somebody looks for room; until this is dropped nothing moves but what makes room for programs at once.
 struct Seeking<'a>(&'a Moves);
 
 impl Moves {
-    /// A move begins.
+    /// Moves that make room for a program begin.
     pub fn begin(&self) -> UnderWay<'_> {
         self.state.lock().under_way += 1;
         UnderWay(self)
     }
 
-    /// Lets those go first who look for room. Called without any lock, by who is about to move something for another reason.
-    pub fn let_seekers_go_first(&self) {
+    /// Other moves begin, once nobody looks for room. Called without any lock that programs take.
+    pub fn begin_after_seekers(&self) -> UnderWay<'_> {
         let mut state = self.state.lock();
         while state.seekers > 0 {
             self.changed.wait(&mut state);
         }
+        state.under_way += 1;
+        UnderWay(self)
     }
 
-    /// Waits until nothing moves.
-    fn seek(&self) -> Seeking<'_> {
+    /// Waits until nothing moves; `None` if that takes too long.
+    fn seek(&self) -> Option<Seeking<'_>> {
+        let until = Instant::now() + ROOM_WAIT_MAX;
         let mut state = self.state.lock();
         state.seekers += 1;
         while state.under_way > 0 {
-            self.changed.wait(&mut state);
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                state.seekers -= 1;
+                self.changed.notify_all();
+                return None;
+            }
+            self.changed.wait_for(&mut state, left);
         }
-        Seeking(self)
+        Some(Seeking(self))
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
@@ -79,31 +92,61 @@ impl Drop for Seeking<'_> {
     }
 }
 
+/// Files without names that somebody still has looked up: they go when the kernel forgets them.
+#[derive(Debug, Default)]
+pub(crate) struct Nameless {
+    count: AtomicU64,
+    /// How many of them somebody has waited for in vain: those are open, and are not waited for again.
+    outlasted: AtomicU64,
+}
+
+impl Nameless {
+    /// A file has lost its last name.
+    pub fn come(&self) {
+        self.count.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// One of them is gone: its room can be found.
+    pub fn go(&self) {
+        let left = self.count.fetch_sub(1, Ordering::AcqRel) - 1;
+        self.outlasted.fetch_min(left, Ordering::AcqRel);
+    }
+
+    /// Waits a moment for those that the kernel may have forgotten: that message may have come before ours, and not be read to its
+    /// end.
+    fn wait(&self) {
+        for _ in 0..FORGET_TRIES {
+            if self.count.load(Ordering::Acquire) <= self.outlasted.load(Ordering::Acquire) {
+                return;
+            }
+            thread::sleep(FORGET_WAIT);
+        }
+        self.outlasted.store(self.count.load(Ordering::Acquire), Ordering::Release);
+        // Some may have gone in between.
+        self.outlasted.fetch_min(self.count.load(Ordering::Acquire), Ordering::AcqRel);
+    }
+}
+
 impl Core {
     /// Does what leaves everything as it was if it finds no room, and, if so, again when all room that is on its way back is there.
-    /// Called without any lock.
+    /// Called without any lock that moves take.
     ///
     /// # Errors
-    /// Those of `attempt`.
+    /// Those of `attempt`; `EROFS` if the volume has turned read-only meanwhile.
     pub fn with_all_room<T>(&self, attempt: impl Fn() -> FsResult<T>) -> FsResult<T> {
         let result = attempt();
         if !result.as_ref().is_err_and(FsError::is_no_room) {
             return result;
         }
-        let _seeking = self.migrates().then(|| self.moves.seek());
-        self.wait_for_the_removed();
+        self.nameless.wait();
+        let seeking = self.migrates().then(|| self.moves.seek());
+        if self.is_read_only() {
+            return fail(libc::EROFS);
+        }
+        if matches!(seeking, Some(None)) {
+            return result;
+        }
         self.reclaim_all()?;
         attempt()
-    }
-
-    /// A file that a program has removed goes when the kernel forgets it. That message may have come before ours and not be read
-    /// to its end; so files that somebody has open cost who finds no room this moment.
-    fn wait_for_the_removed(&self) {
-        for _ in 0..FORGET_TRIES {
-            if self.nameless.load(Ordering::Acquire) == 0 {
-                return;
-            }
-            thread::sleep(FORGET_WAIT);
-        }
     }
 }
