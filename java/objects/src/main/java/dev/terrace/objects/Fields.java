@@ -405,7 +405,7 @@ final class Fields {
         @Nullable Object[] values = volatiles.computeIfAbsent(
                 object.reference(), _ -> new @Nullable Object[object.mapping().type.fields().size()]);
         Object before = values[field];
-        values[field] = value;
+        store.afterRead(() -> values[field] = value);
         if (store.inTransaction()) {
             store.afterRollback(() -> values[field] = before);
         }

@@ -67,9 +67,16 @@ final class TypeMapping {
             differences.add("field " + now.name() + " was " + then.kind() + " and is " + now.kind());
         } else if (now.fixedLength() != then.fixedLength()) {
             differences.add("field " + now.name() + " had " + lengthOf(then) + " and has " + lengthOf(now));
-        } else if (now.kind() == FieldKind.REFERENCE && !now.target().equals(then.target())) {
+        } else if (!collectionOf(now).equals(collectionOf(then))) {
             differences.add("field " + now.name() + " led to " + then.target() + " and leads to " + now.target());
         }
+    }
+
+    /// Which collection a field leads to, if it leads to one. What is in it, or what class an object is of that a field leads to, is
+    /// looked at when it is read: that class may have another name now.
+    private static String collectionOf(FieldSpec field) {
+        int types = field.target().indexOf('<');
+        return types < 0 ? "" : field.target().substring(0, types);
     }
 
     private static String lengthOf(FieldSpec field) {

@@ -20,7 +20,7 @@ class CheckTest {
     private static final String CLASS = DurablePerson.TYPE.name();
     private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
 
-    @TempDir
+    @TempDir(factory = InMemory.class)
     Path dir;
 
     /// A chain of `length` people that the root "first" leads to.

@@ -18,7 +18,7 @@ import org.junit.jupiter.api.io.TempDir;
 class PoolTest {
     private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
 
-    @TempDir
+    @TempDir(factory = InMemory.class)
     Path dir;
 
     private Pool open() throws IOException {
@@ -27,6 +27,25 @@ class PoolTest {
 
     private static DurablePerson bob(Pool pool) {
         return Objects.requireNonNull(pool.root("bob", DurablePerson.class).get());
+    }
+
+    /// On whatever file system there is for temporary files, where pages are written to the device.
+    @Test
+    void aPoolOnADiskKeepsWhatItHolds(@TempDir Path disk) throws IOException {
+        String contents;
+        try (Pool pool = Pool.open(disk, SMALL)) {
+            DurablePerson bob = DurablePerson.create(pool);
+            bob.setAge(5);
+            bob.setPlace("a place with a long name");
+            bob.setImage(new byte[50_000]);
+            pool.root("bob", DurablePerson.class).set(bob);
+            contents = bob.contents();
+        }
+        try (Pool pool = Pool.open(disk, SMALL.toRead())) {
+            assertEquals(contents, bob(pool).contents());
+            assertThrows(PoolReadOnlyException.class, () -> bob(pool).setAge(6));
+            assertThrows(PoolLockedException.class, () -> Pool.open(disk, SMALL));
+        }
     }
 
     @Test

@@ -52,6 +52,8 @@ public final class Store implements AutoCloseable {
     private boolean plain = true;
     private int overlaid;
     private final ThreadLocal<@Nullable Overlay> view = new ThreadLocal<>();
+    /// Of a thread that is in a consistent read, what is to be done after it.
+    private final ThreadLocal<@Nullable List<Runnable>> afterRead = new ThreadLocal<>();
     private volatile @Nullable TerraceException broken;
 
     private long commits;
@@ -218,7 +220,7 @@ public final class Store implements AutoCloseable {
         if (readOnly) {
             throw new PoolReadOnlyException(pmem.name() + " was opened to be read");
         }
-        if (view.get() != null) {
+        if (afterRead.get() != null) {
             throw new PoolReadOnlyException("a consistent read cannot write");
         }
         writer.lock();
@@ -600,10 +602,33 @@ public final class Store implements AutoCloseable {
 
     /// Runs `work` so that all that it reads is of one committed state; it may be run more than once.
     public <T extends @Nullable Object> T read(Supplier<T> work) {
-        if (inTransaction() || view.get() != null) {
+        if (inTransaction() || afterRead.get() != null) {
             return work.get();
         }
+        List<Runnable> actions = new ArrayList<>();
+        afterRead.set(actions);
+        try {
+            T result = attempt(work, actions);
+            actions.forEach(Runnable::run);
+            return result;
+        } finally {
+            afterRead.remove();
+        }
+    }
+
+    /// Done when, and only if, what this thread has read has turned out to be of one committed state; at once if that is so anyway.
+    public void afterRead(Runnable action) {
+        List<Runnable> actions = afterRead.get();
+        if (actions == null || inTransaction()) {
+            action.run();
+        } else {
+            actions.add(action);
+        }
+    }
+
+    private <T extends @Nullable Object> T attempt(Supplier<T> work, List<Runnable> actions) {
         for (int attempt = 0; readOnly || attempt < ATTEMPTS_BEFORE_LOCK; attempt++) {
+            actions.clear();
             long sequence = sequence();
             Overlay laidOver = null;
             if ((sequence & 1) != 0) {
@@ -616,7 +641,7 @@ public final class Store implements AutoCloseable {
             T result;
             try {
                 result = laidOver == null ? work.get() : readWith(laidOver, work);
-            } catch (RuntimeException e) {
+            } catch (RuntimeException | Error e) {
                 if (sequence() == sequence) {
                     throw e;
                 }
@@ -627,6 +652,7 @@ public final class Store implements AutoCloseable {
                 return result;
             }
         }
+        actions.clear();
         writer.lock();
         try {
             return work.get();
