@@ -2,16 +2,20 @@
 
 CARGO ?= cargo
 
-.PHONY: help run test schedules crash-long bench fuzz lint fmt clean
+.PHONY: help run test test-objects schedules crash-long bench fuzz lint lint-rust lint-objects fmt clean
+
+# Cargo and Maven use all cores, each.
+.NOTPARALLEL:
 
 help:
 	@echo "make run    mount a volume, use it with real programs, and clean up (under a minute)"
-	@echo "make test   lints, unit and integration tests, then real programs on real mounts"
+	@echo "make test   lints, unit and integration tests, then real programs on real mounts, then the Java part"
+	@echo "make test-objects  only the Java part; ARGS='-Dtest=PoolTest -pl objects' runs some of it"
 	@echo "make schedules  only the models of what threads share, under many schedules; ARGS='names::' runs some"
 	@echo "make crash-long  200 kills and power cuts under load, then crash states for a night: ROUNDS=200 HOURS=8 SEED=1"
 	@echo "make bench  benchmarks, each beside its baseline; ARGS='--filter read' measures some of them"
 	@echo "make fuzz   fuzzers on every decoder and on recovery; TARGET=recover FUZZ_SECONDS=600 for one of them"
-	@echo "make lint   formatting, clippy and documentation, with warnings as errors"
+	@echo "make lint   formatting, clippy and documentation, with warnings as errors; lint-rust, lint-objects: one part"
 	@echo "make fmt    format the code"
 	@echo "make clean  remove what was built, test tools included"
 
@@ -20,6 +24,9 @@ run:
 
 test:
 	@scripts/test.sh
+
+test-objects:
+	@scripts/java.sh verify $(ARGS)
 
 schedules:
 	@scripts/schedules.sh $(ARGS)
@@ -38,13 +45,21 @@ bench:
 fuzz:
 	@scripts/fuzz.sh
 
-lint:
+lint: lint-rust lint-objects
+
+lint-rust:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
+# javac's own lints are errors in every build.
+lint-objects:
+	@scripts/java.sh --quiet spotless:check
+
 fmt:
 	$(CARGO) fmt --all
+	@scripts/java.sh --quiet spotless:apply
 
 clean:
 	$(CARGO) clean
+	rm -rf java/target java/*/target

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs what this machine lacks: `setup.sh run` for the demonstration, `setup.sh test` for the
-# tests, `setup.sh bench` for the benchmarks. Nothing is downloaded if nothing is missing, and no service is started.
+# Installs what this machine lacks: `setup.sh run` for the demonstration, `setup.sh test` for the tests, `setup.sh bench`
+# for the benchmarks, `setup.sh jdk` and `setup.sh maven` for the Java part. Nothing is downloaded if nothing is missing, and
+# no service is started.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -56,8 +57,23 @@ need_shared_memory() {
         fail "/dev/shm needs $((need_kib / 1024)) MiB (in a container: --shm-size)"
 }
 
-command -v cargo >/dev/null || fail "cargo is not in PATH; install Rust from https://rustup.rs"
-need_fuse_device
+# JDK 25 is a package of some Debian releases only.
+install_jdk() {
+    package=openjdk-25-jdk-headless
+    elsewhere="unpack a JDK 25, for example Eclipse Temurin's from https://adoptium.net, in /opt, or let JAVA_HOME name it"
+    command -v apt-get >/dev/null || fail "the Java part needs a JDK 25: install one, or $elsewhere"
+    [ "$(id -u)" != 0 ] || apt-get update -qq
+    [ -n "$(apt-cache search --names-only "^$package\$")" ] ||
+        fail "the Java part needs a JDK 25, and this machine's package sources have none: $elsewhere"
+    install_packages "jdk-25:$package"
+}
+
+case $purpose in
+run | test | bench)
+    command -v cargo >/dev/null || fail "cargo is not in PATH; install Rust from https://rustup.rs"
+    need_fuse_device
+    ;;
+esac
 case $purpose in
 run)
     install_packages "fusermount3:fuse3 git:git cc:build-essential sqlite3:sqlite3"
@@ -79,7 +95,13 @@ bench)
         fio:fio sqlite3:sqlite3"
     need_shared_memory $((3 * 1024 * 1024))
     ;;
+jdk)
+    install_jdk
+    ;;
+maven)
+    install_packages "mvn:maven"
+    ;;
 *)
-    fail "usage: setup.sh run|test|bench"
+    fail "usage: setup.sh run|test|bench|jdk|maven"
     ;;
 esac

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Checks everything: lints, models of what threads share, the tests of each crate, unmodified programs on real mounts. All
-# stages run even if an earlier one fails; the last lines are the test runner's own.
+# Checks everything: lints, models of what threads share, the tests of each crate, unmodified programs on real mounts, the Java
+# part. All stages run even if an earlier one fails; the last lines are the test runners' own.
 set -u
 cd "$(dirname "$0")/.." || exit
 
 scripts/setup.sh test || exit
 
-make --no-print-directory lint
+make --no-print-directory --keep-going lint
 lint=$?
 [ $lint = 0 ] || echo "test: the lints above failed; going on with the tests" >&2
 
@@ -22,7 +22,11 @@ export TERRACE_BIN="$target/release/terrace" TERRACE_TOOLS="$PWD/target/tools/bi
 [ "$(id -u)" != 0 ] || export TERRACE_PROOF_REQUIRE=1
 cargo test --workspace --locked --no-fail-fast
 tests=$?
+[ $tests = 0 ] && [ $schedules = 0 ] || echo "test: tests above failed; going on with the Java part" >&2
 
-[ $tests = 0 ] || exit $tests
-[ $schedules = 0 ] && exit $lint
-exit $schedules
+scripts/java.sh verify
+java=$?
+
+for status in $tests $schedules $java $lint; do
+    [ "$status" = 0 ] || exit "$status"
+done
