@@ -1,0 +1,94 @@
+package dev.terrace.objects;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
+
+/// A process of this test's own that runs a class's `main`, and talks in lines.
+final class ChildJvm implements AutoCloseable {
+    private static final long SECONDS_MAX = 120;
+
+    private final Process process;
+    private final BufferedReader lines;
+    private final Path errors;
+
+    ChildJvm(Class<?> main, Object... arguments) throws IOException {
+        List<String> command = new ArrayList<>();
+        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        // Such processes live for a moment: that is not worth an optimizing compiler.
+        command.addAll(List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-XX:-CreateCoredumpOnCrash"));
+        command.addAll(List.of("-cp", System.getProperty("java.class.path"), main.getName()));
+        for (Object argument : arguments) {
+            command.add(argument.toString());
+        }
+        errors = Files.createTempFile("terrace-child", ".err");
+        ProcessBuilder builder = new ProcessBuilder(command).redirectError(errors.toFile());
+        builder.directory(errors.getParent().toFile());
+        process = builder.start();
+        lines = process.inputReader(StandardCharsets.UTF_8);
+    }
+
+    /// What it says next; null if it says no more.
+    @Nullable String line() throws IOException {
+        return lines.readLine();
+    }
+
+    /// What it says next, which must be something.
+    String expectLine() throws IOException {
+        String line = lines.readLine();
+        if (line == null) {
+            throw new AssertionError("the process has ended: " + errors());
+        }
+        return line;
+    }
+
+    /// Says something to it.
+    void say(String what) {
+        try {
+            OutputStream out = process.getOutputStream();
+            out.write((what + "\n").getBytes(StandardCharsets.UTF_8));
+            out.flush();
+        } catch (IOException e) {
+            throw new AssertionError("the process has ended: " + errors(), e);
+        }
+    }
+
+    /// Kills it, as `kill -9` does. What it has said before can still be read.
+    void kill() {
+        // Its handle leaves open what it has written to.
+        process.toHandle().destroyForcibly();
+        process.onExit().join();
+    }
+
+    /// Waits until it ends by itself.
+    ///
+    /// @return its exit status
+    int await() throws InterruptedException {
+        if (!process.waitFor(SECONDS_MAX, TimeUnit.SECONDS)) {
+            throw new AssertionError("the process does not end: " + errors());
+        }
+        return process.exitValue();
+    }
+
+    /// What it complained of.
+    String errors() {
+        try {
+            return Files.readString(errors);
+        } catch (IOException e) {
+            return e.toString();
+        }
+    }
+
+    @Override
+    public void close() throws IOException {
+        kill();
+        Files.deleteIfExists(errors);
+    }
+}
