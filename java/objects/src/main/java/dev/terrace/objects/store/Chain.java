@@ -31,7 +31,7 @@ public final class Chain {
     /// Shows all links, the newest first.
     public void forEach(Visitor visitor) {
         Steps steps = new Steps();
-        for (long link = store.word(head); link != 0; link = steps.next(link)) {
+        for (long link = steps.next(head); link != 0; link = steps.next(link + NEXT_AT)) {
             byte @Nullable [] key = buffers.get(link + KEY_AT);
             if (key != null && !visitor.visit(key, link + VALUE_AT)) {
                 return;
@@ -42,7 +42,7 @@ public final class Chain {
     /// Shows what the chain owns, and, if its words are references, where they lead.
     public void links(Links links, boolean hasReferences) {
         Steps steps = new Steps();
-        for (long link = store.word(head); link != 0; link = steps.next(link)) {
+        for (long link = steps.next(head); link != 0; link = steps.next(link + NEXT_AT)) {
             links.owned(link);
             links.slot(store.word(link + KEY_AT));
             if (hasReferences) {
@@ -51,15 +51,24 @@ public final class Chain {
         }
     }
 
-    /// A walk along the chain that ends even if damage has made it a circle.
+    /// A walk along the chain that ends even if damage has made it a circle, and does not leave it where damage leads elsewhere.
     private final class Steps {
         private long left = store.pmem().extents() * store.pmem().extentBytes() / BYTES;
 
-        long next(long link) {
+        /// The link that the word at an offset leads to; 0 if there is none.
+        long next(long at) {
+            long link = store.word(at);
             if (--left < 0) {
                 throw new PoolDamagedException(store.pmem().name() + ": a table has become a circle");
             }
-            return store.word(link + NEXT_AT);
+            if (link != 0 && !isLink(link)) {
+                throw new PoolDamagedException(store.pmem().name() + ": a table leads to " + link + ", where none begins");
+            }
+            return link;
+        }
+
+        private boolean isLink(long offset) {
+            return Headers.type(store.header(offset)) == Headers.BUFFER && store.hasHeader(offset);
         }
     }
 
