@@ -2,13 +2,14 @@
 
 CARGO ?= cargo
 
-.PHONY: help run test test-objects schedules crash-long bench fuzz lint lint-rust lint-objects fmt clean
+.PHONY: help run run-objects test test-objects schedules crash-long bench fuzz lint lint-rust lint-objects fmt clean
 
 # Cargo and Maven use all cores, each.
 .NOTPARALLEL:
 
 help:
-	@echo "make run    mount a volume, use it with real programs, and clean up (under a minute)"
+	@echo "make run    mount a volume, use it with real programs, and clean up; then durable objects in Java (under two minutes)"
+	@echo "make run-objects   only the Java part"
 	@echo "make test   lints, unit and integration tests, then real programs on real mounts, then the Java part"
 	@echo "make test-objects  only the Java part; ARGS='-Dtest=PoolTest -pl objects' runs some of it"
 	@echo "make schedules  only the models of what threads share, under many schedules; ARGS='names::' runs some"
@@ -21,6 +22,9 @@ help:
 
 run:
 	@scripts/run.sh
+
+run-objects:
+	@scripts/run-objects.sh
 
 test:
 	@scripts/test.sh

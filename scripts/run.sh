@@ -1,6 +1,6 @@
 #!/bin/sh
 # Shows Terrace at work: a volume on a little (emulated) persistent memory and a larger disk, used by
-# programs that know nothing of it. Leaves nothing behind.
+# programs that know nothing of it; then durable objects in Java. Leaves nothing behind.
 set -eu
 cd "$(dirname "$0")/.."
 repository=$PWD
@@ -105,5 +105,8 @@ git -C "$mnt/source" fsck --full --strict --no-progress
 [ "$(sqlite3 "$mnt/demo.db" 'SELECT COUNT(*) FROM event')" = 1000 ]
 echo "yes: 512 MiB, byte for byte, a sound repository, 1000 rows"
 unmount_volume
+
+step "Objects in Java, with fields on both tiers"
+"$repository/scripts/run-objects.sh"
 
 step "Done, and cleaned up. 'terrace --help' and README.md tell more."
