@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run run-objects test test-objects schedules crash-long bench fuzz lint lint-rust lint-objects fmt clean
+.PHONY: help run run-objects test test-objects schedules crash-long bench bench-objects fuzz lint lint-rust lint-objects fmt clean
 
 # Cargo and Maven use all cores, each.
 .NOTPARALLEL:
@@ -15,6 +15,7 @@ help:
 	@echo "make schedules  only the models of what threads share, under many schedules; ARGS='names::' runs some"
 	@echo "make crash-long  200 kills and power cuts under load, then crash states for a night: ROUNDS=200 HOURS=8 SEED=1"
 	@echo "make bench  benchmarks, each beside its baseline; ARGS='--filter read' measures some of them"
+	@echo "make bench-objects  benchmarks of the Java part; ARGS='ReadBench -f 1' measures some of them, once"
 	@echo "make fuzz   fuzzers on every decoder and on recovery; TARGET=recover FUZZ_SECONDS=600 for one of them"
 	@echo "make lint   formatting, clippy and documentation, with warnings as errors; lint-rust, lint-objects: one part"
 	@echo "make fmt    format the code"
@@ -45,6 +46,11 @@ crash-long:
 bench:
 	@scripts/setup.sh bench
 	$(CARGO) run --release --locked --package terrace-bench -- $(ARGS)
+
+bench-objects:
+	@scripts/java.sh --quiet package -DskipTests --projects objects,bench
+	"$$(scripts/java.sh --home)/bin/java" --sun-misc-unsafe-memory-access=allow \
+		-cp 'java/bench/target/classes:java/bench/target/lib/*' org.openjdk.jmh.Main -prof gc $(ARGS)
 
 fuzz:
 	@scripts/fuzz.sh
