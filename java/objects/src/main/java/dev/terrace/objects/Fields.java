@@ -53,11 +53,11 @@ final class Fields {
 
     /// Changes an object in a transaction.
     void change(DurableObject object, Runnable work) {
-        guarded(() -> store.transact(() -> {
+        pool.change(() -> {
             check(object);
             work.run();
             return null;
-        }));
+        });
     }
 
     void delete(DurableObject object) {

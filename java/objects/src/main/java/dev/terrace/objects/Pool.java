@@ -27,6 +27,7 @@ public final class Pool implements AutoCloseable {
     private final Chain roots;
     private final Fields fields;
     private final ArrayFields arrays;
+    private final Balancer balancer;
     private volatile boolean closed;
 
     private Pool(Store store, @Nullable PoolFiles files) {
@@ -37,6 +38,8 @@ public final class Pool implements AutoCloseable {
         roots = new Chain(store, buffers, Superblock.ROOTS_AT);
         fields = new Fields(this);
         arrays = new ArrayFields(this);
+        balancer = new Balancer(this);
+        store.prepare();
     }
 
     /// The pool in these files.
@@ -72,8 +75,35 @@ public final class Pool implements AutoCloseable {
 
     /// Runs `work` as a transaction: all that it changes lasts, or, if it throws or the process ends meanwhile, nothing. Within another
     /// transaction it is a part of that one. Transactions of other threads wait.
+    ///
+    /// @throws PoolFullException if a tier has no room. Values that may also lie elsewhere have made some then: another try may find it
     public <T extends @Nullable Object> T transact(Supplier<T> work) {
-        return guarded(() -> store.transact(work));
+        return guarded(() -> {
+            try {
+                return store.transact(work);
+            } catch (PoolFullException e) {
+                if (!store.inTransaction()) {
+                    balancer.makeRoom();
+                }
+                throw e;
+            }
+        });
+    }
+
+    /// As [#transact(Supplier)], of work that may be done again after it has found no room.
+    <T extends @Nullable Object> T change(Supplier<T> work) {
+        return guarded(() -> {
+            while (true) {
+                try {
+                    return store.transact(work);
+                } catch (PoolFullException e) {
+                    // What has moved leaves whole chunks free only with its neighbours.
+                    if (store.inTransaction() || !balancer.makeRoom()) {
+                        throw e;
+                    }
+                }
+            }
+        });
     }
 
     /// As [#transact(Supplier)], of work that has no result.
@@ -91,13 +121,13 @@ public final class Pool implements AutoCloseable {
 
     /// A new object, all fields zero or null.
     public <D extends DurableObject> D create(ObjectType<D> type) {
-        return guarded(() -> store.transact(() -> {
+        return change(() -> {
             TypeMapping mapping = types.current(type);
             long record = store.allocate(mapping.bytes, mapping.id);
             D object = type.newHandle();
             object.bind(this, mapping, record, store.word(record));
             return object;
-        }));
+        });
     }
 
     /// Walks over all objects of a class.
@@ -108,6 +138,16 @@ public final class Pool implements AutoCloseable {
     /// What has happened since the pool was opened, and what is in use.
     public Store.Statistics statistics() {
         return guarded(store::statistics);
+    }
+
+    /// Bytes of fields with several tags that came back to persistent memory since the pool was opened.
+    public long promotedBytes() {
+        return balancer.promotedBytes();
+    }
+
+    /// Bytes of fields with several tags that had to leave persistent memory since the pool was opened.
+    public long demotedBytes() {
+        return balancer.demotedBytes();
     }
 
     /// The root of this name.
@@ -143,7 +183,7 @@ public final class Pool implements AutoCloseable {
         if (object != null && object.pool() != this) {
             throw new IllegalArgumentException("an object of another pool cannot be a root of this one");
         }
-        transact(() -> {
+        change(() -> {
             byte[] key = Fields.bytes(name);
             long at = roots.find(key);
             if (object == null) {
@@ -155,6 +195,7 @@ public final class Pool implements AutoCloseable {
             } else {
                 roots.set(at, object.reference());
             }
+            return null;
         });
     }
 
@@ -285,6 +326,7 @@ public final class Pool implements AutoCloseable {
     }
 
     void closeNow(PoolFiles its) {
+        balancer.stop();
         closed = true;
         its.close();
     }

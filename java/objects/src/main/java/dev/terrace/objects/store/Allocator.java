@@ -246,6 +246,14 @@ final class Allocator {
         return NONE;
     }
 
+    /// Bytes of chunks that are free.
+    long freeBytes() {
+        if (!indexed) {
+            index();
+        }
+        return (long) freeChunks.cardinality() * CHUNK_BYTES;
+    }
+
     /// Bytes in use, slots and runs as a whole.
     long usedBytes() {
         long used = 0;

@@ -32,6 +32,8 @@ public final class Buffers {
     private static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT.withOrder(ByteOrder.LITTLE_ENDIAN);
 
     private final Store store;
+    private Runnable onSpill = () -> {};
+    private Runnable onFree = () -> {};
 
     /// The buffers of a pool.
     public Buffers(Store store) {
@@ -52,7 +54,11 @@ public final class Buffers {
         List<PoolFullException> full = new ArrayList<>();
         for (StorageTier tier : tiers) {
             try {
-                return tier == StorageTier.PMEM ? putInPmem(bytes) : putOnDisk(tier, bytes);
+                long slot = tier == StorageTier.PMEM ? putInPmem(bytes) : putOnDisk(tier, bytes);
+                if (!full.isEmpty()) {
+                    onSpill.run();
+                }
+                return slot;
             } catch (PoolFullException e) {
                 full.add(e);
             }
@@ -60,6 +66,12 @@ public final class Buffers {
         PoolFullException last = full.getLast();
         full.subList(0, full.size() - 1).forEach(last::addSuppressed);
         throw last;
+    }
+
+    /// Has somebody told when a value finds no room on its best tier, and when a buffer in persistent memory is given back.
+    public void onSpillAndFree(Runnable spilled, Runnable freed) {
+        onSpill = spilled;
+        onFree = freed;
     }
 
     private long putInPmem(byte[] bytes) {
@@ -121,7 +133,10 @@ public final class Buffers {
     /// Frees what a slot leads to, once the transaction commits.
     public void free(long slot) {
         switch (kind(slot)) {
-            case KIND_PMEM -> store.free(offset(slot));
+            case KIND_PMEM -> {
+                store.free(offset(slot));
+                onFree.run();
+            }
             case KIND_DISK -> store.freeOnDisk(disk(slot), offset(slot));
             default -> {}
         }

@@ -124,6 +124,12 @@ public final class MappedRegion extends Region {
         }
     }
 
+    @Override
+    public long bytesToGrow() {
+        long extentsMax = maxBytes / extentBytes();
+        return Math.max(0, extentsMax - extents()) * extentBytes();
+    }
+
     private boolean fill(FileChannel channel, long from) throws IOException {
         long to = from + extentBytes();
         try {

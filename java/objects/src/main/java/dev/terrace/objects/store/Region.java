@@ -38,6 +38,9 @@ public abstract class Region implements AutoCloseable {
     /// @throws PoolFullException if the device, or the limit that was set, has no room for it: nothing has changed then
     public abstract void grow();
 
+    /// By how many bytes it may become longer, as far as a limit that was set says.
+    public abstract long bytesToGrow();
+
     /// What was stored in this range is to be durable after the next [#fence()].
     public abstract void flush(long offset, long length);
 

@@ -553,6 +553,7 @@ public final class Store implements AutoCloseable {
         if (offset == NONE && releaseEmpty(disk.allocator)) {
             offset = disk.allocator.allocate(bytes, 0);
         }
+        haveMapReady(index);
         if (offset != NONE) {
             return offset;
         }
@@ -579,6 +580,37 @@ public final class Store implements AutoCloseable {
         pmem.fence();
     }
 
+    private long allocateMap(Disk disk) {
+        return allocate(Headers.BYTES + 8 + Allocator.mapBytes(disk.region.extentBytes()), Headers.BUFFER);
+    }
+
+    /// Has a map ready for the next extent of a disk, if there is room: when persistent memory is full, a disk must be able to grow, so that
+    /// something can go there.
+    private void haveMapReady(int index) {
+        long at = diskAt(index) + 24;
+        if (word(at) != 0) {
+            return;
+        }
+        try {
+            putWord(0, at, allocateMap(disks.get(index)));
+        } catch (PoolFullException full) {
+            // The next to store something there tries again.
+            return;
+        }
+    }
+
+    /// Has a map ready for the next extent of each disk, if there is room.
+    public void prepare() {
+        if (!readOnly) {
+            transact(() -> {
+                for (int index = 0; index < disks.size(); index++) {
+                    haveMapReady(index);
+                }
+                return true;
+            });
+        }
+    }
+
     private void growDisk(int index) {
         Disk disk = disks.get(index);
         int extent = disk.allocator.extents();
@@ -588,9 +620,10 @@ public final class Store implements AutoCloseable {
         if (extent == 0) {
             DiskLabel.write(disk.region, superblock.id(), index);
         }
-        long bytes = Headers.BYTES + 8 + Allocator.mapBytes(disk.region.extentBytes());
-        long map = allocate(bytes, Headers.BUFFER);
         long at = diskAt(index);
+        long spare = word(at + 24);
+        long map = spare == 0 ? allocateMap(disk) : spare;
+        putWord(0, at + 24, 0);
         putWord(0, at, extent + 1L);
         putWord(0, extent == 0 ? at + 8 : word(at + 16) + Headers.BYTES, map);
         putWord(0, at + 16, map);
@@ -715,6 +748,21 @@ public final class Store implements AutoCloseable {
         }
     }
 
+    /// Bytes of persistent memory that nothing is in, and that it may still grow by.
+    public long roomInPmem() {
+        return alone(() -> {
+            releaseEmpty(allocator);
+            long growth = pmem.bytesToGrow();
+            return growth > Long.MAX_VALUE / 2 ? growth : allocator.freeBytes() + growth;
+        });
+    }
+
+    /// Bytes of persistent memory, with what it may still grow by.
+    public long pmemCapacity() {
+        long growth = pmem.bytesToGrow();
+        return growth > Long.MAX_VALUE / 2 ? growth : pmem.extents() * pmem.extentBytes() + growth;
+    }
+
     /// Whether something that begins at `offset` of disk `index` is in use; of persistent memory if that is -1.
     public boolean isAllocated(int index, long offset) {
         return (index < 0 ? allocator : disks.get(index).allocator).isAllocated(offset);
@@ -732,6 +780,10 @@ public final class Store implements AutoCloseable {
             for (long extent = word(diskAt(index)); extent > 0; extent--) {
                 links.owned(map);
                 map = word(map + Headers.BYTES);
+            }
+            long spare = word(diskAt(index) + 24);
+            if (spare != 0) {
+                links.owned(spare);
             }
         }
     }

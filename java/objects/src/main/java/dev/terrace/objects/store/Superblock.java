@@ -30,7 +30,7 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
     public static final long ROOTS_AT = 144;
     /// Offset of the words of the first disk; those of the next follow.
     public static final long DISKS_AT = 256;
-    /// Bytes of a disk's words: number of extents, first map, last map.
+    /// Bytes of a disk's words: number of extents, first map, last map, and the map that the next extent will have.
     public static final long DISK_BYTES = 32;
     /// How many disks there may be.
     public static final int DISKS_MAX = 8;

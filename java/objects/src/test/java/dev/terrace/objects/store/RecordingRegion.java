@@ -76,6 +76,11 @@ public final class RecordingRegion extends Region {
     }
 
     @Override
+    public long bytesToGrow() {
+        return (extentsMax - extents()) * extentBytes();
+    }
+
+    @Override
     public void putLong(long offset, long value) {
         super.putLong(offset, value);
         note(offset, Long.BYTES);
