@@ -65,7 +65,8 @@ final class ArrayFields {
     }
 
     /// The array's bytes; null if it is null.
-    private byte @Nullable [] bytes(DurableObject object, int field) {
+    private byte @Nullable [] bytes(DurableObject whole, int field) {
+        DurableObject object = fields.toRead(whole, field);
         FieldSpec spec = object.mapping().field(field);
         FieldSpec stored = object.mapping().stored(field);
         if (stored == null) {
@@ -86,10 +87,11 @@ final class ArrayFields {
             throw new IllegalArgumentException(
                     "field " + spec.name() + " has " + spec.fixedLength() + " elements, and " + is + " has not");
         }
-        FieldSpec stored = object.mapping().stored(field);
+        DurableObject holder = fields.toWrite(object, field);
+        FieldSpec stored = holder.mapping().stored(field);
         if (stored != null && stored.isInline() && array != null) {
             byte[] bytes = encode(array, spec.kind());
-            fields.change(object, () -> putWords(object, object.mapping().offset(field), bytes));
+            fields.change(holder, () -> putWords(holder, holder.mapping().offset(field), bytes));
         } else {
             fields.setSlot(object, field, array == null ? null : encode(array, spec.kind()));
         }
@@ -103,7 +105,8 @@ final class ArrayFields {
         }
     }
 
-    long getElement(DurableObject object, int field, int index) {
+    long getElement(DurableObject whole, int field, int index) {
+        DurableObject object = fields.toRead(whole, field);
         FieldSpec spec = object.mapping().field(field);
         int width = spec.kind().width();
         FieldSpec stored = object.mapping().stored(field);
@@ -119,7 +122,8 @@ final class ArrayFields {
         return MemorySegment.ofArray(element).get(WORD, 0);
     }
 
-    void setElement(DurableObject object, int field, int index, long bits) {
+    void setElement(DurableObject whole, int field, int index, long bits) {
+        DurableObject object = fields.toWrite(whole, field);
         FieldSpec spec = object.mapping().field(field);
         int width = spec.kind().width();
         FieldSpec stored = object.mapping().stored(field);

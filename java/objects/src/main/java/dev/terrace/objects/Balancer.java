@@ -85,7 +85,7 @@ final class Balancer {
         long record = store.nextAllocated(from);
         for (; record >= 0 && found.size() < MOVED_AT_ONCE; record = store.nextAllocated(record + 1)) {
             long header = store.word(record);
-            if (Types.isClass(Pool.typeOf(header))) {
+            if (Types.formOf(Pool.typeOf(header)) != 0) {
                 look(record, header, found, down);
             }
         }
@@ -93,7 +93,7 @@ final class Balancer {
     }
 
     private void look(long record, long header, List<Candidate> found, boolean down) {
-        StoredType stored = pool.storedType(Pool.typeOf(header));
+        StoredType stored = pool.storedType(Types.formOf(Pool.typeOf(header)));
         List<FieldSpec> fields = stored.fields();
         int[] offsets = stored.layout().offsets();
         for (int i = 0; i < offsets.length; i++) {

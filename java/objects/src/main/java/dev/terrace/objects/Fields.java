@@ -1,6 +1,7 @@
 package dev.terrace.objects;
 
 import dev.terrace.objects.store.Buffers;
+import dev.terrace.objects.store.Layout;
 import dev.terrace.objects.store.Store;
 import java.nio.charset.StandardCharsets;
 import java.util.concurrent.ConcurrentHashMap;
@@ -15,6 +16,7 @@ final class Fields {
     private final Pool pool;
     private final Store store;
     private final Buffers buffers;
+    private final Extensions extensions;
     /// Of each object that has some, by its reference, the fields that live in this process only.
     private final ConcurrentHashMap<Long, @Nullable Object[]> volatiles = new ConcurrentHashMap<>();
 
@@ -22,13 +24,15 @@ final class Fields {
         this.pool = pool;
         store = pool.store();
         buffers = pool.buffers();
+        extensions = new Extensions(pool, this);
     }
 
     boolean isAlive(DurableObject object) {
         return guarded(() -> store.word(object.record()) == object.header());
     }
 
-    private void check(DurableObject object) {
+    /// Throws if an object is not there any more.
+    void check(DurableObject object) {
         if (store.word(object.record()) != object.header()) {
             throw store.stale(object.record());
         }
@@ -62,18 +66,24 @@ final class Fields {
 
     void delete(DurableObject object) {
         change(object, () -> {
-            TypeMapping mapping = object.mapping();
-            StoredType stored = pool.storedType(mapping.id);
-            int[] offsets = stored.layout().offsets();
-            for (int i = 0; i < offsets.length; i++) {
-                FieldSpec field = stored.fields().get(i);
-                if (offsets[i] >= 0 && !field.isInline()) {
-                    buffers.free(store.word(object.record() + offsets[i]));
-                }
-            }
             forgetVolatiles(object);
-            store.free(object.record());
+            for (long record = object.record(); record != 0; ) {
+                long extension = store.word(record + Layout.EXTENSION_AT);
+                StoredType stored = pool.storedType(Types.formOf(Pool.typeOf(store.word(record))));
+                freeSlots(stored, record);
+                store.free(record);
+                record = extension;
+            }
         });
+    }
+
+    private void freeSlots(StoredType stored, long record) {
+        int[] offsets = stored.layout().offsets();
+        for (int i = 0; i < offsets.length; i++) {
+            if (offsets[i] >= 0 && !stored.fields().get(i).isInline()) {
+                buffers.free(store.word(record + offsets[i]));
+            }
+        }
     }
 
     private void forgetVolatiles(DurableObject object) {
@@ -87,6 +97,21 @@ final class Fields {
 
     /// The bits of a field as a value of the kind that the class has.
     long getBits(DurableObject object, int field, FieldKind kind) {
+        return getStoredBits(toRead(object, field), field, kind);
+    }
+
+    /// What a field of an object is to be read from.
+    DurableObject toRead(DurableObject object, int field) {
+        return object.mapping().isNative ? object : guarded(() -> extensions.toRead(object, field));
+    }
+
+    /// What a field of an object is to be written to.
+    DurableObject toWrite(DurableObject object, int field) {
+        return object.mapping().isNative ? object : guarded(() -> extensions.toWrite(object, field));
+    }
+
+    /// As [#getBits(DurableObject, int, FieldKind)], of what this very record holds.
+    long getStoredBits(DurableObject object, int field, FieldKind kind) {
         return guarded(() -> {
             FieldSpec stored = object.mapping().stored(field);
             long bits = 0;
@@ -177,54 +202,47 @@ final class Fields {
         return Double.doubleToRawLongBits(value);
     }
 
-    private static long narrow(DurableObject object, int field, long bits, FieldKind from, FieldKind to) {
-        if (from == to) {
-            return bits;
-        }
-        throw new SchemaMismatchException("field " + object.mapping().field(field).name() + " is " + from
-                + ", and this object was stored with " + to + ": it can be read, not written");
+    void setBits(DurableObject object, int field, FieldKind kind, long bits) {
+        setStoredBits(toWrite(object, field), field, kind, bits);
     }
 
-    void setBits(DurableObject object, int field, FieldKind kind, long bits) {
+    /// As [#setBits(DurableObject, int, FieldKind, long)], in this very record.
+    void setStoredBits(DurableObject object, int field, FieldKind kind, long bits) {
         guarded(() -> {
-            FieldSpec stored = stored(object, field);
-            long narrowed = narrow(object, field, bits, kind, stored.kind());
-            if (stored.isInline()) {
-                setBitsAt(object, object.mapping().offset(field), stored.kind().width(), narrowed);
+            if (stored(object, field).isInline()) {
+                setBitsAt(object, object.mapping().offset(field), kind.width(), bits);
             } else {
-                setSlot(object, field, toBytes(narrowed, stored.kind().width()));
+                setSlot(object, field, toBytes(bits, kind.width()));
             }
             return null;
         });
     }
 
+    /// A field of a record that has it.
     private static FieldSpec stored(DurableObject object, int field) {
-        FieldSpec stored = object.mapping().stored(field);
-        if (stored == null) {
-            throw new SchemaMismatchException("this object was stored without the field "
-                    + object.mapping().field(field).name() + ": it can be read, not written");
-        }
-        return stored;
+        return java.util.Objects.requireNonNull(object.mapping().stored(field));
     }
 
     /// Has the slot of a field lead to these bytes.
     void setSlot(DurableObject object, int field, byte @Nullable [] bytes) {
-        change(object, () -> {
-            FieldSpec stored = stored(object, field);
-            long at = object.record() + object.mapping().offset(field);
+        DurableObject holder = toWrite(object, field);
+        change(holder, () -> {
+            FieldSpec stored = stored(holder, field);
+            long at = holder.record() + holder.mapping().offset(field);
             long old = store.word(at);
-            store.putWord(object.record(), at, bytes == null ? Buffers.NULL : buffers.put(stored.tiers(), bytes));
+            store.putWord(holder.record(), at, bytes == null ? Buffers.NULL : buffers.put(stored.tiers(), bytes));
             buffers.free(old);
         });
     }
 
     /// The bytes that the slot of a field leads to.
     byte @Nullable [] getSlot(DurableObject object, int field) {
+        DurableObject holder = toRead(object, field);
         return guarded(() -> {
-            FieldSpec stored = object.mapping().stored(field);
-            byte[] bytes = stored == null ? null : buffers.get(object.record() + object.mapping().offset(field));
+            FieldSpec stored = holder.mapping().stored(field);
+            byte[] bytes = stored == null ? null : buffers.get(holder.record() + holder.mapping().offset(field));
             java.lang.invoke.VarHandle.loadLoadFence();
-            check(object);
+            check(holder);
             return bytes;
         });
     }
@@ -232,6 +250,11 @@ final class Fields {
     // Boxed values
 
     @Nullable Object getBoxed(DurableObject object, int field) {
+        return getStoredBoxed(toRead(object, field), field);
+    }
+
+    /// As [#getBoxed(DurableObject, int)], of what this very record holds.
+    @Nullable Object getStoredBoxed(DurableObject object, int field) {
         FieldSpec stored = object.mapping().stored(field);
         FieldKind kind = object.mapping().field(field).kind();
         if (stored == null) {
@@ -244,7 +267,7 @@ final class Fields {
         return read(object, () -> {
             int bit = object.mapping().presence(field);
             boolean isThere = bit < 0 || bit(object, bit);
-            return isThere ? box(getBits(object, field, kind), kind) : null;
+            return isThere ? box(getStoredBits(object, field, kind), kind) : null;
         });
     }
 
@@ -253,8 +276,13 @@ final class Fields {
     }
 
     void setBoxed(DurableObject object, int field, @Nullable Object value) {
+        setStoredBoxed(toWrite(object, field), field, value);
+    }
+
+    /// As [#setBoxed(DurableObject, int, Object)], in this very record.
+    void setStoredBoxed(DurableObject object, int field, @Nullable Object value) {
         FieldKind kind = object.mapping().field(field).kind();
-        FieldSpec stored = guarded(() -> stored(object, field));
+        FieldSpec stored = stored(object, field);
         if (!stored.isInline()) {
             setSlot(object, field, value == null ? null : toBytes(unbox(value), kind.width()));
             return;
@@ -268,7 +296,7 @@ final class Fields {
                 throw new SchemaMismatchException("field " + object.mapping().field(field).name()
                         + " was stored without the possibility of null in this object");
             }
-            setBits(object, field, kind, value == null ? 0 : unbox(value));
+            setStoredBits(object, field, kind, value == null ? 0 : unbox(value));
         });
     }
 
@@ -343,11 +371,12 @@ final class Fields {
     }
 
     <E extends Enum<E>> @Nullable E getEnum(DurableObject object, int field, E[] constants) {
-        int number = (int) getBits(object, field, FieldKind.ENUM);
+        DurableObject holder = toRead(object, field);
+        int number = (int) getStoredBits(holder, field, FieldKind.ENUM);
         if (number == 0) {
             return null;
         }
-        FieldSpec stored = java.util.Objects.requireNonNull(object.mapping().stored(field));
+        FieldSpec stored = stored(holder, field);
         if (number > stored.constants().size()) {
             throw new PoolDamagedException("field " + stored.name() + ": " + number + " is no constant");
         }
@@ -361,12 +390,13 @@ final class Fields {
     }
 
     void setEnum(DurableObject object, int field, @Nullable Enum<?> value) {
-        FieldSpec stored = guarded(() -> stored(object, field));
+        DurableObject holder = toWrite(object, field);
+        FieldSpec stored = stored(holder, field);
         int number = value == null ? 0 : 1 + stored.constants().indexOf(value.name());
         if (value != null && number == 0) {
-            throw new SchemaMismatchException("this object was stored when " + stored.target() + " had no " + value);
+            throw new IllegalArgumentException(value + " is no constant of " + stored.target());
         }
-        setBits(object, field, FieldKind.ENUM, number);
+        setStoredBits(holder, field, FieldKind.ENUM, number);
     }
 
     // References

@@ -269,6 +269,15 @@ public final class Pool implements AutoCloseable {
         return types.mappingsOf(type);
     }
 
+    TypeMapping mapping(ObjectType<?> type, int form) {
+        return types.stored(type, form);
+    }
+
+    /// How new objects of a class are stored. In a transaction.
+    TypeMapping currentMapping(ObjectType<?> type) {
+        return types.current(type);
+    }
+
     StoredType storedType(int id) {
         return types.byId(id);
     }

@@ -1,6 +1,7 @@
 package dev.terrace.objects;
 
 import dev.terrace.objects.store.Buffers;
+import dev.terrace.objects.store.Layout;
 import dev.terrace.objects.store.Links;
 import dev.terrace.objects.store.Store;
 import java.util.ArrayDeque;
@@ -125,7 +126,13 @@ final class Survey implements Links {
         }
         if (Types.isClass(type)) {
             objects.merge(nameOf(type), 1L, Long::sum);
-            StoredType stored = pool.storedType(type);
+        }
+        if (Types.formOf(type) != 0) {
+            long extension = store.word(record + Layout.EXTENSION_AT);
+            if (extension != 0) {
+                owned(extension);
+            }
+            StoredType stored = pool.storedType(Types.formOf(type));
             int[] offsets = stored.layout().offsets();
             for (int i = 0; i < offsets.length; i++) {
                 links(stored.fields().get(i), offsets[i] < 0 ? -1 : record + offsets[i]);
@@ -142,11 +149,12 @@ final class Survey implements Links {
     }
 
     private String nameOf(int type) {
-        if (!Types.isClass(type)) {
+        if (Types.formOf(type) == 0) {
             return BUFFER;
         }
         try {
-            return pool.storedType(type).name();
+            String name = pool.storedType(Types.formOf(type)).name();
+            return Types.isClass(type) ? name : "extensions of " + name;
         } catch (PoolDamagedException e) {
             problem("has type " + type + ", which the pool does not know");
             return "objects of unknown type";

@@ -99,6 +99,15 @@ final class TypeMapping {
         return then.equals(now.formerly(new String[0]));
     }
 
+    /// Whether what is written to a field goes to the record's extension: the record has no such field, or none as wide, or an enum's
+    /// constants were others.
+    boolean isExtended(int field) {
+        FieldSpec then = stored[field];
+        FieldSpec now = field(field);
+        return !now.isVolatile()
+                && (then == null || then.kind() != now.kind() || !then.constants().equals(now.constants()));
+    }
+
     /// Byte of a field in a record; -1 if it has none.
     int offset(int field) {
         return offsets[field];

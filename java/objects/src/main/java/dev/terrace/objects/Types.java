@@ -9,7 +9,10 @@ import org.jspecify.annotations.Nullable;
 
 /// The classes that a pool knows, each in every form that it had when objects of it were made.
 final class Types {
-    private static final int ID_MAX = 0xff00;
+    /// Set in the type of a record that is an extension.
+    static final int EXTENSION = 0x8000;
+
+    private static final int ID_MAX = 0x7eff;
 
     private final Store store;
     private final Chain chain;
@@ -82,6 +85,12 @@ final class Types {
     /// Whether a type's number is that of a class, not of something that the library keeps for itself.
     static boolean isClass(int id) {
         return id > 0 && id <= ID_MAX;
+    }
+
+    /// The form that an object, or an extension of one, is stored in; 0 for anything else.
+    static int formOf(int type) {
+        int form = type & ~EXTENSION;
+        return isClass(form) ? form : 0;
     }
 
     /// Shows what the table of types owns.

@@ -6,20 +6,25 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.stream.IntStream;
 
-/// Where the fields of a class lie in its records: header, a bit per boxed value that says whether it is there, fields; the widest first, so
-/// that none lies across two words.
+/// Where the fields of a class lie in its records: header, where the extension is, a bit per boxed value that says whether it is there,
+/// fields; the widest first, so that none lies across two words.
+///
+/// An extension is a record in a later form of the class, with the fields that this form has not, or not as wide.
 ///
 /// @param offsets of each field from the record's begin; -1 for fields that live in this process only
 /// @param presence of each field the bit, from the record's begin, that says whether it is null; -1 if it needs none
 /// @param bytes of a record
 public record Layout(int[] offsets, int[] presence, int bytes) {
+    /// Offset of the word that leads to a record's extension, or is 0.
+    public static final int EXTENSION_AT = Headers.BYTES;
+
     /// Lays fields out.
     public static Layout of(List<FieldSpec> fields) {
         int[] offsets = new int[fields.size()];
         int[] presence = new int[fields.size()];
         Arrays.fill(offsets, -1);
         Arrays.fill(presence, -1);
-        int bit = Headers.BYTES * 8;
+        int bit = (EXTENSION_AT + Long.BYTES) * 8;
         for (int i = 0; i < fields.size(); i++) {
             if (needsPresence(fields.get(i))) {
                 presence[i] = bit++;
