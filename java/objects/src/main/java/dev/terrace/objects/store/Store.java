@@ -69,9 +69,6 @@ public final class Store implements AutoCloseable {
     /// @param capacity bytes of the files: in persistent memory, then of each disk
     public record Statistics(long commits, long rollbacks, long logBytes, List<Long> used, List<Long> capacity) {}
 
-    /// A disk: its region, and what of it is in use.
-    private record Disk(StorageTier tier, Region region, Allocator allocator, List<long[]> written) {}
-
     /// A region and the tier that it is.
     public record TierRegion(StorageTier tier, Region region) {}
 
@@ -90,13 +87,10 @@ public final class Store implements AutoCloseable {
         }
         List<Disk> all = new ArrayList<>();
         for (TierRegion disk : disks) {
-            Allocator of = new Allocator(words, disk.region(), false, 0);
-            all.add(new Disk(disk.tier(), disk.region(), of, new ArrayList<>()));
+            all.add(new Disk(this, all.size(), disk, words, superblock.id()));
         }
         this.disks = List.copyOf(all);
-        for (int i = 0; i < all.size(); i++) {
-            addDiskExtents(i);
-        }
+        all.forEach(Disk::open);
     }
 
     /// Makes an empty pool of a region without extents.
@@ -126,25 +120,6 @@ public final class Store implements AutoCloseable {
         allocator.addExtent(map, pmem.within(map) + Allocator.mapBytes(pmem.extentBytes()));
     }
 
-    private void addDiskExtents(int index) {
-        Disk disk = disks.get(index);
-        long at = diskAt(index);
-        long count = pmem.getLong(at);
-        if (count > 0) {
-            DiskLabel.check(disk.region, superblock.id(), index);
-        }
-        long map = pmem.getLong(at + 8);
-        for (int extent = 0; extent < count; extent++) {
-            // The first word of a map leads to the next.
-            disk.allocator.addExtent(map + Headers.BYTES + 8, extent == 0 ? SizeClasses.CHUNK_BYTES : 0);
-            map = pmem.getLong(map + Headers.BYTES);
-        }
-    }
-
-    private static long diskAt(int index) {
-        return Superblock.DISKS_AT + index * Superblock.DISK_BYTES;
-    }
-
     /// Where records are.
     public Region pmem() {
         return pmem;
@@ -152,7 +127,7 @@ public final class Store implements AutoCloseable {
 
     /// Which tier disk `index` is.
     public StorageTier diskTier(int index) {
-        return disks.get(index).tier;
+        return disks.get(index).tier();
     }
 
     /// How many disks there are.
@@ -162,7 +137,7 @@ public final class Store implements AutoCloseable {
 
     /// Disk `index`.
     Region disk(int index) {
-        return disks.get(index).region;
+        return disks.get(index).region();
     }
 
     /// The number of the last commit, odd while it is on its way to its places.
@@ -331,12 +306,7 @@ public final class Store implements AutoCloseable {
         for (int i = 0; i < fresh.size(); i++) {
             pmem.flush(fresh.offset(i), fresh.value(i));
         }
-        for (Disk disk : disks) {
-            if (!disk.written.isEmpty()) {
-                disk.written.forEach(range -> disk.region.flush(range[0], range[1]));
-                disk.region.fence();
-            }
-        }
+        disks.forEach(Disk::flush);
     }
 
     /// Makes words durable, all or none: they go to the log, those that do not fit there to `overflow`, and from there to their places.
@@ -374,7 +344,7 @@ public final class Store implements AutoCloseable {
             pmem.putLong(offset, Headers.of(superblock.secret(), offset, Headers.FREE, next));
         }
         allocator.forgetIndex();
-        disks.forEach(disk -> disk.allocator.forgetIndex());
+        disks.forEach(disk -> disk.allocator().forgetIndex());
         List<Runnable> actions = List.copyOf(afterRollback).reversed();
         forget();
         actions.forEach(Runnable::run);
@@ -386,7 +356,7 @@ public final class Store implements AutoCloseable {
         freed.clear();
         afterCommit.clear();
         afterRollback.clear();
-        disks.forEach(disk -> disk.written.clear());
+        disks.forEach(Disk::forget);
         doomed = null;
     }
 
@@ -496,7 +466,7 @@ public final class Store implements AutoCloseable {
 
     /// Gives back chunks that are cut for some size and hold nothing: a commit of its own, for what comes there next is stored before
     /// the transaction under way commits. Whether there were any.
-    private boolean releaseEmpty(Allocator of) {
+    boolean releaseEmpty(Allocator of) {
         Overlay released = new Overlay();
         of.releaseEmpty(released);
         if (released.size() == 0) {
@@ -511,7 +481,8 @@ public final class Store implements AutoCloseable {
         return true;
     }
 
-    private static void requireFits(long bytes, Region region) {
+    /// Throws if so many bytes fit into no extent of a region.
+    static void requireFits(long bytes, Region region) {
         long most = region.extentBytes() - Allocator.mapBytes(region.extentBytes()) - 2 * SizeClasses.CHUNK_BYTES;
         if (bytes > most) {
             throw new PoolFullException(bytes + " bytes do not fit into an extent of " + region.name() + ", which has "
@@ -540,36 +511,19 @@ public final class Store implements AutoCloseable {
             allocator.free(what);
         } else {
             long code = -(what + 1);
-            disks.get((int) (code & 7)).allocator.free(code >>> 3);
+            disks.get((int) (code & 7)).allocator().free(code >>> 3);
         }
     }
 
     /// Allocates on disk `index`; -1 if it has no room.
     long allocateOnDisk(int index, long bytes) {
         requireTransaction();
-        Disk disk = disks.get(index);
-        requireFits(bytes, disk.region);
-        long offset = disk.allocator.allocate(bytes, 0);
-        if (offset == NONE && releaseEmpty(disk.allocator)) {
-            offset = disk.allocator.allocate(bytes, 0);
-        }
-        haveMapReady(index);
-        if (offset != NONE) {
-            return offset;
-        }
-        try {
-            growDisk(index);
-        } catch (PoolFullException full) {
-            return NONE;
-        }
-        return disk.allocator.allocate(bytes, 0);
+        return disks.get(index).allocate(bytes);
     }
 
     /// Writes to what was allocated on disk `index`: durable before the transaction is.
     void writeToDisk(int index, long offset, MemorySegment source, long length) {
-        Disk disk = disks.get(index);
-        disk.region.put(offset, source, 0, length);
-        disk.written.add(new long[] {offset, length});
+        disks.get(index).write(offset, source, length);
     }
 
     private void growPmem() {
@@ -580,55 +534,14 @@ public final class Store implements AutoCloseable {
         pmem.fence();
     }
 
-    private long allocateMap(Disk disk) {
-        return allocate(Headers.BYTES + 8 + Allocator.mapBytes(disk.region.extentBytes()), Headers.BUFFER);
-    }
-
-    /// Has a map ready for the next extent of a disk, if there is room: when persistent memory is full, a disk must be able to grow, so that
-    /// something can go there.
-    private void haveMapReady(int index) {
-        long at = diskAt(index) + 24;
-        if (word(at) != 0) {
-            return;
-        }
-        try {
-            putWord(0, at, allocateMap(disks.get(index)));
-        } catch (PoolFullException full) {
-            // The next to store something there tries again.
-            return;
-        }
-    }
-
     /// Has a map ready for the next extent of each disk, if there is room.
     public void prepare() {
         if (!readOnly) {
             transact(() -> {
-                for (int index = 0; index < disks.size(); index++) {
-                    haveMapReady(index);
-                }
+                disks.forEach(Disk::haveMapReady);
                 return true;
             });
         }
-    }
-
-    private void growDisk(int index) {
-        Disk disk = disks.get(index);
-        int extent = disk.allocator.extents();
-        if (extent == disk.region.extents()) {
-            disk.region.grow();
-        }
-        if (extent == 0) {
-            DiskLabel.write(disk.region, superblock.id(), index);
-        }
-        long at = diskAt(index);
-        long spare = word(at + 24);
-        long map = spare == 0 ? allocateMap(disk) : spare;
-        putWord(0, at + 24, 0);
-        putWord(0, at, extent + 1L);
-        putWord(0, extent == 0 ? at + 8 : word(at + 16) + Headers.BYTES, map);
-        putWord(0, at + 16, map);
-        disk.allocator.addExtent(map + Headers.BYTES + 8, extent == 0 ? SizeClasses.CHUNK_BYTES : 0);
-        afterRollback(() -> disk.allocator.keepExtents(extent));
     }
 
     // Reading
@@ -739,8 +652,8 @@ public final class Store implements AutoCloseable {
             List<Long> used = new ArrayList<>(List.of(allocator.usedBytes()));
             List<Long> capacity = new ArrayList<>(List.of(pmem.extents() * pmem.extentBytes()));
             for (Disk disk : disks) {
-                used.add(disk.allocator.usedBytes());
-                capacity.add(disk.region.extents() * disk.region.extentBytes());
+                used.add(disk.allocator().usedBytes());
+                capacity.add(disk.region().extents() * disk.region().extentBytes());
             }
             return new Statistics(commits, rollbacks, loggedBytes, List.copyOf(used), List.copyOf(capacity));
         } finally {
@@ -765,27 +678,21 @@ public final class Store implements AutoCloseable {
 
     /// Whether something that begins at `offset` of disk `index` is in use; of persistent memory if that is -1.
     public boolean isAllocated(int index, long offset) {
-        return (index < 0 ? allocator : disks.get(index).allocator).isAllocated(offset);
+        return allocatorOf(index).isAllocated(offset);
     }
 
     /// Bytes that are taken by what begins at `offset` of disk `index`; of persistent memory if that is -1.
     public long sizeOf(int index, long offset) {
-        return (index < 0 ? allocator : disks.get(index).allocator).sizeOf(offset);
+        return allocatorOf(index).sizeOf(offset);
     }
 
     /// Shows what the store itself owns: the maps of disks.
     public void links(Links links) {
-        for (int index = 0; index < disks.size(); index++) {
-            long map = word(diskAt(index) + 8);
-            for (long extent = word(diskAt(index)); extent > 0; extent--) {
-                links.owned(map);
-                map = word(map + Headers.BYTES);
-            }
-            long spare = word(diskAt(index) + 24);
-            if (spare != 0) {
-                links.owned(spare);
-            }
-        }
+        disks.forEach(disk -> disk.links(links));
+    }
+
+    private Allocator allocatorOf(int index) {
+        return index < 0 ? allocator : disks.get(index).allocator();
     }
 
     /// Frees, once the transaction commits, what begins at `offset` of disk `index`; of persistent memory if that is -1.
@@ -813,7 +720,7 @@ public final class Store implements AutoCloseable {
 
     /// The same on disk `index`.
     public long nextOnDisk(int index, long offset) {
-        return disks.get(index).allocator.next(offset);
+        return disks.get(index).allocator().next(offset);
     }
 
     /// Nothing is written from now on.
@@ -823,7 +730,7 @@ public final class Store implements AutoCloseable {
         try {
             broken = new PoolClosedException(pmem.name() + " is closed");
             pmem.close();
-            disks.forEach(disk -> disk.region.close());
+            disks.forEach(disk -> disk.region().close());
         } finally {
             writer.unlock();
         }
