@@ -48,7 +48,7 @@ bench:
 	$(CARGO) run --release --locked --package terrace-bench -- $(ARGS)
 
 bench-objects:
-	@scripts/java.sh --quiet package -DskipTests --projects objects,bench
+	@scripts/java.sh --quiet package -DskipTests --projects bench --also-make
 	"$$(scripts/java.sh --home)/bin/java" --sun-misc-unsafe-memory-access=allow \
 		-cp 'java/bench/target/classes:java/bench/target/lib/*' org.openjdk.jmh.Main -prof gc $(ARGS)
 

@@ -7,7 +7,7 @@ moves=20000
 
 home=$(scripts/java.sh --home)
 echo "Building the example ..."
-scripts/java.sh --quiet package -DskipTests --projects objects,example
+scripts/java.sh --quiet package -DskipTests --projects example --also-make
 
 disk=$(mktemp -d -p /var/tmp)
 pmem=$(mktemp -d -p /dev/shm terrace-people.XXXXXX 2>/dev/null) || pmem=$disk/pmem

@@ -40,6 +40,8 @@ public class ReadBench {
 
     private static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT.withOrder(ByteOrder.LITTLE_ENDIAN);
     private static final ValueLayout.OfDouble DOUBLE = ValueLayout.JAVA_DOUBLE.withOrder(ByteOrder.LITTLE_ENDIAN);
+    private static final int NUMBER_AT = DurableSample.TYPE.offset(0);
+    private static final int ROW_AT = DurableSample.TYPE.offset(1);
     private static final long REFERENCE_RECORD_BITS = (1L << 40) - 1;
     private static final int LARGE_EXTENT_BYTES = 64 << 20;
     private static final int SMALL_EXTENT_BYTES = 1 << 20;
@@ -49,7 +51,7 @@ public class ReadBench {
     public String extents = "one";
 
     private final Arena arena = Arena.ofShared();
-    private final double[] reused = new double[DurableSample.DIMENSIONS];
+    private final double[] reused = new double[Sample.DIMENSIONS];
     private Path directory = Path.of("");
     private Pool pool;
     private DurableSample[] samples = {};
@@ -67,7 +69,7 @@ public class ReadBench {
         samples = isOne ? Samples.fill(pool, COUNT) : spread(Samples.fill(pool, 20 * COUNT));
         records = new long[COUNT];
         heapNumbers = new int[COUNT];
-        heapRows = new double[COUNT][DurableSample.DIMENSIONS];
+        heapRows = new double[COUNT][Sample.DIMENSIONS];
         for (int i = 0; i < COUNT; i++) {
             records[i] = (samples[i].reference() & REFERENCE_RECORD_BITS) << 4;
             heapNumbers[i] = samples[i].getNumber();
@@ -113,7 +115,7 @@ public class ReadBench {
     public long getNumberOfPlainMapping() {
         long sum = 0;
         for (long record : records) {
-            sum += file.get(INT, record + DurableSample.NUMBER_AT);
+            sum += file.get(INT, record + NUMBER_AT);
         }
         return sum;
     }
@@ -147,7 +149,7 @@ public class ReadBench {
     public double scanRowsByElement() {
         double sum = 0;
         for (DurableSample sample : samples) {
-            for (int i = 0; i < DurableSample.DIMENSIONS; i++) {
+            for (int i = 0; i < Sample.DIMENSIONS; i++) {
                 sum += sample.getRow(i);
             }
         }
@@ -160,7 +162,7 @@ public class ReadBench {
     public double scanRowsOfPlainMapping() {
         double sum = 0;
         for (long record : records) {
-            MemorySegment.copy(file, DOUBLE, record + DurableSample.ROW_AT, reused, 0, DurableSample.DIMENSIONS);
+            MemorySegment.copy(file, DOUBLE, record + ROW_AT, reused, 0, Sample.DIMENSIONS);
             sum += sum(reused);
         }
         return sum;

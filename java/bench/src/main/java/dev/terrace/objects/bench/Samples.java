@@ -28,7 +28,7 @@ final class Samples {
     }
 
     static double[] row(Random random) {
-        return random.doubles(DurableSample.DIMENSIONS).toArray();
+        return random.doubles(Sample.DIMENSIONS).toArray();
     }
 
     /// Adds samples to a pool: the same each time.
