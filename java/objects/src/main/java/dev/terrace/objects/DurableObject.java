@@ -401,6 +401,23 @@ public abstract class DurableObject {
         return pool().arrays();
     }
 
+    /// The bits of an element of an array, the rest zero. One within the record never lies across two words.
+    private long elementBits(int field, int at, int index) {
+        if (at < 0 || !isInPlace()) {
+            return arrays().getElement(this, field, index);
+        }
+        FieldSpec spec = mapping().field(field);
+        int width = spec.kind().width();
+        int element = at + Objects.checkIndex(index, spec.fixedLength()) * width;
+        try {
+            long word = memory.get(Region.LONG, begin + (element & -Long.BYTES));
+            check();
+            return word >>> 8 * (element & Long.BYTES - 1) & -1L >>> 8 * (Long.BYTES - width);
+        } catch (IllegalStateException | InternalError e) {
+            throw explain(e);
+        }
+    }
+
     /// Copies elements of an array within the record, all of one commit; false if that is not for this way to do.
     private boolean copyInPlace(int field, int at, MemorySegment into, long bytes) {
         if (at < 0 || !isInPlace()) {
@@ -431,7 +448,7 @@ public abstract class DurableObject {
     ///
     /// @throws IndexOutOfBoundsException if there is none
     protected final boolean getBooleanAt(int field, int at, int index) {
-        return arrays().getElement(this, field, index) != 0;
+        return elementBits(field, at, index) != 0;
     }
 
     /// Sets an element of the array of field `field`.
@@ -468,7 +485,7 @@ public abstract class DurableObject {
     ///
     /// @throws IndexOutOfBoundsException if there is none
     protected final byte getByteAt(int field, int at, int index) {
-        return (byte) arrays().getElement(this, field, index);
+        return (byte) elementBits(field, at, index);
     }
 
     /// Sets an element of the array of field `field`.
@@ -505,7 +522,7 @@ public abstract class DurableObject {
     ///
     /// @throws IndexOutOfBoundsException if there is none
     protected final short getShortAt(int field, int at, int index) {
-        return (short) arrays().getElement(this, field, index);
+        return (short) elementBits(field, at, index);
     }
 
     /// Sets an element of the array of field `field`.
@@ -542,7 +559,7 @@ public abstract class DurableObject {
     ///
     /// @throws IndexOutOfBoundsException if there is none
     protected final char getCharAt(int field, int at, int index) {
-        return (char) arrays().getElement(this, field, index);
+        return (char) elementBits(field, at, index);
     }
 
     /// Sets an element of the array of field `field`.
@@ -579,7 +596,7 @@ public abstract class DurableObject {
     ///
     /// @throws IndexOutOfBoundsException if there is none
     protected final int getIntAt(int field, int at, int index) {
-        return (int) arrays().getElement(this, field, index);
+        return (int) elementBits(field, at, index);
     }
 
     /// Sets an element of the array of field `field`.
@@ -616,7 +633,7 @@ public abstract class DurableObject {
     ///
     /// @throws IndexOutOfBoundsException if there is none
     protected final long getLongAt(int field, int at, int index) {
-        return arrays().getElement(this, field, index);
+        return elementBits(field, at, index);
     }
 
     /// Sets an element of the array of field `field`.
@@ -653,7 +670,7 @@ public abstract class DurableObject {
     ///
     /// @throws IndexOutOfBoundsException if there is none
     protected final float getFloatAt(int field, int at, int index) {
-        return Float.intBitsToFloat((int) arrays().getElement(this, field, index));
+        return Float.intBitsToFloat((int) elementBits(field, at, index));
     }
 
     /// Sets an element of the array of field `field`.
@@ -690,7 +707,7 @@ public abstract class DurableObject {
     ///
     /// @throws IndexOutOfBoundsException if there is none
     protected final double getDoubleAt(int field, int at, int index) {
-        return Double.longBitsToDouble(arrays().getElement(this, field, index));
+        return Double.longBitsToDouble(elementBits(field, at, index));
     }
 
     /// Sets an element of the array of field `field`.

@@ -1,0 +1,130 @@
+package dev.terrace.objects;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/// Elements of arrays of each kind, within the record and elsewhere, read in place and through a transaction.
+class ElementsTest {
+    private static final int LENGTH = 5;
+    private static final FieldKind[] KINDS = {
+        FieldKind.BOOLEANS,
+        FieldKind.BYTES,
+        FieldKind.SHORTS,
+        FieldKind.CHARS,
+        FieldKind.INTS,
+        FieldKind.FLOATS,
+        FieldKind.LONGS,
+        FieldKind.DOUBLES
+    };
+
+    /// For each kind an array within the record, then for each kind one elsewhere.
+    static final class Arrays extends DurableObject {
+        static final ObjectType<Arrays> TYPE =
+                ObjectType.of("dev.terrace.objects.Arrays", Arrays.class, Arrays::new, List.of(), fields());
+
+        private static FieldSpec[] fields() {
+            List<FieldSpec> fields = new ArrayList<>();
+            for (FieldKind kind : KINDS) {
+                fields.add(FieldSpec.of("fixed" + kind, kind).ofLength(LENGTH));
+            }
+            for (FieldKind kind : KINDS) {
+                fields.add(FieldSpec.of("free" + kind, kind).orNull());
+            }
+            return fields.toArray(FieldSpec[]::new);
+        }
+
+        /// Has the arrays that lie elsewhere be there.
+        void makeFree() {
+            setBooleans(8, -1, new boolean[LENGTH]);
+            setBytes(9, -1, new byte[LENGTH]);
+            setShorts(10, -1, new short[LENGTH]);
+            setChars(11, -1, new char[LENGTH]);
+            setInts(12, -1, new int[LENGTH]);
+            setFloats(13, -1, new float[LENGTH]);
+            setLongs(14, -1, new long[LENGTH]);
+            setDoubles(15, -1, new double[LENGTH]);
+        }
+
+        Object get(int field, int index) {
+            int at = TYPE.offset(field);
+            return switch (KINDS[field % KINDS.length]) {
+                case BOOLEANS -> getBooleanAt(field, at, index);
+                case BYTES -> getByteAt(field, at, index);
+                case SHORTS -> getShortAt(field, at, index);
+                case CHARS -> getCharAt(field, at, index);
+                case INTS -> getIntAt(field, at, index);
+                case FLOATS -> getFloatAt(field, at, index);
+                case LONGS -> getLongAt(field, at, index);
+                default -> getDoubleAt(field, at, index);
+            };
+        }
+
+        void set(int field, int index, Object value) {
+            int at = TYPE.offset(field);
+            switch (value) {
+                case Boolean b -> setBooleanAt(field, at, index, b);
+                case Byte b -> setByteAt(field, at, index, b);
+                case Short s -> setShortAt(field, at, index, s);
+                case Character c -> setCharAt(field, at, index, c);
+                case Integer i -> setIntAt(field, at, index, i);
+                case Float f -> setFloatAt(field, at, index, f);
+                case Long l -> setLongAt(field, at, index, l);
+                default -> setDoubleAt(field, at, index, (Double) value);
+            }
+        }
+    }
+
+    /// A value of the kind of a field: all bits of it matter for some element.
+    private static Object value(int field, int index) {
+        long bits = 0x9e3779b97f4a7c15L * (field * LENGTH + index + 1);
+        return switch (KINDS[field % KINDS.length]) {
+            case BOOLEANS -> (bits & 1) != 0;
+            case BYTES -> (byte) (bits >>> 8);
+            case SHORTS -> (short) (bits >>> 8);
+            case CHARS -> (char) (bits >>> 8);
+            case INTS -> (int) (bits >>> 8);
+            case FLOATS -> (float) (int) bits;
+            case LONGS -> bits;
+            default -> (double) bits;
+        };
+    }
+
+    private static void expectAll(Arrays arrays, String when) {
+        for (int field = 0; field < 2 * KINDS.length; field++) {
+            for (int index = 0; index < LENGTH; index++) {
+                assertEquals(value(field, index), arrays.get(field, index), when + ": " + KINDS[field % KINDS.length]);
+            }
+        }
+    }
+
+    @Test
+    void eachElementIsReadAsItWasSet(@TempDir Path dir) throws IOException {
+        try (Pool pool = Pool.open(dir, PoolOptions.defaults().extents(1 << 20))) {
+            Arrays arrays = pool.create(Arrays.TYPE);
+            pool.transact(() -> {
+                arrays.makeFree();
+                for (int field = 0; field < 2 * KINDS.length; field++) {
+                    for (int index = 0; index < LENGTH; index++) {
+                        arrays.set(field, index, value(field, index));
+                    }
+                }
+                expectAll(arrays, "in the transaction");
+            });
+            expectAll(arrays, "in place");
+            for (int field = 0; field < 2 * KINDS.length; field++) {
+                int which = field;
+                assertThrows(IndexOutOfBoundsException.class, () -> arrays.get(which, LENGTH));
+                assertThrows(IndexOutOfBoundsException.class, () -> arrays.get(which, -1));
+            }
+            arrays.delete();
+            assertThrows(StaleReferenceException.class, () -> arrays.get(0, 0));
+        }
+    }
+}
