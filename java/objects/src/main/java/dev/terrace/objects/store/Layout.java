@@ -7,7 +7,8 @@ import java.util.List;
 import java.util.stream.IntStream;
 
 /// Where the fields of a class lie in its records: header, where the extension is, a bit per boxed value that says whether it is there,
-/// fields; the widest first, so that none lies across two words.
+/// fields; the widest first, so that none lies across two words; arrays behind all others, so that short fields share the header's
+/// cache line.
 ///
 /// An extension is a record in a later form of the class, with the fields that this form has not, or not as wide.
 ///
@@ -33,7 +34,7 @@ public record Layout(int[] offsets, int[] presence, int bytes) {
         int at = (bit + 63) / 64 * 8;
         int[] order = IntStream.range(0, fields.size())
                 .boxed()
-                .sorted(Comparator.comparing(i -> -alignment(fields.get(i))))
+                .sorted(Comparator.comparing(i -> isArray(fields.get(i)) ? 0 : -alignment(fields.get(i))))
                 .mapToInt(Integer::intValue)
                 .toArray();
         for (int i : order) {
@@ -52,8 +53,12 @@ public record Layout(int[] offsets, int[] presence, int bytes) {
         return field.isInline() && field.nullable() && field.kind().ordinal() < dev.terrace.objects.FieldKind.ENUM.ordinal();
     }
 
+    private static boolean isArray(FieldSpec field) {
+        return field.isInline() && field.fixedLength() > 0;
+    }
+
     private static int alignment(FieldSpec field) {
-        return field.isInline() && field.fixedLength() == 0 ? field.kind().width() : 8;
+        return field.isInline() && !isArray(field) ? field.kind().width() : 8;
     }
 
     private static int width(FieldSpec field) {
