@@ -13,7 +13,7 @@ import java.util.Random;
 final class KillWorkload {
     static final int CELLS = 10;
     private static final int TEXT_MAX = 40_000;
-    private static final int IMAGE_MAX = 60_000;
+    private static final int IMAGE_MAX = 30_000;
 
     /// How many different things a transaction may be, by its random number.
     private static final int KINDS = 16;
