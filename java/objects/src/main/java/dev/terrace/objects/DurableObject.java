@@ -418,13 +418,14 @@ public abstract class DurableObject {
         }
     }
 
-    /// Copies elements of an array within the record, all of one commit; false if that is not for this way to do.
-    private boolean copyInPlace(int field, int at, MemorySegment into, long bytes) {
+    /// Copies elements of an array within the record, all of one commit; false if that is not for this way to do. It makes no garbage,
+    /// whatever the compiler makes of it.
+    private boolean copyInPlace(int field, int at, ValueLayout element, Object into, int count) {
         if (at < 0 || !isInPlace()) {
             return false;
         }
         long sequence = store().sequence();
-        MemorySegment.copy(memory, begin + at, into, 0, bytes);
+        MemorySegment.copy(memory, element, begin + at, into, 0, count);
         check();
         return (sequence & 1) == 0 && store().sequence() == sequence;
     }
@@ -472,7 +473,7 @@ public abstract class DurableObject {
     protected final int copyBytes(int field, int at, byte[] into) {
         int count = Math.min(mapping().field(field).fixedLength(), into.length);
         try {
-            if (copyInPlace(field, at, MemorySegment.ofArray(into), (long) count * FieldKind.BYTES.width())) {
+            if (copyInPlace(field, at, Region.BYTE, into, count)) {
                 return count;
             }
         } catch (IllegalStateException | InternalError e) {
@@ -509,7 +510,7 @@ public abstract class DurableObject {
     protected final int copyShorts(int field, int at, short[] into) {
         int count = Math.min(mapping().field(field).fixedLength(), into.length);
         try {
-            if (copyInPlace(field, at, MemorySegment.ofArray(into), (long) count * FieldKind.SHORTS.width())) {
+            if (copyInPlace(field, at, SHORT, into, count)) {
                 return count;
             }
         } catch (IllegalStateException | InternalError e) {
@@ -546,7 +547,7 @@ public abstract class DurableObject {
     protected final int copyChars(int field, int at, char[] into) {
         int count = Math.min(mapping().field(field).fixedLength(), into.length);
         try {
-            if (copyInPlace(field, at, MemorySegment.ofArray(into), (long) count * FieldKind.CHARS.width())) {
+            if (copyInPlace(field, at, CHAR, into, count)) {
                 return count;
             }
         } catch (IllegalStateException | InternalError e) {
@@ -583,7 +584,7 @@ public abstract class DurableObject {
     protected final int copyInts(int field, int at, int[] into) {
         int count = Math.min(mapping().field(field).fixedLength(), into.length);
         try {
-            if (copyInPlace(field, at, MemorySegment.ofArray(into), (long) count * FieldKind.INTS.width())) {
+            if (copyInPlace(field, at, INT, into, count)) {
                 return count;
             }
         } catch (IllegalStateException | InternalError e) {
@@ -620,7 +621,7 @@ public abstract class DurableObject {
     protected final int copyLongs(int field, int at, long[] into) {
         int count = Math.min(mapping().field(field).fixedLength(), into.length);
         try {
-            if (copyInPlace(field, at, MemorySegment.ofArray(into), (long) count * FieldKind.LONGS.width())) {
+            if (copyInPlace(field, at, Region.LONG, into, count)) {
                 return count;
             }
         } catch (IllegalStateException | InternalError e) {
@@ -657,7 +658,7 @@ public abstract class DurableObject {
     protected final int copyFloats(int field, int at, float[] into) {
         int count = Math.min(mapping().field(field).fixedLength(), into.length);
         try {
-            if (copyInPlace(field, at, MemorySegment.ofArray(into), (long) count * FieldKind.FLOATS.width())) {
+            if (copyInPlace(field, at, FLOAT, into, count)) {
                 return count;
             }
         } catch (IllegalStateException | InternalError e) {
@@ -694,7 +695,7 @@ public abstract class DurableObject {
     protected final int copyDoubles(int field, int at, double[] into) {
         int count = Math.min(mapping().field(field).fixedLength(), into.length);
         try {
-            if (copyInPlace(field, at, MemorySegment.ofArray(into), (long) count * FieldKind.DOUBLES.width())) {
+            if (copyInPlace(field, at, DOUBLE, into, count)) {
                 return count;
             }
         } catch (IllegalStateException | InternalError e) {

@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.io.IOException;
+import java.lang.invoke.MethodType;
+import java.lang.reflect.Array;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -66,6 +68,25 @@ class ElementsTest {
             };
         }
 
+        /// Copies an array into a longer one.
+        Object copy(int field) {
+            int at = TYPE.offset(field);
+            Class<?> element = MethodType.methodType(get(field, 0).getClass()).unwrap().returnType();
+            Object into = Array.newInstance(element, LENGTH + 1);
+            int copied = switch (into) {
+                case boolean[] booleans -> copyBooleans(field, at, booleans);
+                case byte[] bytes -> copyBytes(field, at, bytes);
+                case short[] shorts -> copyShorts(field, at, shorts);
+                case char[] chars -> copyChars(field, at, chars);
+                case int[] ints -> copyInts(field, at, ints);
+                case float[] floats -> copyFloats(field, at, floats);
+                case long[] longs -> copyLongs(field, at, longs);
+                default -> copyDoubles(field, at, (double[]) into);
+            };
+            assertEquals(LENGTH, copied);
+            return into;
+        }
+
         void set(int field, int index, Object value) {
             int at = TYPE.offset(field);
             switch (value) {
@@ -98,8 +119,10 @@ class ElementsTest {
 
     private static void expectAll(Arrays arrays, String when) {
         for (int field = 0; field < 2 * KINDS.length; field++) {
+            Object copy = arrays.copy(field);
             for (int index = 0; index < LENGTH; index++) {
                 assertEquals(value(field, index), arrays.get(field, index), when + ": " + KINDS[field % KINDS.length]);
+                assertEquals(value(field, index), Array.get(copy, index), when + ": " + KINDS[field % KINDS.length]);
             }
         }
     }
