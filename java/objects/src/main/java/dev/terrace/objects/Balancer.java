@@ -98,7 +98,7 @@ final class Balancer {
         int[] offsets = stored.layout().offsets();
         for (int i = 0; i < offsets.length; i++) {
             List<StorageTier> tiers = fields.get(i).tiers();
-            if (tiers.size() > 1 && tiers.getFirst() == StorageTier.PMEM && offsets[i] >= 0) {
+            if (!fields.get(i).isInline() && tiers.size() > 1 && tiers.getFirst() == StorageTier.PMEM && offsets[i] >= 0) {
                 long slot = store.word(record + offsets[i]);
                 Buffers.Place place = Buffers.place(slot);
                 if (place != null && place.disk() < 0 == down) {

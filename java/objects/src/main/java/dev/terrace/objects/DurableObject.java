@@ -1,12 +1,19 @@
 package dev.terrace.objects;
 
+import dev.terrace.objects.collections.DurableList;
+import dev.terrace.objects.collections.DurableMap;
+import dev.terrace.objects.collections.DurableTree;
+import dev.terrace.objects.collections.ElementType;
 import dev.terrace.objects.store.Region;
 import dev.terrace.objects.store.Store;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
+import java.util.Collection;
+import java.util.Map;
 import java.util.Objects;
+import java.util.SortedMap;
 import org.jspecify.annotations.Nullable;
 
 /// A handle of an object in a pool: all that generated classes are made of.
@@ -390,6 +397,45 @@ public abstract class DurableObject {
     /// Sets field `field`, which lives in this process only.
     protected final void setVolatile(int field, @Nullable Object value) {
         fields().setVolatile(this, field, value);
+    }
+
+    /// The list of field `field`, or null.
+    protected final <E> @Nullable DurableList<E> getList(int field, int at, ElementType<E> type) {
+        return pool().collections().getList(this, field, type);
+    }
+
+    /// Sets field `field` to a new list of the same elements, which the object owns, and deletes the one it had.
+    protected final <E> void setList(
+            int field, int at, ElementType<E> type, @Nullable Collection<? extends E> value) {
+        pool().collections().setList(this, field, type, value);
+    }
+
+    /// The map of field `field`, or null.
+    protected final <K, V> @Nullable DurableMap<K, V> getMap(
+            int field, int at, ElementType<K> keys, ElementType<V> values) {
+        return pool().collections().getMap(this, field, keys, values);
+    }
+
+    /// Sets field `field` to a new map of the same entries, which the object owns, and deletes the one it had.
+    protected final <K, V> void setMap(
+            int field, int at, ElementType<K> keys, ElementType<V> values, @Nullable Map<? extends K, ? extends V> value) {
+        pool().collections().setMap(this, field, keys, values, value);
+    }
+
+    /// The sorted map of field `field`, or null.
+    protected final <K, V> @Nullable DurableTree<K, V> getTree(
+            int field, int at, ElementType<K> keys, ElementType<V> values) {
+        return pool().collections().getTree(this, field, keys, values);
+    }
+
+    /// Sets field `field` to a new sorted map of the same entries, which the object owns, and deletes the one it had.
+    protected final <K, V> void setTree(
+            int field,
+            int at,
+            ElementType<K> keys,
+            ElementType<V> values,
+            @Nullable SortedMap<? extends K, ? extends V> value) {
+        pool().collections().setTree(this, field, keys, values, value);
     }
 
     /// How many elements the array of field `field` has; -1 if it is null.

@@ -77,8 +77,14 @@ public record FieldSpec(
         return tiers.getFirst() == StorageTier.DRAM;
     }
 
-    /// Whether its value lies within the record: it has one tier, PMEM, and one length.
+    /// Whether it is a collection that the object owns, rather than an object that it leads to.
+    public boolean isCollection() {
+        return kind == FieldKind.REFERENCE && target.startsWith("java.util.");
+    }
+
+    /// Whether its value lies within the record: it has one tier, PMEM, and one length. References always do: the tiers of such a
+    /// field are those of the texts and bytes in a collection.
     public boolean isInline() {
-        return tiers.size() == 1 && tiers.getFirst() == StorageTier.PMEM && (kind.isFixed() || fixedLength > 0);
+        return kind == FieldKind.REFERENCE && !isVolatile() || tiers.size() == 1 && tiers.getFirst() == StorageTier.PMEM && (kind.isFixed() || fixedLength > 0);
     }
 }

@@ -3,16 +3,13 @@ package dev.terrace.objects;
 import dev.terrace.objects.store.Buffers;
 import dev.terrace.objects.store.Layout;
 import dev.terrace.objects.store.Store;
-import java.nio.charset.StandardCharsets;
+import dev.terrace.objects.store.Text;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /// Fields of objects, however they were stored and whatever is laid over them: what [DurableObject] leaves to others.
 final class Fields {
-    private static final byte LATIN_1 = 0;
-    private static final byte UTF_16 = 1;
-
     private final Pool pool;
     private final Store store;
     private final Buffers buffers;
@@ -80,7 +77,9 @@ final class Fields {
     private void freeSlots(StoredType stored, long record) {
         int[] offsets = stored.layout().offsets();
         for (int i = 0; i < offsets.length; i++) {
-            if (offsets[i] >= 0 && !stored.fields().get(i).isInline()) {
+            if (offsets[i] >= 0 && stored.fields().get(i).isCollection()) {
+                pool.collections().delete(store.word(record + offsets[i]));
+            } else if (offsets[i] >= 0 && !stored.fields().get(i).isInline()) {
                 buffers.free(store.word(record + offsets[i]));
             }
         }
@@ -328,46 +327,11 @@ final class Fields {
     // Strings and enums
 
     @Nullable String getString(DurableObject object, int field) {
-        return text(getSlot(object, field));
+        return Text.decode(getSlot(object, field));
     }
 
     void setString(DurableObject object, int field, @Nullable String value) {
-        setSlot(object, field, value == null ? null : bytes(value));
-    }
-
-    /// A string as a buffer holds it: what its characters are stored as, then those; so any string comes back as it was.
-    static byte[] bytes(String text) {
-        byte[] narrow = text.getBytes(StandardCharsets.ISO_8859_1);
-        boolean fits = new String(narrow, StandardCharsets.ISO_8859_1).equals(text);
-        byte[] bytes = new byte[1 + (fits ? narrow.length : 2 * text.length())];
-        bytes[0] = fits ? LATIN_1 : UTF_16;
-        if (fits) {
-            System.arraycopy(narrow, 0, bytes, 1, narrow.length);
-        } else {
-            for (int i = 0; i < text.length(); i++) {
-                bytes[1 + 2 * i] = (byte) text.charAt(i);
-                bytes[2 + 2 * i] = (byte) (text.charAt(i) >>> 8);
-            }
-        }
-        return bytes;
-    }
-
-    /// The string that a buffer holds.
-    static @Nullable String text(byte @Nullable [] bytes) {
-        if (bytes == null) {
-            return null;
-        }
-        if (bytes.length > 0 && bytes[0] == LATIN_1) {
-            return new String(bytes, 1, bytes.length - 1, StandardCharsets.ISO_8859_1);
-        }
-        if (bytes.length % 2 == 0 || bytes[0] != UTF_16) {
-            throw new PoolDamagedException("a stored string is damaged");
-        }
-        char[] chars = new char[bytes.length / 2];
-        for (int i = 0; i < chars.length; i++) {
-            chars[i] = (char) (bytes[1 + 2 * i] & 0xff | bytes[2 + 2 * i] << 8);
-        }
-        return new String(chars);
+        setSlot(object, field, value == null ? null : Text.encode(value));
     }
 
     <E extends Enum<E>> @Nullable E getEnum(DurableObject object, int field, E[] constants) {

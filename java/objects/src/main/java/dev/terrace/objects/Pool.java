@@ -5,6 +5,7 @@ import dev.terrace.objects.store.Chain;
 import dev.terrace.objects.store.Links;
 import dev.terrace.objects.store.Store;
 import dev.terrace.objects.store.Superblock;
+import dev.terrace.objects.store.Text;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -27,6 +28,7 @@ public final class Pool implements AutoCloseable {
     private final Chain roots;
     private final Fields fields;
     private final ArrayFields arrays;
+    private final CollectionFields collections;
     private final Balancer balancer;
     private volatile boolean closed;
 
@@ -38,6 +40,7 @@ public final class Pool implements AutoCloseable {
         roots = new Chain(store, buffers, Superblock.ROOTS_AT);
         fields = new Fields(this);
         arrays = new ArrayFields(this);
+        collections = new CollectionFields(this);
         balancer = new Balancer(this);
         store.prepare();
     }
@@ -90,8 +93,8 @@ public final class Pool implements AutoCloseable {
         });
     }
 
-    /// As [#transact(Supplier)], of work that may be done again after it has found no room.
-    <T extends @Nullable Object> T change(Supplier<T> work) {
+    /// As [#transact(Supplier)], of work that may be done again after it has found no room. For this library's own packages.
+    public <T extends @Nullable Object> T change(Supplier<T> work) {
         return guarded(() -> {
             while (true) {
                 try {
@@ -165,16 +168,17 @@ public final class Pool implements AutoCloseable {
         return read(() -> {
             List<String> names = new ArrayList<>();
             roots.forEach((key, valueAt) -> {
-                names.add(String.valueOf(Fields.text(key)));
+                names.add(String.valueOf(Text.decode(key)));
                 return true;
             });
             return names;
         });
     }
 
-    long rootReference(String name) {
+    /// Where a root leads to; 0 if nowhere. For this library's own packages.
+    public long rootReference(String name) {
         return read(() -> {
-            long at = roots.find(Fields.bytes(name));
+            long at = roots.find(Text.encode(name));
             return at < 0 ? 0L : store.word(at);
         });
     }
@@ -184,16 +188,25 @@ public final class Pool implements AutoCloseable {
             throw new IllegalArgumentException("an object of another pool cannot be a root of this one");
         }
         change(() -> {
-            byte[] key = Fields.bytes(name);
-            long at = roots.find(key);
-            if (object == null) {
-                roots.remove(key);
-            } else if (!object.isAlive()) {
+            if (object != null && !object.isAlive()) {
                 throw store.stale(object.record());
+            }
+            setRootReference(name, object == null ? 0 : object.reference());
+            return null;
+        });
+    }
+
+    /// Has a root lead to what is there; 0: nowhere. For this library's own packages.
+    public void setRootReference(String name, long reference) {
+        change(() -> {
+            byte[] key = Text.encode(name);
+            long at = roots.find(key);
+            if (reference == 0) {
+                roots.remove(key);
             } else if (at < 0) {
-                roots.add(key, object.reference());
+                roots.add(key, reference);
             } else {
-                roots.set(at, object.reference());
+                roots.set(at, reference);
             }
             return null;
         });
@@ -231,25 +244,30 @@ public final class Pool implements AutoCloseable {
         roots.links(links, true);
     }
 
-    static long recordOf(long reference) {
-        return (reference & (1L << 40) - 1) << 4;
-    }
-
-    static boolean leadsTo(long reference, long header) {
+    /// Whether what a reference leads to has this header. For this library's own packages.
+    public static boolean leadsTo(long reference, long header) {
         return (header & 0xffffff) == reference >>> 40 && typeOf(header) != 0;
     }
 
-    static int typeOf(long header) {
+    /// The number of what has this header: of a class, or of something that the library keeps. For this library's own packages.
+    public static int typeOf(long header) {
         return (int) (header >>> 24) & 0xffff;
     }
 
-    /// Where the object with this header is, and which of those that have been there.
-    static long reference(long record, long header) {
+    /// Where the object with this header is, and which of those that have been there. For this library's own packages.
+    public static long reference(long record, long header) {
         return (header & 0xffffff) << 40 | record >>> 4;
     }
 
-    /// A handle of the object that a reference leads to.
-    <D extends DurableObject> D handle(ObjectType<D> type, long reference) {
+    /// Where the object that a reference leads to begins. For this library's own packages.
+    public static long recordOf(long reference) {
+        return (reference & (1L << 40) - 1) << 4;
+    }
+
+    /// A handle of the object that a reference leads to. For this library's own packages.
+    ///
+    /// @throws StaleReferenceException if it has been deleted
+    public <D extends DurableObject> D handle(ObjectType<D> type, long reference) {
         D handle = type.newHandle();
         bind(handle, type, reference);
         return handle;
@@ -298,6 +316,10 @@ public final class Pool implements AutoCloseable {
 
     ArrayFields arrays() {
         return arrays;
+    }
+
+    CollectionFields collections() {
+        return collections;
     }
 
     private <T extends @Nullable Object> T guarded(Supplier<T> work) {

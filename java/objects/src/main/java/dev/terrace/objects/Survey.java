@@ -1,5 +1,6 @@
 package dev.terrace.objects;
 
+import dev.terrace.objects.collections.CollectionRecords;
 import dev.terrace.objects.store.Buffers;
 import dev.terrace.objects.store.Layout;
 import dev.terrace.objects.store.Links;
@@ -137,6 +138,9 @@ final class Survey implements Links {
             for (int i = 0; i < offsets.length; i++) {
                 links(stored.fields().get(i), offsets[i] < 0 ? -1 : record + offsets[i]);
             }
+        } else if (CollectionRecords.isCollection(type)) {
+            objects.merge(nameOf(type), 1L, Long::sum);
+            CollectionRecords.links(pool, record, this);
         }
     }
 
@@ -150,7 +154,8 @@ final class Survey implements Links {
 
     private String nameOf(int type) {
         if (Types.formOf(type) == 0) {
-            return BUFFER;
+            String name = CollectionRecords.nameOf(type);
+            return name == null ? BUFFER : name;
         }
         try {
             String name = pool.storedType(Types.formOf(type)).name();

@@ -12,6 +12,7 @@ final class Types {
     /// Set in the type of a record that is an extension.
     static final int EXTENSION = 0x8000;
 
+    /// Numbers above are those of collections and of buffers, also without [#EXTENSION].
     private static final int ID_MAX = 0x7eff;
 
     private final Store store;
@@ -113,8 +114,12 @@ final class Types {
 
     /// The form with this number.
     ///
+    /// @throws SchemaMismatchException if it is one that collections have
     /// @throws PoolDamagedException if there is none
     StoredType byId(int id) {
+        if (id > ID_MAX) {
+            throw new SchemaMismatchException("this is a collection, not an object");
+        }
         StoredType known = byId.get(id);
         if (known == null) {
             load();

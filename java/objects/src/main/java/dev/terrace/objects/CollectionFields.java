@@ -1,0 +1,102 @@
+package dev.terrace.objects;
+
+import dev.terrace.objects.collections.CollectionRecords;
+import dev.terrace.objects.collections.DurableCollection;
+import dev.terrace.objects.collections.DurableList;
+import dev.terrace.objects.collections.DurableMap;
+import dev.terrace.objects.collections.DurableTree;
+import dev.terrace.objects.collections.ElementType;
+import java.util.Collection;
+import java.util.Map;
+import java.util.SortedMap;
+import java.util.function.Function;
+import java.util.function.LongFunction;
+import org.jspecify.annotations.Nullable;
+
+/// Fields that are collections: references to what the object owns, and deletes when it is deleted or another is set.
+final class CollectionFields {
+    private final Pool pool;
+    private final Fields fields;
+
+    CollectionFields(Pool pool) {
+        this.pool = pool;
+        fields = pool.fields();
+    }
+
+    <E> @Nullable DurableList<E> getList(DurableObject object, int field, ElementType<E> type) {
+        return get(object, field, reference -> DurableList.at(pool, reference, type));
+    }
+
+    <E> void setList(DurableObject object, int field, ElementType<E> type, @Nullable Collection<? extends E> value) {
+        set(object, field, value, copied -> {
+            DurableList<E> list = DurableList.create(pool, type, tiers(object, field));
+            list.addAll(copied);
+            return list;
+        });
+    }
+
+    <K, V> @Nullable DurableMap<K, V> getMap(
+            DurableObject object, int field, ElementType<K> keys, ElementType<V> values) {
+        return get(object, field, reference -> DurableMap.at(pool, reference, keys, values));
+    }
+
+    <K, V> void setMap(
+            DurableObject object,
+            int field,
+            ElementType<K> keys,
+            ElementType<V> values,
+            @Nullable Map<? extends K, ? extends V> value) {
+        set(object, field, value, copied -> {
+            DurableMap<K, V> map = DurableMap.create(pool, keys, values, tiers(object, field));
+            map.putAll(copied);
+            return map;
+        });
+    }
+
+    <K, V> @Nullable DurableTree<K, V> getTree(
+            DurableObject object, int field, ElementType<K> keys, ElementType<V> values) {
+        return get(object, field, reference -> DurableTree.at(pool, reference, keys, values));
+    }
+
+    <K, V> void setTree(
+            DurableObject object,
+            int field,
+            ElementType<K> keys,
+            ElementType<V> values,
+            @Nullable SortedMap<? extends K, ? extends V> value) {
+        set(object, field, value, copied -> {
+            DurableTree<K, V> tree = DurableTree.create(pool, keys, values, tiers(object, field));
+            tree.putAll(copied);
+            return tree;
+        });
+    }
+
+    private static StorageTier[] tiers(DurableObject object, int field) {
+        return object.mapping().field(field).tiers().toArray(new StorageTier[0]);
+    }
+
+    private <C> @Nullable C get(DurableObject object, int field, LongFunction<C> open) {
+        return pool.read(() -> {
+            long reference = fields.getBits(object, field, FieldKind.REFERENCE);
+            return reference == 0 ? null : open.apply(reference);
+        });
+    }
+
+    /// The new collection is made before the old one is deleted, of which it may be a copy.
+    private <T> void set(
+            DurableObject object, int field, @Nullable T value, Function<T, ? extends DurableCollection> copy) {
+        fields.change(object, () -> {
+            long old = fields.getBits(object, field, FieldKind.REFERENCE);
+            long made = value == null ? 0 : copy.apply(value).reference();
+            fields.setBits(object, field, FieldKind.REFERENCE, made);
+            delete(old);
+        });
+    }
+
+    /// Deletes what a field led to, unless somebody else has. In a transaction.
+    void delete(long reference) {
+        if (reference != 0 && Pool.leadsTo(reference, pool.store().header(Pool.recordOf(reference)))) {
+            CollectionRecords.delete(pool, reference);
+        }
+    }
+}

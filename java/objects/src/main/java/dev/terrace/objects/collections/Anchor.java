@@ -1,0 +1,293 @@
+package dev.terrace.objects.collections;
+
+import dev.terrace.objects.Pool;
+import dev.terrace.objects.PoolDamagedException;
+import dev.terrace.objects.SchemaMismatchException;
+import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.store.Links;
+import dev.terrace.objects.store.Store;
+import dev.terrace.objects.store.Text;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+
+/// The record of a collection, to which its reference leads: what it holds, how much of it, and where.
+///
+/// Invariant: whatever changes the collection other than by replacing an element raises the number of changes, by which iterators see
+/// that they are out of date.
+final class Anchor {
+    static final int LIST = 0xff01;
+    static final int ARRAY = 0xff02;
+    static final int MAP = 0xff03;
+    static final int TREE = 0xff04;
+    /// All that collections are made of besides their records.
+    static final int NODE = 0xff05;
+
+    static final int HEADER_BYTES = 8;
+    private static final int BYTES = 64;
+    private static final int CONTENT_AT = 8;
+    private static final int NAMES_AT = 16;
+    private static final int STATE_AT = 24;
+    /// Where the root of the nodes is, and what a kind of collection has besides.
+    static final int ROOT_AT = 32;
+    static final int EXTRA_AT = 40;
+
+    private static final int SIZE_BITS = 40;
+    private static final long SIZE_MASK = (1L << SIZE_BITS) - 1;
+    private static final int TIERS_SHIFT = 16;
+    private static final int TIER_BITS = 4;
+    private static final List<String> KINDS = List.of("list", "array", "map", "sorted map");
+
+    final Pool pool;
+    final Store store;
+    final long record;
+    final long header;
+    final List<StorageTier> tiers;
+
+    private Anchor(Pool pool, long record, List<StorageTier> tiers) {
+        this.pool = pool;
+        store = pool.store();
+        this.record = record;
+        header = store.word(record);
+        this.tiers = tiers;
+    }
+
+    /// Makes the record of an empty collection. In a transaction.
+    ///
+    /// @param second what it maps to; null if it maps nothing
+    static Anchor create(
+            Pool pool, int kind, ElementType<?> first, @Nullable ElementType<?> second, List<StorageTier> tiers) {
+        List<StorageTier> on = tiers.isEmpty() ? List.of(StorageTier.PMEM) : List.copyOf(tiers);
+        if (on.contains(StorageTier.DRAM)) {
+            throw new IllegalArgumentException("a durable collection cannot be kept in DRAM");
+        }
+        if (on.size() > StorageTier.values().length) {
+            throw new IllegalArgumentException("a tier is named more than once");
+        }
+        Store store = pool.store();
+        long record = store.allocate(BYTES, kind);
+        long content = first.code() | (second == null ? 0 : second.code()) << 8;
+        for (int i = 0; i < on.size(); i++) {
+            content |= (long) on.get(i).ordinal() << TIERS_SHIFT + i * TIER_BITS;
+        }
+        store.putWord(record, record + CONTENT_AT, content);
+        String names = nameToStore(first) + "\n" + (second == null ? "" : nameToStore(second));
+        if (names.length() > 1) {
+            store.putWord(record, record + NAMES_AT, pool.buffers().put(List.of(StorageTier.PMEM), Text.encode(names)));
+        }
+        return new Anchor(pool, record, on);
+    }
+
+    private static String nameToStore(ElementType<?> type) {
+        return ElementType.isObject(type.code()) ? type.name() : "";
+    }
+
+    /// The collection that a reference leads to.
+    ///
+    /// @throws SchemaMismatchException if it is another kind of collection, or holds other things
+    static Anchor open(Pool pool, long reference, int kind, ElementType<?> first, @Nullable ElementType<?> second) {
+        return pool.read(() -> {
+            Store store = pool.store();
+            long record = requireThere(pool, reference);
+            int isKind = Pool.typeOf(store.word(record));
+            long content = store.word(record + CONTENT_AT);
+            int firstCode = (int) content & 0xff;
+            int secondCode = (int) content >>> 8 & 0xff;
+            String[] names = names(pool, record);
+            boolean same = isKind == kind
+                    && firstCode == first.code()
+                    && secondCode == (second == null ? 0 : second.code())
+                    && (!ElementType.isObject(firstCode) || first.isCalled(names[0]))
+                    && (second == null || !ElementType.isObject(secondCode) || second.isCalled(names[1]));
+            if (!same) {
+                String is = describe(isKind, ElementType.nameOf(firstCode, names[0]),
+                        secondCode == 0 ? null : ElementType.nameOf(secondCode, names[1]));
+                String wanted = describe(kind, first.name(), second == null ? null : second.name());
+                throw new SchemaMismatchException("this is " + is + ", not " + wanted);
+            }
+            return new Anchor(pool, record, tiersOf(content));
+        });
+    }
+
+    private static long requireThere(Pool pool, long reference) {
+        long record = Pool.recordOf(reference);
+        if (!Pool.leadsTo(reference, pool.store().header(record))) {
+            throw pool.store().stale(record);
+        }
+        return record;
+    }
+
+    private static List<StorageTier> tiersOf(long content) {
+        List<StorageTier> tiers = new ArrayList<>();
+        for (long left = content >>> TIERS_SHIFT; left != 0; left >>>= TIER_BITS) {
+            tiers.add(StorageTier.values()[(int) left & (1 << TIER_BITS) - 1]);
+        }
+        return List.copyOf(tiers);
+    }
+
+    private static String[] names(Pool pool, long record) {
+        byte[] bytes = pool.buffers().get(record + NAMES_AT);
+        return bytes == null ? new String[] {"", ""} : Objects.requireNonNull(Text.decode(bytes)).split("\n", 2);
+    }
+
+    private static String describe(int kind, String first, @Nullable String second) {
+        if (kind < LIST || kind > TREE) {
+            return "an object";
+        }
+        return (kind == ARRAY ? "an " : "a ") + kindName(kind) + (second == null
+                ? " of " + first
+                : " from " + first + " to " + second);
+    }
+
+    static String kindName(int kind) {
+        return KINDS.get(kind - LIST);
+    }
+
+    /// A root of the pool: opened, or, if it leads nowhere, made and set.
+    static <C> C root(Pool pool, String name, java.util.function.LongFunction<C> open, Supplier<? extends DurableCollection> create) {
+        long known = pool.rootReference(name);
+        if (known != 0) {
+            return open.apply(known);
+        }
+        return open.apply(pool.transact(() -> {
+            long meanwhile = pool.rootReference(name);
+            if (meanwhile != 0) {
+                return meanwhile;
+            }
+            long made = create.get().reference();
+            pool.setRootReference(name, made);
+            return made;
+        }));
+    }
+
+    long reference() {
+        return Pool.reference(record, header);
+    }
+
+    boolean isAlive() {
+        return pool.read(() -> store.word(record) == header);
+    }
+
+    /// Throws if the collection has been deleted.
+    void check() {
+        if (store.word(record) != header) {
+            throw store.stale(record);
+        }
+    }
+
+    /// Reads something, all of one commit.
+    <T extends @Nullable Object> T read(Supplier<T> work) {
+        return pool.read(() -> {
+            check();
+            return work.get();
+        });
+    }
+
+    /// Changes something in a transaction.
+    <T extends @Nullable Object> T change(Supplier<T> work) {
+        return pool.transact(() -> {
+            check();
+            return work.get();
+        });
+    }
+
+    /// How many elements, and how many changes.
+    long state() {
+        return store.word(record + STATE_AT);
+    }
+
+    static long sizeOf(long state) {
+        return state & SIZE_MASK;
+    }
+
+    /// The number of changes, modulo 2^24.
+    static int changesOf(long state) {
+        return (int) (state >>> SIZE_BITS);
+    }
+
+    long size() {
+        return sizeOf(state());
+    }
+
+    int changes() {
+        return changesOf(state());
+    }
+
+    /// As `java.util` counts.
+    static int toInt(long size) {
+        return (int) Math.min(Integer.MAX_VALUE, size);
+    }
+
+    /// There are so many elements now: a change. In a transaction.
+    void resize(long size) {
+        long changes = changesOf(state()) + 1L;
+        put(STATE_AT, changes << SIZE_BITS | size);
+    }
+
+    long get(int at) {
+        return store.word(record + at);
+    }
+
+    /// Changes a word of the record. In a transaction.
+    void put(int at, long value) {
+        store.putWord(record, record + at, value);
+    }
+
+    /// Deletes whatever collection a reference leads to. In a transaction.
+    static void delete(Pool pool, long reference) {
+        long record = requireThere(pool, reference);
+        Links freeing = new Freeing(pool);
+        links(pool, record, freeing);
+        freeing.owned(record);
+    }
+
+    /// Shows what the collection at `record` owns, and where it leads.
+    static void links(Pool pool, long record, Links links) {
+        long content = pool.store().word(record + CONTENT_AT);
+        Anchor anchor = new Anchor(pool, record, tiersOf(content));
+        links.slot(anchor.get(NAMES_AT));
+        anchor.contentLinks(links);
+    }
+
+    /// The same of all but the record.
+    private void contentLinks(Links links) {
+        long content = get(CONTENT_AT);
+        int first = (int) content & 0xff;
+        int second = (int) content >>> 8 & 0xff;
+        switch (Pool.typeOf(header)) {
+            case LIST, ARRAY -> new Cells(this, ElementType.needsPresence(first)).links(size(), first, links);
+            case MAP -> new HashTable(this, false, false).links(first, second, links);
+            case TREE -> BTree.links(this, first, second, links);
+            default -> throw new PoolDamagedException("what is at " + record + " is no collection");
+        }
+    }
+
+    /// Frees all but the record, which says that the collection is empty then. In a transaction.
+    void clear() {
+        contentLinks(new Freeing(pool));
+        put(ROOT_AT, 0);
+        put(EXTRA_AT, 0);
+        put(EXTRA_AT + 8, 0);
+        resize(0);
+    }
+
+    /// Frees what it is shown, other than objects.
+    record Freeing(Pool pool) implements Links {
+        @Override
+        public void owned(long offset) {
+            pool.store().free(offset);
+        }
+
+        @Override
+        public void slot(long slot) {
+            pool.buffers().free(slot);
+        }
+
+        @Override
+        public void reference(long reference) {
+            // Objects that a collection refers to are not its own.
+        }
+    }
+}

@@ -1,0 +1,31 @@
+package dev.terrace.objects.collections;
+
+import dev.terrace.objects.Pool;
+import dev.terrace.objects.store.Links;
+
+/// Collections as records of a pool, whatever they hold. For this library's own packages.
+public final class CollectionRecords {
+    private CollectionRecords() {}
+
+    /// Whether a type's number is that of collections.
+    public static boolean isCollection(int type) {
+        return type >= Anchor.LIST && type <= Anchor.TREE;
+    }
+
+    /// What is said of records with this number; null if they are no part of a collection.
+    public static @org.jspecify.annotations.Nullable String nameOf(int type) {
+        return isCollection(type) ? Anchor.kindName(type) + "s" : type == Anchor.NODE ? "nodes of collections" : null;
+    }
+
+    /// Shows what the collection at `record` owns, and where it leads.
+    public static void links(Pool pool, long record, Links links) {
+        Anchor.links(pool, record, links);
+    }
+
+    /// Deletes the collection that a reference leads to. In a transaction.
+    ///
+    /// @throws dev.terrace.objects.StaleReferenceException if it has been deleted
+    public static void delete(Pool pool, long reference) {
+        Anchor.delete(pool, reference);
+    }
+}

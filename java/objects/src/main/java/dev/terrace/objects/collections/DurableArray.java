@@ -1,0 +1,55 @@
+package dev.terrace.objects.collections;
+
+import dev.terrace.objects.Pool;
+import dev.terrace.objects.SchemaMismatchException;
+import dev.terrace.objects.StorageTier;
+import java.util.List;
+
+/// An array in a pool: a list of a length that never changes. All elements are null at first.
+///
+/// @param <E> the elements' class
+public final class DurableArray<E> extends DurableSequence<E> {
+    private DurableArray(Anchor anchor, ElementType<E> type) {
+        super(anchor, type);
+    }
+
+    /// Makes an array of nulls.
+    ///
+    /// @param tiers where texts and bytes are kept, the best first; none: in PMEM
+    public static <E> DurableArray<E> create(Pool pool, ElementType<E> type, int length, StorageTier... tiers) {
+        if (length < 0) {
+            throw new IllegalArgumentException("an array of " + length + " elements");
+        }
+        return pool.transact(() -> {
+            DurableArray<E> array = new DurableArray<>(
+                    Anchor.create(pool, Anchor.ARRAY, type, null, List.of(tiers)), type);
+            for (long i = 0; i < length; i += Cells.WIDTH) {
+                array.cells.ensure(Math.min(length, i + Cells.WIDTH));
+            }
+            array.anchor.resize(length);
+            return array;
+        });
+    }
+
+    /// The array that a root of the pool leads to, which is made if it leads nowhere.
+    ///
+    /// @throws SchemaMismatchException if it leads to something else, or to an array of another length
+    public static <E> DurableArray<E> root(
+            Pool pool, String name, ElementType<E> type, int length, StorageTier... tiers) {
+        DurableArray<E> array =
+                Anchor.root(pool, name, reference -> at(pool, reference, type), () -> create(pool, type, length, tiers));
+        if (array.size() != length) {
+            throw new SchemaMismatchException(
+                    "the root " + name + " is an array of " + array.size() + " elements, not of " + length);
+        }
+        return array;
+    }
+
+    /// The array that a reference leads to.
+    ///
+    /// @throws dev.terrace.objects.StaleReferenceException if it has been deleted
+    /// @throws SchemaMismatchException if it leads to something else
+    public static <E> DurableArray<E> at(Pool pool, long reference, ElementType<E> type) {
+        return new DurableArray<>(Anchor.open(pool, reference, Anchor.ARRAY, type, null), type);
+    }
+}

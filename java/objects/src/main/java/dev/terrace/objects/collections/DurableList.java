@@ -1,0 +1,207 @@
+package dev.terrace.objects.collections;
+
+import dev.terrace.objects.Pool;
+import dev.terrace.objects.StorageTier;
+import java.util.Collection;
+import java.util.List;
+import java.util.Objects;
+import java.util.function.Predicate;
+import org.jspecify.annotations.Nullable;
+
+/// A list in a pool. Elements may be null.
+///
+/// To add or remove at the end changes a few words; to insert or remove elsewhere moves the words behind.
+///
+/// @param <E> the elements' class
+public final class DurableList<E> extends DurableSequence<E> {
+    private DurableList(Anchor anchor, ElementType<E> type) {
+        super(anchor, type);
+    }
+
+    /// Makes an empty list.
+    ///
+    /// @param tiers where texts and bytes are kept, the best first; none: in PMEM
+    public static <E> DurableList<E> create(Pool pool, ElementType<E> type, StorageTier... tiers) {
+        return pool.transact(() -> new DurableList<>(
+                Anchor.create(pool, Anchor.LIST, type, null, List.of(tiers)), type));
+    }
+
+    /// The list that a root of the pool leads to, which is made if it leads nowhere.
+    ///
+    /// @throws dev.terrace.objects.SchemaMismatchException if it leads to something else
+    public static <E> DurableList<E> root(Pool pool, String name, ElementType<E> type, StorageTier... tiers) {
+        return Anchor.root(pool, name, reference -> at(pool, reference, type), () -> create(pool, type, tiers));
+    }
+
+    /// The list that a reference leads to.
+    ///
+    /// @throws dev.terrace.objects.StaleReferenceException if it has been deleted
+    /// @throws dev.terrace.objects.SchemaMismatchException if it leads to something else
+    public static <E> DurableList<E> at(Pool pool, long reference, ElementType<E> type) {
+        return new DurableList<>(Anchor.open(pool, reference, Anchor.LIST, type, null), type);
+    }
+
+    @Override
+    public boolean add(@Nullable E element) {
+        requireElement(element);
+        anchor.change(() -> {
+            insert(sync(), element);
+            return null;
+        });
+        return true;
+    }
+
+    @Override
+    public void add(int index, @Nullable E element) {
+        requireElement(element);
+        Objects.checkIndex(index, size() + 1L);
+        anchor.change(() -> {
+            Objects.checkIndex(index, sync() + 1);
+            insert(index, element);
+            return null;
+        });
+    }
+
+    private void insert(long index, @Nullable E element) {
+        long size = sync();
+        cells.ensure(size + 1);
+        for (long i = size; i > index; i--) {
+            cells.copy(i - 1, i);
+        }
+        cells.set(index, type.store(anchor.pool, element, anchor.tiers), element != null);
+        resize(size + 1);
+    }
+
+    private void resize(long size) {
+        anchor.resize(size);
+        sync();
+    }
+
+    @Override
+    public @Nullable E remove(int index) {
+        Objects.checkIndex(index, size());
+        return anchor.change(() -> {
+            E old = get(index);
+            removeNow(index, index + 1);
+            return old;
+        });
+    }
+
+    @Override
+    protected void removeRange(int from, int to) {
+        if (from < to) {
+            anchor.change(() -> {
+                removeNow(from, to);
+                return null;
+            });
+        }
+    }
+
+    private void removeNow(long from, long to) {
+        long size = sync();
+        Objects.checkFromToIndex(from, to, size);
+        if (type.isBuffered()) {
+            cells.freeBuffers(from, to);
+        }
+        for (long i = to; i < size; i++) {
+            cells.copy(i, from + i - to);
+        }
+        cells.trim(size - (to - from), size);
+        resize(size - (to - from));
+    }
+
+    @Override
+    public boolean addAll(Collection<? extends E> elements) {
+        Object[] all = requireAll(elements);
+        anchor.change(() -> {
+            insertAll(sync(), all);
+            return null;
+        });
+        return all.length > 0;
+    }
+
+    @Override
+    public boolean addAll(int index, Collection<? extends E> elements) {
+        Objects.checkIndex(index, size() + 1L);
+        Object[] all = requireAll(elements);
+        anchor.change(() -> {
+            Objects.checkIndex(index, sync() + 1);
+            insertAll(index, all);
+            return null;
+        });
+        return all.length > 0;
+    }
+
+    @SuppressWarnings("unchecked")
+    private Object[] requireAll(Collection<? extends E> elements) {
+        Object[] all = elements.toArray();
+        for (Object element : all) {
+            requireElement((E) element);
+        }
+        return all;
+    }
+
+    private void insertAll(long index, @Nullable Object[] elements) {
+        int count = elements.length;
+        if (count == 0) {
+            return;
+        }
+        long size = sync();
+        for (long i = size; i < size + count; i++) {
+            cells.ensure(i + 1);
+        }
+        for (long i = size; i > index; i--) {
+            cells.copy(i - 1, i - 1 + count);
+        }
+        for (int i = 0; i < count; i++) {
+            cells.set(index + i, type.store(anchor.pool, elements[i], anchor.tiers), elements[i] != null);
+        }
+        resize(size + count);
+    }
+
+    @Override
+    public boolean remove(@Nullable Object value) {
+        return anchor.change(() -> super.remove(value));
+    }
+
+    @Override
+    public boolean removeAll(Collection<?> values) {
+        Objects.requireNonNull(values);
+        return removeIf(values::contains);
+    }
+
+    @Override
+    public boolean retainAll(Collection<?> values) {
+        Objects.requireNonNull(values);
+        return removeIf(element -> !values.contains(element));
+    }
+
+    /// Moves each element that stays once.
+    @Override
+    public boolean removeIf(Predicate<? super E> filter) {
+        Objects.requireNonNull(filter);
+        return anchor.change(() -> {
+            long size = sync();
+            boolean[] goes = new boolean[Anchor.toInt(size)];
+            for (int i = 0; i < size; i++) {
+                goes[i] = filter.test(get(i));
+            }
+            int kept = 0;
+            for (int i = 0; i < size; i++) {
+                if (!goes[i]) {
+                    if (kept < i) {
+                        cells.copy(i, kept);
+                    }
+                    kept++;
+                } else if (type.isBuffered()) {
+                    cells.freeBuffers(i, i + 1L);
+                }
+            }
+            if (kept < size) {
+                cells.trim(kept, size);
+                resize(kept);
+            }
+            return kept < size;
+        });
+    }
+}

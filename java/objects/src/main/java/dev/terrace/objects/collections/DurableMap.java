@@ -1,0 +1,466 @@
+package dev.terrace.objects.collections;
+
+import dev.terrace.objects.Pool;
+import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.store.Store;
+import java.lang.invoke.VarHandle;
+import java.util.AbstractMap;
+import java.util.AbstractSet;
+import java.util.ConcurrentModificationException;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.NoSuchElementException;
+import java.util.Objects;
+import java.util.Set;
+import java.util.function.BiFunction;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+
+/// A hash map in a pool. Keys and values may be null.
+///
+/// It grows by a bucket at a time, so that no change is large, and keeps its buckets until it is cleared. The order of its entries
+/// is not specified. Entries that iterators return hold the value that they had then.
+///
+/// @param <K> the keys' class
+/// @param <V> the values' class
+public final class DurableMap<K, V> extends AbstractMap<K, V> implements DurableCollection {
+    private final Anchor anchor;
+    private final ElementType<K> keyType;
+    private final ElementType<V> valueType;
+    private final HashTable table;
+    private final Pool pool;
+    private final Store store;
+
+    private DurableMap(Anchor anchor, ElementType<K> keyType, ElementType<V> valueType) {
+        this.anchor = anchor;
+        this.keyType = keyType;
+        this.valueType = valueType;
+        pool = anchor.pool;
+        store = anchor.store;
+        table = new HashTable(anchor, keyType.isBuffered(), valueType.isBuffered());
+    }
+
+    /// Makes an empty map.
+    ///
+    /// @param tiers where values that are texts or bytes are kept, the best first; none: in PMEM. Keys are kept in PMEM
+    public static <K, V> DurableMap<K, V> create(
+            Pool pool, ElementType<K> keys, ElementType<V> values, StorageTier... tiers) {
+        return pool.transact(() -> {
+            Anchor anchor = Anchor.create(pool, Anchor.MAP, keys.requireKey(), values, List.of(tiers));
+            HashTable.setSeed(anchor, Hash.of(anchor.header, anchor.store.sequence()));
+            return new DurableMap<>(anchor, keys, values);
+        });
+    }
+
+    /// The map that a root of the pool leads to, which is made if it leads nowhere.
+    ///
+    /// @throws dev.terrace.objects.SchemaMismatchException if it leads to something else
+    public static <K, V> DurableMap<K, V> root(
+            Pool pool, String name, ElementType<K> keys, ElementType<V> values, StorageTier... tiers) {
+        return Anchor.root(
+                pool, name, reference -> at(pool, reference, keys, values), () -> create(pool, keys, values, tiers));
+    }
+
+    /// The map that a reference leads to.
+    ///
+    /// @throws dev.terrace.objects.StaleReferenceException if it has been deleted
+    /// @throws dev.terrace.objects.SchemaMismatchException if it leads to something else
+    public static <K, V> DurableMap<K, V> at(Pool pool, long reference, ElementType<K> keys, ElementType<V> values) {
+        return new DurableMap<>(Anchor.open(pool, reference, Anchor.MAP, keys, values), keys, values);
+    }
+
+    @Override
+    public Pool pool() {
+        return pool;
+    }
+
+    @Override
+    public long reference() {
+        return anchor.reference();
+    }
+
+    @Override
+    public boolean isAlive() {
+        return anchor.isAlive();
+    }
+
+    @Override
+    public void delete() {
+        anchor.change(() -> {
+            Anchor.delete(pool, reference());
+            return null;
+        });
+    }
+
+    @Override
+    public int size() {
+        return Anchor.toInt(anchor.read(anchor::size));
+    }
+
+    @Override
+    public @Nullable V get(@Nullable Object key) {
+        if (key != null && !keyType.isInstance(key)) {
+            return null;
+        }
+        byte[] bytes = keyType.bytes(key);
+        long word = keyType.word(key);
+        long hash = Hash.of(table.seed, word, bytes);
+        long sequence = store.sequence();
+        if ((sequence & 1) == 0 && store.isPlain()) {
+            try {
+                V value = load(hash, word, bytes, key == null);
+                VarHandle.acquireFence();
+                if (store.sequence() == sequence) {
+                    return value;
+                }
+            } catch (RuntimeException | InternalError e) {
+                // Read again below: that tells a change meanwhile from a mistake or a damage.
+            }
+        }
+        return pool.read(() -> load(hash, word, bytes, key == null));
+    }
+
+    private @Nullable V load(long hash, long word, byte @Nullable [] bytes, boolean keyIsNull) {
+        anchor.check();
+        long place = table.find(hash, word, bytes, keyIsNull);
+        return place < 0 ? null : valueOf(place);
+    }
+
+    private @Nullable V valueOf(long place) {
+        return table.isValueNull(place) ? null : valueType.load(pool, HashTable.valueAt(HashTable.entryOf(place)));
+    }
+
+    private @Nullable K keyOf(long place) {
+        return table.isKeyNull(place) ? null : keyType.load(pool, HashTable.entryOf(place));
+    }
+
+    private long hashOf(@Nullable Object key) {
+        return Hash.of(table.seed, keyType.word(key), keyType.bytes(key));
+    }
+
+    private long find(@Nullable Object key) {
+        byte[] bytes = keyType.bytes(key);
+        long word = keyType.word(key);
+        return table.find(Hash.of(table.seed, word, bytes), word, bytes, key == null);
+    }
+
+    @Override
+    public boolean containsKey(@Nullable Object key) {
+        return (key == null || keyType.isInstance(key)) && anchor.read(() -> find(key) >= 0);
+    }
+
+    @Override
+    public boolean containsValue(@Nullable Object value) {
+        return anchor.read(() -> super.containsValue(value));
+    }
+
+    @Override
+    public @Nullable V put(@Nullable K key, @Nullable V value) {
+        requireEntry(key, value);
+        return anchor.change(() -> {
+            byte[] bytes = keyType.bytes(key);
+            long word = keyType.word(key);
+            long hash = Hash.of(table.seed, word, bytes);
+            long place = table.find(hash, word, bytes, key == null);
+            V old = place < 0 ? null : valueOf(place);
+            long stored = valueType.store(pool, value, anchor.tiers);
+            if (place >= 0) {
+                table.freeValue(place);
+                table.setValue(hash, place, stored, value == null);
+            } else {
+                long keyWord = keyType.store(pool, key, List.of(StorageTier.PMEM));
+                table.add(hash, keyWord, key == null, stored, value == null);
+            }
+            return old;
+        });
+    }
+
+    /// So that what is no key or value, or none of this pool, does not fail the transaction that this is in.
+    private void requireEntry(@Nullable Object key, @Nullable Object value) {
+        if (key != null) {
+            keyType.requireFor(pool, key);
+        }
+        if (value != null) {
+            valueType.requireFor(pool, value);
+        }
+    }
+
+    @Override
+    public @Nullable V remove(@Nullable Object key) {
+        return key != null && !keyType.isInstance(key) ? null : anchor.change(() -> {
+            long place = find(key);
+            V old = place < 0 ? null : valueOf(place);
+            if (place >= 0) {
+                table.remove(hashOf(key), place);
+            }
+            return old;
+        });
+    }
+
+    @Override
+    public void clear() {
+        anchor.change(() -> {
+            if (anchor.size() > 0) {
+                anchor.clear();
+            }
+            return null;
+        });
+    }
+
+    @Override
+    public void putAll(Map<? extends K, ? extends V> entries) {
+        entries.forEach(this::requireEntry);
+        anchor.change(() -> {
+            super.putAll(entries);
+            return null;
+        });
+    }
+
+    @Override
+    public @Nullable V putIfAbsent(@Nullable K key, @Nullable V value) {
+        requireEntry(key, value);
+        return anchor.change(() -> super.putIfAbsent(key, value));
+    }
+
+    @Override
+    public boolean remove(@Nullable Object key, @Nullable Object value) {
+        return anchor.change(() -> super.remove(key, value));
+    }
+
+    @Override
+    public @Nullable V replace(@Nullable K key, @Nullable V value) {
+        requireEntry(key, value);
+        return anchor.change(() -> super.replace(key, value));
+    }
+
+    @Override
+    public boolean replace(@Nullable K key, @Nullable V oldValue, @Nullable V newValue) {
+        requireEntry(key, newValue);
+        return anchor.change(() -> super.replace(key, oldValue, newValue));
+    }
+
+    @Override
+    public void replaceAll(BiFunction<? super K, ? super V, ? extends V> function) {
+        anchor.change(() -> {
+            super.replaceAll(function);
+            return null;
+        });
+    }
+
+    @Override
+    public @Nullable V computeIfAbsent(@Nullable K key, Function<? super K, ? extends V> function) {
+        return anchor.change(() -> super.computeIfAbsent(key, function));
+    }
+
+    @Override
+    public @Nullable V computeIfPresent(@Nullable K key, BiFunction<? super K, ? super V, ? extends V> function) {
+        return anchor.change(() -> super.computeIfPresent(key, function));
+    }
+
+    @Override
+    public @Nullable V compute(@Nullable K key, BiFunction<? super K, ? super @Nullable V, ? extends V> function) {
+        return anchor.change(() -> super.compute(key, function));
+    }
+
+    @Override
+    public @Nullable V merge(@Nullable K key, V value, BiFunction<? super V, ? super V, ? extends V> function) {
+        requireEntry(key, value);
+        return anchor.change(() -> super.merge(key, value, function));
+    }
+
+    @Override
+    public boolean equals(@Nullable Object other) {
+        return anchor.read(() -> super.equals(other));
+    }
+
+    @Override
+    public int hashCode() {
+        return anchor.read(super::hashCode);
+    }
+
+    @Override
+    public String toString() {
+        return anchor.read(super::toString);
+    }
+
+    @Override
+    public Set<Map.Entry<K, V>> entrySet() {
+        return new Entries();
+    }
+
+    @Override
+    public Set<K> keySet() {
+        return new Keys();
+    }
+
+    private final class Entries extends AbstractSet<Map.Entry<K, V>> {
+        @Override
+        public int size() {
+            return DurableMap.this.size();
+        }
+
+        @Override
+        public void clear() {
+            DurableMap.this.clear();
+        }
+
+        @Override
+        public boolean contains(@Nullable Object entry) {
+            return entry instanceof Map.Entry<?, ?> wanted && anchor.read(() -> {
+                Object value = get(wanted.getKey());
+                return Objects.equals(value, wanted.getValue()) && (value != null || containsKey(wanted.getKey()));
+            });
+        }
+
+        @Override
+        public boolean remove(@Nullable Object entry) {
+            return entry instanceof Map.Entry<?, ?> wanted && DurableMap.this.remove(wanted.getKey(), wanted.getValue());
+        }
+
+        @Override
+        public Object[] toArray() {
+            return anchor.read(super::toArray);
+        }
+
+        @Override
+        public Iterator<Map.Entry<K, V>> iterator() {
+            return new EntryIterator<>(WriteThrough::new);
+        }
+    }
+
+    private final class Keys extends AbstractSet<K> {
+        @Override
+        public int size() {
+            return DurableMap.this.size();
+        }
+
+        @Override
+        public void clear() {
+            DurableMap.this.clear();
+        }
+
+        @Override
+        public boolean contains(@Nullable Object key) {
+            return containsKey(key);
+        }
+
+        @Override
+        public boolean remove(@Nullable Object key) {
+            return (key == null || keyType.isInstance(key)) && anchor.change(() -> {
+                long place = find(key);
+                if (place >= 0) {
+                    table.remove(hashOf(key), place);
+                }
+                return place >= 0;
+            });
+        }
+
+        @Override
+        public Object[] toArray() {
+            return anchor.read(super::toArray);
+        }
+
+        @Override
+        public Iterator<K> iterator() {
+            return new EntryIterator<>((key, _) -> key);
+        }
+    }
+
+    private final class WriteThrough extends SimpleEntry<K, V> {
+        @java.io.Serial
+        private static final long serialVersionUID = 1L;
+
+        WriteThrough(@Nullable K key, @Nullable V value) {
+            super(key, value);
+        }
+
+        @Override
+        public @Nullable V setValue(@Nullable V value) {
+            put(getKey(), value);
+            return super.setValue(value);
+        }
+    }
+
+    /// Walks through the buckets. Places stay where they are as long as no entry comes, and none goes but through this.
+    private final class EntryIterator<T> implements Iterator<T> {
+        private final BiFunction<@Nullable K, @Nullable V, T> result;
+        private int changes;
+        private long bucket;
+        private long[] places = {};
+        private int next;
+        private long last = -1;
+        private @Nullable K lastKey;
+
+        EntryIterator(BiFunction<@Nullable K, @Nullable V, T> result) {
+            this.result = result;
+            anchor.read(() -> {
+                changes = anchor.changes();
+                bucket = 0;
+                advance();
+                return null;
+            });
+        }
+
+        private void advance() {
+            next = 0;
+            places = new long[0];
+            long count = table.buckets();
+            while (places.length == 0 && bucket < count) {
+                places = table.places(bucket++);
+            }
+        }
+
+        private void checkChanges() {
+            if (anchor.changes() != changes) {
+                throw new ConcurrentModificationException();
+            }
+        }
+
+        @Override
+        public boolean hasNext() {
+            return next < places.length;
+        }
+
+        @Override
+        public T next() {
+            if (!hasNext()) {
+                throw new NoSuchElementException();
+            }
+            int now = next;
+            long from = bucket;
+            long[] of = places;
+            return anchor.read(() -> {
+                checkChanges();
+                next = now;
+                bucket = from;
+                places = of;
+                last = places[next++];
+                lastKey = keyOf(last);
+                T found = result.apply(lastKey, valueOf(last));
+                if (next == places.length) {
+                    advance();
+                }
+                return found;
+            });
+        }
+
+        @Override
+        public void remove() {
+            if (last < 0) {
+                throw new IllegalStateException("there is nothing to remove");
+            }
+            anchor.read(() -> {
+                checkChanges();
+                return null;
+            });
+            anchor.change(() -> {
+                checkChanges();
+                table.remove(hashOf(lastKey), last);
+                changes = anchor.changes();
+                return null;
+            });
+            last = -1;
+        }
+    }
+}

@@ -1,0 +1,170 @@
+package dev.terrace.objects.collections;
+
+import dev.terrace.objects.Pool;
+import dev.terrace.objects.store.Store;
+import java.lang.invoke.VarHandle;
+import java.util.AbstractList;
+import java.util.Comparator;
+import java.util.Objects;
+import java.util.RandomAccess;
+import java.util.function.UnaryOperator;
+import org.jspecify.annotations.Nullable;
+
+/// What a durable list and a durable array have in common: elements with numbers, which can be replaced.
+///
+/// @param <E> the elements' class
+public abstract sealed class DurableSequence<E> extends AbstractList<E> implements RandomAccess, DurableCollection
+        permits DurableList, DurableArray {
+    final Anchor anchor;
+    final ElementType<E> type;
+    final Cells cells;
+    private final Store store;
+
+    DurableSequence(Anchor anchor, ElementType<E> type) {
+        this.anchor = anchor;
+        this.type = type;
+        store = anchor.store;
+        cells = new Cells(anchor, type.needsPresence());
+    }
+
+    @Override
+    public final Pool pool() {
+        return anchor.pool;
+    }
+
+    @Override
+    public final long reference() {
+        return anchor.reference();
+    }
+
+    @Override
+    public final boolean isAlive() {
+        return anchor.isAlive();
+    }
+
+    @Override
+    public final void delete() {
+        anchor.change(() -> {
+            Anchor.delete(anchor.pool, anchor.reference());
+            return null;
+        });
+    }
+
+    /// The number of elements, as the iterators of [AbstractList] see it: they find out by [#modCount] that they are out of date.
+    final long sync() {
+        long state = anchor.state();
+        int changes = Anchor.changesOf(state);
+        if (modCount != changes) {
+            modCount = changes;
+        }
+        return Anchor.sizeOf(state);
+    }
+
+    @Override
+    public final int size() {
+        return Anchor.toInt(anchor.read(this::sync));
+    }
+
+    @Override
+    public final @Nullable E get(int index) {
+        long sequence = store.sequence();
+        if ((sequence & 1) == 0 && store.isPlain()) {
+            try {
+                E element = load(index);
+                VarHandle.acquireFence();
+                if (store.sequence() == sequence) {
+                    return element;
+                }
+            } catch (RuntimeException | InternalError e) {
+                // Read again below: that tells a change meanwhile from a mistake or a damage.
+            }
+        }
+        return anchor.read(() -> load(index));
+    }
+
+    private @Nullable E load(int index) {
+        anchor.check();
+        Objects.checkIndex((long) index, sync());
+        long leaf = cells.leaf(index);
+        return cells.isPresent(leaf, index) ? type.load(anchor.pool, Cells.at(leaf, index)) : null;
+    }
+
+    @Override
+    public final @Nullable E set(int index, @Nullable E element) {
+        Objects.checkIndex(index, size());
+        requireElement(element);
+        return anchor.change(() -> {
+            E old = load(index);
+            long leaf = cells.leaf(index);
+            long word = store.word(Cells.at(leaf, index));
+            cells.set(index, type.store(anchor.pool, element, anchor.tiers), element != null);
+            if (type.isBuffered()) {
+                anchor.pool.buffers().free(word);
+            }
+            return old;
+        });
+    }
+
+    /// So that what is no element, or none of this pool, does not fail the transaction that this is in.
+    final void requireElement(@Nullable E element) {
+        if (element != null) {
+            type.requireFor(anchor.pool, element);
+        }
+    }
+
+    @Override
+    public void replaceAll(UnaryOperator<E> operator) {
+        anchor.change(() -> {
+            super.replaceAll(operator);
+            return null;
+        });
+    }
+
+    @Override
+    public void sort(@Nullable Comparator<? super E> comparator) {
+        anchor.change(() -> {
+            super.sort(comparator);
+            return null;
+        });
+    }
+
+    @Override
+    public boolean contains(@Nullable Object value) {
+        return indexOf(value) >= 0;
+    }
+
+    @Override
+    public int indexOf(@Nullable Object value) {
+        return anchor.read(() -> super.indexOf(value));
+    }
+
+    @Override
+    public int lastIndexOf(@Nullable Object value) {
+        return anchor.read(() -> super.lastIndexOf(value));
+    }
+
+    @Override
+    public Object[] toArray() {
+        return anchor.read(super::toArray);
+    }
+
+    @Override
+    public <T> T[] toArray(T[] array) {
+        return anchor.read(() -> super.toArray(array));
+    }
+
+    @Override
+    public boolean equals(@Nullable Object other) {
+        return anchor.read(() -> super.equals(other));
+    }
+
+    @Override
+    public int hashCode() {
+        return anchor.read(super::hashCode);
+    }
+
+    @Override
+    public String toString() {
+        return anchor.read(super::toString);
+    }
+}

@@ -1,0 +1,66 @@
+package dev.terrace.objects.collections;
+
+import dev.terrace.objects.Pool;
+import dev.terrace.objects.StorageTier;
+import java.util.List;
+
+/// A sorted map in a pool, in the natural order of its keys, which cannot be null; values may be.
+///
+/// Its views are live, as those of [java.util.TreeMap]; entries that iterators return hold the value that they had then.
+///
+/// @param <K> the keys' class: numbers, booleans or strings
+/// @param <V> the values' class
+public final class DurableTree<K, V> extends TreeRange<K, V> implements DurableCollection {
+    private DurableTree(Anchor anchor, ElementType<K> keys, ElementType<V> values) {
+        super(anchor, keys, values, Bounds.none(), false);
+    }
+
+    /// Makes an empty map.
+    ///
+    /// @param tiers where values that are texts or bytes are kept, the best first; none: in PMEM. Keys are kept in PMEM
+    public static <K, V> DurableTree<K, V> create(
+            Pool pool, ElementType<K> keys, ElementType<V> values, StorageTier... tiers) {
+        return pool.transact(() -> new DurableTree<>(
+                Anchor.create(pool, Anchor.TREE, keys.requireComparable(), values, List.of(tiers)), keys, values));
+    }
+
+    /// The map that a root of the pool leads to, which is made if it leads nowhere.
+    ///
+    /// @throws dev.terrace.objects.SchemaMismatchException if it leads to something else
+    public static <K, V> DurableTree<K, V> root(
+            Pool pool, String name, ElementType<K> keys, ElementType<V> values, StorageTier... tiers) {
+        return Anchor.root(
+                pool, name, reference -> at(pool, reference, keys, values), () -> create(pool, keys, values, tiers));
+    }
+
+    /// The map that a reference leads to.
+    ///
+    /// @throws dev.terrace.objects.StaleReferenceException if it has been deleted
+    /// @throws dev.terrace.objects.SchemaMismatchException if it leads to something else
+    public static <K, V> DurableTree<K, V> at(Pool pool, long reference, ElementType<K> keys, ElementType<V> values) {
+        return new DurableTree<>(Anchor.open(pool, reference, Anchor.TREE, keys, values), keys, values);
+    }
+
+    @Override
+    public Pool pool() {
+        return anchor.pool;
+    }
+
+    @Override
+    public long reference() {
+        return anchor.reference();
+    }
+
+    @Override
+    public boolean isAlive() {
+        return anchor.isAlive();
+    }
+
+    @Override
+    public void delete() {
+        anchor.change(() -> {
+            Anchor.delete(anchor.pool, anchor.reference());
+            return null;
+        });
+    }
+}

@@ -1,0 +1,252 @@
+package dev.terrace.objects.collections;
+
+import dev.terrace.objects.DurableObject;
+import dev.terrace.objects.ObjectType;
+import dev.terrace.objects.Pool;
+import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.store.Links;
+import dev.terrace.objects.store.Text;
+import java.util.List;
+import java.util.Objects;
+import org.jspecify.annotations.Nullable;
+
+/// What a collection holds.
+///
+/// Each element is a word: numbers lie in it, durable objects are referred to by it, and texts and bytes lie in buffers that it leads to,
+/// if they are longer than seven bytes. Numbers are equal if their boxes are: there is one NaN, and 0.0 is not -0.0.
+///
+/// @param <E> the elements' class
+public final class ElementType<E> {
+    private static final int TEXT_CODE = 1;
+    private static final int BOOLEAN_CODE = 2;
+    private static final int BYTE_CODE = 3;
+    private static final int SHORT_CODE = 4;
+    private static final int CHARACTER_CODE = 5;
+    private static final int INTEGER_CODE = 6;
+    private static final int LONG_CODE = 7;
+    private static final int FLOAT_CODE = 8;
+    private static final int DOUBLE_CODE = 9;
+    private static final int BYTES_CODE = 10;
+    private static final int OBJECT_CODE = 11;
+    /// Set in each word of a number of at most 32 bits, so that the word of null is no number's.
+    private static final long IS_THERE = 1L << 32;
+    private static final String[] NAMES = {
+        "?", "java.lang.String", "java.lang.Boolean", "java.lang.Byte", "java.lang.Short", "java.lang.Character",
+        "java.lang.Integer", "java.lang.Long", "java.lang.Float", "java.lang.Double", "byte[]"
+    };
+
+    /// `String`
+    public static final ElementType<String> STRING = new ElementType<>(TEXT_CODE, String.class, null);
+    /// `Boolean`
+    public static final ElementType<Boolean> BOOLEAN = new ElementType<>(BOOLEAN_CODE, Boolean.class, null);
+    /// `Byte`
+    public static final ElementType<Byte> BYTE = new ElementType<>(BYTE_CODE, Byte.class, null);
+    /// `Short`
+    public static final ElementType<Short> SHORT = new ElementType<>(SHORT_CODE, Short.class, null);
+    /// `Character`
+    public static final ElementType<Character> CHARACTER = new ElementType<>(CHARACTER_CODE, Character.class, null);
+    /// `Integer`
+    public static final ElementType<Integer> INTEGER = new ElementType<>(INTEGER_CODE, Integer.class, null);
+    /// `Long`
+    public static final ElementType<Long> LONG = new ElementType<>(LONG_CODE, Long.class, null);
+    /// `Float`
+    public static final ElementType<Float> FLOAT = new ElementType<>(FLOAT_CODE, Float.class, null);
+    /// `Double`
+    public static final ElementType<Double> DOUBLE = new ElementType<>(DOUBLE_CODE, Double.class, null);
+    /// `byte[]`: equal to nothing but itself, as everywhere in Java, so that it can be no key.
+    public static final ElementType<byte[]> BYTES = new ElementType<>(BYTES_CODE, byte[].class, null);
+
+    private final int code;
+    private final Class<?> type;
+    private final @Nullable ObjectType<?> object;
+
+    private ElementType(int code, Class<?> type, @Nullable ObjectType<?> object) {
+        this.code = code;
+        this.type = type;
+        this.object = object;
+    }
+
+    /// References to durable objects of this type.
+    public static <D extends DurableObject> ElementType<D> of(ObjectType<D> type) {
+        return new ElementType<>(OBJECT_CODE, type.handle(), type);
+    }
+
+    /// The elements' class, fully qualified.
+    public String name() {
+        return object == null ? NAMES[code] : object.name();
+    }
+
+    @Override
+    public String toString() {
+        return name();
+    }
+
+    /// The number that the format has for it.
+    int code() {
+        return code;
+    }
+
+    /// What messages call elements with this number.
+    static String nameOf(int code, String objectName) {
+        return code == OBJECT_CODE ? objectName : code > 0 && code < NAMES.length ? NAMES[code] : NAMES[0];
+    }
+
+    /// Whether elements with this number have names of their own.
+    static boolean isObject(int code) {
+        return code == OBJECT_CODE;
+    }
+
+    /// Whether words of elements with this number may lead to buffers.
+    static boolean isBuffered(int code) {
+        return code == TEXT_CODE || code == BYTES_CODE;
+    }
+
+    /// Shows where the word of an element with this number leads.
+    static void links(int code, long word, Links links) {
+        if (isBuffered(code)) {
+            links.slot(word);
+        } else if (isObject(code)) {
+            links.reference(word);
+        }
+    }
+
+    /// Whether elements with this number need a bit beside their word that says that they are not null.
+    static boolean needsPresence(int code) {
+        return code == LONG_CODE || code == DOUBLE_CODE;
+    }
+
+    boolean isBuffered() {
+        return isBuffered(code);
+    }
+
+    boolean needsPresence() {
+        return needsPresence(code);
+    }
+
+    /// Whether elements that were stored as `storedName` are these.
+    boolean isCalled(String storedName) {
+        return object != null && (object.name().equals(storedName) || object.formerly().contains(storedName));
+    }
+
+    ElementType<E> requireKey() {
+        if (code == BYTES_CODE) {
+            throw new IllegalArgumentException("arrays cannot be keys");
+        }
+        return this;
+    }
+
+    ElementType<E> requireComparable() {
+        if (code == OBJECT_CODE) {
+            throw new IllegalArgumentException(this + " has no natural order, which a key of a sorted map needs");
+        }
+        return requireKey();
+    }
+
+    boolean isInstance(@Nullable Object value) {
+        return type.isInstance(value);
+    }
+
+    /// @throws ClassCastException if it is no element, or null
+    Object require(@Nullable Object value) {
+        return type.cast(Objects.requireNonNull(value));
+    }
+
+    /// The bytes of a text or an array; null for all else.
+    byte @Nullable [] bytes(@Nullable Object value) {
+        return value instanceof String text ? Text.encode(text) : value instanceof byte[] bytes ? bytes : null;
+    }
+
+    /// The word of a value that has no buffer; of null, and of one that may have one, 0.
+    long word(@Nullable Object value) {
+        return switch (code) {
+            case TEXT_CODE, BYTES_CODE -> 0;
+            case LONG_CODE -> value == null ? 0 : (Long) value;
+            case INTEGER_CODE -> value == null ? 0 : (Integer) value & 0xffffffffL | IS_THERE;
+            default -> value == null ? 0 : otherWord(value);
+        };
+    }
+
+    private long otherWord(Object value) {
+        return switch (code) {
+            case BOOLEAN_CODE -> ((Boolean) value ? 1 : 0) | IS_THERE;
+            case BYTE_CODE -> (Byte) value & 0xffffffffL | IS_THERE;
+            case SHORT_CODE -> (Short) value & 0xffffffffL | IS_THERE;
+            case CHARACTER_CODE -> (Character) value | IS_THERE;
+            case FLOAT_CODE -> Float.floatToIntBits((Float) value) & 0xffffffffL | IS_THERE;
+            case DOUBLE_CODE -> Double.doubleToLongBits((Double) value);
+            default -> ((DurableObject) value).reference();
+        };
+    }
+
+    /// Throws if a value cannot be an element of a collection in this pool.
+    void requireFor(Pool pool, Object value) {
+        require(value);
+        if (value instanceof DurableObject target) {
+            if (target.pool() != pool) {
+                throw new IllegalArgumentException("an object of another pool cannot be an element");
+            }
+            if (!target.isAlive()) {
+                throw pool.store().stale(Pool.recordOf(target.reference()));
+            }
+        }
+    }
+
+    /// Stores a value, and returns its word. In a transaction.
+    long store(Pool pool, @Nullable Object value, List<StorageTier> tiers) {
+        if (value == null) {
+            return 0;
+        }
+        requireFor(pool, value);
+        byte[] bytes = bytes(value);
+        return bytes == null ? word(value) : pool.buffers().put(tiers, bytes);
+    }
+
+    /// The value that the word at `at` stands for, which is not null unless that word says so.
+    @SuppressWarnings("unchecked")
+    @Nullable E load(Pool pool, long at) {
+        return (E) value(pool, at);
+    }
+
+    private @Nullable Object value(Pool pool, long at) {
+        if (isBuffered()) {
+            byte[] bytes = pool.buffers().get(at);
+            return code == TEXT_CODE ? Text.decode(bytes) : bytes;
+        }
+        long word = pool.store().word(at);
+        if (code == LONG_CODE) {
+            return word;
+        }
+        if (code == DOUBLE_CODE) {
+            return Double.longBitsToDouble(word);
+        }
+        if (word == 0) {
+            return null;
+        }
+        return switch (code) {
+            case INTEGER_CODE -> (int) word;
+            case BOOLEAN_CODE -> (word & 1) != 0;
+            case BYTE_CODE -> (byte) word;
+            case SHORT_CODE -> (short) word;
+            case CHARACTER_CODE -> (char) word;
+            case FLOAT_CODE -> Float.intBitsToFloat((int) word);
+            default -> pool.handle(Objects.requireNonNull(object), word);
+        };
+    }
+
+    /// How a key compares to the one whose word is at `at`.
+    int compare(Object key, Pool pool, long at) {
+        long word = code == TEXT_CODE ? 0 : pool.store().word(at);
+        return switch (code) {
+            case TEXT_CODE -> ((String) key).compareTo(Objects.requireNonNull(Text.decode(pool.buffers().get(at))));
+            case LONG_CODE -> Long.compare((Long) key, word);
+            case INTEGER_CODE -> Integer.compare((Integer) key, (int) word);
+            case BOOLEAN_CODE -> Boolean.compare((Boolean) key, (word & 1) != 0);
+            case BYTE_CODE -> Byte.compare((Byte) key, (byte) word);
+            case SHORT_CODE -> Short.compare((Short) key, (short) word);
+            case CHARACTER_CODE -> Character.compare((Character) key, (char) word);
+            case FLOAT_CODE -> Float.compare((Float) key, Float.intBitsToFloat((int) word));
+            case DOUBLE_CODE -> Double.compare((Double) key, Double.longBitsToDouble(word));
+            default -> throw new AssertionError(code);
+        };
+    }
+}

@@ -1,0 +1,304 @@
+package dev.terrace.objects.collections;
+
+import dev.terrace.objects.PoolDamagedException;
+import dev.terrace.objects.store.Buffers;
+import dev.terrace.objects.store.Links;
+import dev.terrace.objects.store.Store;
+import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
+
+/// The table of a durable map: linear hashing, so that it grows by a bucket at a time and no change is large.
+///
+/// A bucket is 16 words of [Cells], or of a node that another bucket leads to: flags, the next bucket of its chain, seven keys with their
+/// values. The flags of an entry are nine bits: whether it is there, whether its key is null, whether its value is, and the six highest
+/// bits of the key's hash.
+///
+/// With n buckets, key hash h belongs to bucket h mod 2m if that is less than n, else to h mod m, where m is the highest power of two up
+/// to n.
+final class HashTable {
+    private static final int COUNT_AT = Anchor.EXTRA_AT + 8;
+    private static final int SEED_AT = Anchor.EXTRA_AT + 16;
+
+    private static final int BUCKET_WORDS = 16;
+    private static final int BUCKET_BYTES = BUCKET_WORDS * Long.BYTES;
+    private static final int NEXT_AT = 8;
+    private static final int ENTRIES_AT = 16;
+    private static final int ENTRY_BYTES = 16;
+    private static final int VALUE_AT = 8;
+    private static final int SLOTS = 7;
+    /// Entries per bucket from which on a bucket is added.
+    private static final int LOAD = 4;
+
+    private static final int FLAG_BITS = 9;
+    private static final long FLAGS_MASK = (1 << FLAG_BITS) - 1;
+    private static final long USED = 1;
+    private static final long KEY_IS_NULL = 2;
+    private static final long VALUE_IS_NULL = 4;
+    private static final int TAG_SHIFT = 3;
+    /// The lowest, and the highest, bit of each entry's flags.
+    private static final long LOW = 0x40201008040201L;
+    private static final long HIGH = LOW << FLAG_BITS - 1;
+    /// More buckets than any chain has: who walks through what changes meanwhile must come to an end.
+    private static final int CHAIN_MAX = 1 << 20;
+
+    private final Anchor anchor;
+    private final Store store;
+    private final Buffers buffers;
+    private final Cells cells;
+    private final boolean keysBuffered;
+    private final boolean valuesBuffered;
+    final long seed;
+
+    HashTable(Anchor anchor, boolean keysBuffered, boolean valuesBuffered) {
+        this.anchor = anchor;
+        store = anchor.store;
+        buffers = anchor.pool.buffers();
+        cells = new Cells(anchor, false);
+        this.keysBuffered = keysBuffered;
+        this.valuesBuffered = valuesBuffered;
+        seed = anchor.get(SEED_AT);
+    }
+
+    /// Gives a new table its seed. In a transaction.
+    static void setSeed(Anchor anchor, long seed) {
+        anchor.put(SEED_AT, seed);
+    }
+
+    /// How many buckets there are, the others of their chains not counted.
+    long buckets() {
+        return anchor.get(COUNT_AT);
+    }
+
+    /// Where bucket `index` is.
+    private long bucket(long index) {
+        long word = index * BUCKET_WORDS;
+        return Cells.at(cells.leaf(word), word);
+    }
+
+    private static long indexOf(long hash, long count) {
+        long high = Long.highestOneBit(count);
+        long index = hash & 2 * high - 1;
+        return index < count ? index : index & high - 1;
+    }
+
+    private static long flagsOf(long hash, boolean keyIsNull) {
+        return hash >>> 64 - FLAG_BITS + TAG_SHIFT << TAG_SHIFT | (keyIsNull ? KEY_IS_NULL : 0) | USED;
+    }
+
+    /// Where an entry is.
+    private static long entry(long bucket, int slot) {
+        return bucket + ENTRIES_AT + slot * ENTRY_BYTES;
+    }
+
+    /// Where the value of an entry is.
+    static long valueAt(long entry) {
+        return entry + VALUE_AT;
+    }
+
+    /// A place in the table as one word: the bucket that an entry lies in, and its slot in the low three bits.
+    static long entryOf(long place) {
+        return entry(place & -8, (int) place & 7);
+    }
+
+    private long flags(long place) {
+        return store.word(place & -8) >>> ((int) place & 7) * FLAG_BITS & FLAGS_MASK;
+    }
+
+    boolean isKeyNull(long place) {
+        return (flags(place) & KEY_IS_NULL) != 0;
+    }
+
+    boolean isValueNull(long place) {
+        return (flags(place) & VALUE_IS_NULL) != 0;
+    }
+
+    /// The place of a key; -1 if it is not there.
+    ///
+    /// @param bytes of a key that may have a buffer, else null
+    long find(long hash, long word, byte @Nullable [] bytes, boolean keyIsNull) {
+        long count = buckets();
+        if (count == 0) {
+            return -1;
+        }
+        long wanted = flagsOf(hash, keyIsNull);
+        long bucket = bucket(indexOf(hash, count));
+        for (int steps = 0; bucket != 0; bucket = store.word(bucket + NEXT_AT)) {
+            long flags = store.word(bucket) & ~(LOW * VALUE_IS_NULL);
+            long differences = flags ^ wanted * LOW;
+            // The lowest entry that is marked has no difference; those above it may have one.
+            for (long equal = differences - LOW & ~differences & HIGH; equal != 0; equal &= equal - 1) {
+                int slot = Long.numberOfTrailingZeros(equal) / FLAG_BITS;
+                if ((differences >>> slot * FLAG_BITS & FLAGS_MASK) == 0 && isKey(entry(bucket, slot), word, bytes)) {
+                    return bucket | slot;
+                }
+            }
+            if (++steps > CHAIN_MAX) {
+                throw new PoolDamagedException("a chain of the map at " + anchor.record + " has no end");
+            }
+        }
+        return -1;
+    }
+
+    private boolean isKey(long entry, long word, byte @Nullable [] bytes) {
+        return bytes == null ? store.word(entry) == word : Arrays.equals(buffers.get(entry), bytes);
+    }
+
+    /// What a bucket belongs to: a leaf of the cells, or its own node.
+    private long owner(long index, long bucket) {
+        long word = index * BUCKET_WORDS;
+        long leaf = cells.leaf(word);
+        return Cells.at(leaf, word) == bucket ? leaf : bucket - Anchor.HEADER_BYTES;
+    }
+
+    /// Replaces the value of an entry, whose old one its caller frees. In a transaction.
+    void setValue(long hash, long place, long word, boolean isNull) {
+        long bucket = place & -8;
+        long owner = owner(indexOf(hash, buckets()), bucket);
+        cells.put(owner, valueAt(entryOf(place)), word);
+        long shifted = VALUE_IS_NULL << ((int) place & 7) * FLAG_BITS;
+        long flags = store.word(bucket);
+        cells.put(owner, bucket, isNull ? flags | shifted : flags & ~shifted);
+    }
+
+    /// Frees what the value of an entry leads to. In a transaction.
+    void freeValue(long place) {
+        if (valuesBuffered) {
+            buffers.free(store.word(valueAt(entryOf(place))));
+        }
+    }
+
+    /// Adds an entry whose key is not there. In a transaction.
+    void add(long hash, long key, boolean keyIsNull, long value, boolean valueIsNull) {
+        if (buckets() == 0) {
+            cells.ensure(BUCKET_WORDS);
+            anchor.put(COUNT_AT, 1);
+        }
+        long flags = flagsOf(hash, keyIsNull) | (valueIsNull ? VALUE_IS_NULL : 0);
+        long index = indexOf(hash, buckets());
+        place(index, flags, key, value);
+        long size = anchor.size() + 1;
+        anchor.resize(size);
+        if (size > LOAD * buckets()) {
+            split();
+        }
+    }
+
+    /// Puts an entry into the first place of a chain that is free.
+    private void place(long index, long flags, long key, long value) {
+        long bucket = bucket(index);
+        while (true) {
+            long free = ~store.word(bucket) & LOW;
+            long owner = owner(index, bucket);
+            if (free != 0) {
+                int shift = Long.numberOfTrailingZeros(free);
+                long entry = entry(bucket, shift / FLAG_BITS);
+                cells.put(owner, entry, key);
+                cells.put(owner, valueAt(entry), value);
+                cells.put(owner, bucket, store.word(bucket) & ~(FLAGS_MASK << shift) | flags << shift);
+                return;
+            }
+            long next = store.word(bucket + NEXT_AT);
+            if (next == 0) {
+                next = store.allocate(Anchor.HEADER_BYTES + BUCKET_BYTES, Anchor.NODE) + Anchor.HEADER_BYTES;
+                store.putWord(owner, bucket + NEXT_AT, next);
+            }
+            bucket = next;
+        }
+    }
+
+    /// Adds a bucket, and moves to it what belongs there, all from one other.
+    private void split() {
+        long count = buckets();
+        long from = count - Long.highestOneBit(count);
+        cells.ensure((count + 1) * BUCKET_WORDS);
+        long[] entries = new long[3 * SLOTS];
+        int length = 0;
+        for (long place : places(from)) {
+            entries = length == entries.length ? Arrays.copyOf(entries, 2 * length) : entries;
+            entries[length] = flags(place);
+            entries[length + 1] = store.word(entryOf(place));
+            entries[length + 2] = store.word(valueAt(entryOf(place)));
+            entries[length] |= indexOf(hashOf(place), count + 1) == from ? 0 : -1L << FLAG_BITS;
+            length += 3;
+        }
+        empty(from);
+        anchor.put(COUNT_AT, count + 1);
+        for (int i = 0; i < length; i += 3) {
+            place(entries[i] < 0 ? count : from, entries[i] & FLAGS_MASK, entries[i + 1], entries[i + 2]);
+        }
+    }
+
+    private long hashOf(long place) {
+        long entry = entryOf(place);
+        boolean hasBytes = keysBuffered && !isKeyNull(place);
+        return Hash.of(seed, store.word(entry), hasBytes ? buffers.get(entry) : null);
+    }
+
+    /// Nothing is in the chain of a bucket any more, which is this bucket alone.
+    private void empty(long index) {
+        long bucket = bucket(index);
+        long owner = owner(index, bucket);
+        long next = store.word(bucket + NEXT_AT);
+        while (next != 0) {
+            long after = store.word(next + NEXT_AT);
+            store.free(next - Anchor.HEADER_BYTES);
+            next = after;
+        }
+        cells.put(owner, bucket, 0);
+        cells.put(owner, bucket + NEXT_AT, 0);
+    }
+
+    /// The places of all entries in the chain of a bucket.
+    long[] places(long index) {
+        long[] places = new long[SLOTS];
+        int length = 0;
+        int steps = 0;
+        for (long bucket = bucket(index); bucket != 0; bucket = store.word(bucket + NEXT_AT)) {
+            for (long used = store.word(bucket) & LOW; used != 0; used &= used - 1) {
+                places = length == places.length ? Arrays.copyOf(places, 2 * length) : places;
+                places[length++] = bucket | Long.numberOfTrailingZeros(used) / FLAG_BITS;
+            }
+            if (++steps > CHAIN_MAX) {
+                throw new PoolDamagedException("a chain of the map at " + anchor.record + " has no end");
+            }
+        }
+        return Arrays.copyOf(places, length);
+    }
+
+    /// Removes an entry, with what it leads to. In a transaction.
+    void remove(long hash, long place) {
+        long index = indexOf(hash, buckets());
+        long bucket = place & -8;
+        if (keysBuffered) {
+            buffers.free(store.word(entryOf(place)));
+        }
+        freeValue(place);
+        long flags = store.word(bucket) & ~(FLAGS_MASK << ((int) place & 7) * FLAG_BITS);
+        cells.put(owner(index, bucket), bucket, flags);
+        long first = bucket(index);
+        if (flags == 0 && bucket != first) {
+            long before = first;
+            while (store.word(before + NEXT_AT) != bucket) {
+                before = store.word(before + NEXT_AT);
+            }
+            cells.put(owner(index, before), before + NEXT_AT, store.word(bucket + NEXT_AT));
+            store.free(bucket - Anchor.HEADER_BYTES);
+        }
+        anchor.resize(anchor.size() - 1);
+    }
+
+    /// Shows what the table owns, and where its keys and values lead, which are elements with these numbers.
+    void links(int keyCode, int valueCode, Links links) {
+        long count = buckets();
+        cells.links(count * BUCKET_WORDS, 0, links);
+        for (long index = 0; index < count; index++) {
+            for (long place : places(index)) {
+                ElementType.links(keyCode, store.word(entryOf(place)), links);
+                ElementType.links(valueCode, store.word(valueAt(entryOf(place))), links);
+            }
+            for (long next = store.word(bucket(index) + NEXT_AT); next != 0; next = store.word(next + NEXT_AT)) {
+                links.owned(next - Anchor.HEADER_BYTES);
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+package dev.terrace.objects.store;
+
+import dev.terrace.objects.PoolDamagedException;
+import java.nio.charset.StandardCharsets;
+import org.jspecify.annotations.Nullable;
+
+/// Strings as buffers hold them.
+public final class Text {
+    private static final byte LATIN_1 = 0;
+    private static final byte UTF_16 = 1;
+
+    private Text() {}
+
+    /// A string as a buffer holds it: what its characters are stored as, then those; so any string comes back as it was.
+    public static byte[] encode(String text) {
+        byte[] narrow = text.getBytes(StandardCharsets.ISO_8859_1);
+        boolean fits = new String(narrow, StandardCharsets.ISO_8859_1).equals(text);
+        byte[] bytes = new byte[1 + (fits ? narrow.length : 2 * text.length())];
+        bytes[0] = fits ? LATIN_1 : UTF_16;
+        if (fits) {
+            System.arraycopy(narrow, 0, bytes, 1, narrow.length);
+        } else {
+            for (int i = 0; i < text.length(); i++) {
+                bytes[1 + 2 * i] = (byte) text.charAt(i);
+                bytes[2 + 2 * i] = (byte) (text.charAt(i) >>> 8);
+            }
+        }
+        return bytes;
+    }
+
+    /// The string that a buffer holds.
+    ///
+    /// @throws PoolDamagedException if it holds none
+    public static @Nullable String decode(byte @Nullable [] bytes) {
+        if (bytes == null) {
+            return null;
+        }
+        if (bytes.length > 0 && bytes[0] == LATIN_1) {
+            return new String(bytes, 1, bytes.length - 1, StandardCharsets.ISO_8859_1);
+        }
+        if (bytes.length % 2 == 0 || bytes[0] != UTF_16) {
+            throw new PoolDamagedException("a stored string is damaged");
+        }
+        char[] chars = new char[bytes.length / 2];
+        for (int i = 0; i < chars.length; i++) {
+            chars[i] = (char) (bytes[1 + 2 * i] & 0xff | bytes[2 + 2 * i] << 8);
+        }
+        return new String(chars);
+    }
+}
