@@ -5,8 +5,12 @@ import dev.terrace.objects.store.Store;
 import java.lang.invoke.VarHandle;
 import java.util.AbstractList;
 import java.util.Comparator;
+import java.util.Iterator;
+import java.util.List;
+import java.util.ListIterator;
 import java.util.Objects;
 import java.util.RandomAccess;
+import java.util.Spliterator;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 
@@ -126,6 +130,32 @@ public abstract sealed class DurableSequence<E> extends AbstractList<E> implemen
             super.sort(comparator);
             return null;
         });
+    }
+
+    // What is made of the number of changes, and compares it later, begins with the latest.
+
+    @Override
+    public Iterator<E> iterator() {
+        anchor.read(this::sync);
+        return super.iterator();
+    }
+
+    @Override
+    public ListIterator<E> listIterator(int index) {
+        anchor.read(this::sync);
+        return super.listIterator(index);
+    }
+
+    @Override
+    public Spliterator<E> spliterator() {
+        anchor.read(this::sync);
+        return super.spliterator();
+    }
+
+    @Override
+    public List<E> subList(int from, int to) {
+        anchor.read(this::sync);
+        return super.subList(from, to);
     }
 
     @Override
