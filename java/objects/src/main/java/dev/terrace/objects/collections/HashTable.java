@@ -27,7 +27,7 @@ final class HashTable {
     private static final int VALUE_AT = 8;
     private static final int SLOTS = 7;
     /// Entries per bucket from which on a bucket is added.
-    private static final int LOAD = 4;
+    private static final int LOAD = 3;
 
     private static final int FLAG_BITS = 9;
     private static final long FLAGS_MASK = (1 << FLAG_BITS) - 1;

@@ -33,6 +33,9 @@ public final class Overlay {
 
     /// The word at this offset, or `otherwise`.
     public long get(long offset, long otherwise) {
+        if (size == 0) {
+            return otherwise;
+        }
         int index = table[slot(offset)];
         return index == FREE ? otherwise : values[index];
     }

@@ -262,7 +262,9 @@ public final class Store implements AutoCloseable {
 
     private void commit() {
         try {
-            if (overlay.size() > 0 || !freed.isEmpty()) {
+            if (overlay.size() == 1 && freed.isEmpty() && fresh.size() == 0) {
+                putWordAlone(overlay.offset(0), overlay.value(0));
+            } else if (overlay.size() > 0 || !freed.isEmpty()) {
                 long overflow = overflow();
                 freed.forEach(this::freeNow);
                 flushFresh();
