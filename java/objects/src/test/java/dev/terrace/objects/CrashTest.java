@@ -128,41 +128,11 @@ class CrashTest {
         return text.append(" ").append(friends).append(bob.equals(bob.getFriend())).toString();
     }
 
-    /// What has been there, and since when.
-    private record History(List<@Nullable String> states, List<Integer> since) {
-        /// Does a step, and notes what there is after each of its commits.
-        static History of(PoolRig rig, Step step) {
-            History history = new History(new ArrayList<>(), new ArrayList<>());
-            rig.begin();
-            history.note(rig);
-            rig.onCommit(() -> history.note(rig));
-            step.work().accept(rig.pool());
-            rig.onCommit(() -> {});
-            return history;
-        }
-
-        private void note(PoolRig rig) {
-            states.add(look(rig.pool()));
-            since.add(rig.happened());
-        }
-
-        /// Throws if a power cut after so many events must not leave this.
-        void check(int happened, @Nullable String found) {
-            int at = states.lastIndexOf(found);
-            assertTrue(at >= 0, () -> "after " + happened + " events there is " + found + ", not one of " + states);
-            int oldest = 0;
-            while (oldest + 1 < since.size() && since.get(oldest + 1) <= happened) {
-                oldest++;
-            }
-            assertTrue(at >= oldest, () -> "what had returned is gone after " + happened + " events");
-        }
-    }
-
     @ParameterizedTest
     @MethodSource("steps")
     void whatACrashLeavesIsAState(Step step) {
         try (PoolRig rig = PoolRig.of(step.prepare())) {
-            History history = History.of(rig, step);
+            CrashHistory history = CrashHistory.of(rig, step.work(), CrashTest::look);
             int states = 0;
             for (boolean readOnly : new boolean[] {false, true}) {
                 states += rig.forEachCrash(
@@ -178,7 +148,7 @@ class CrashTest {
     void aCrashOfRecoveryLeavesAState(Step step) {
         Assumptions.assumeFalse(step.name().startsWith("many"), "a large log makes too many states of states");
         try (PoolRig rig = PoolRig.of(step.prepare())) {
-            History history = History.of(rig, step);
+            CrashHistory history = CrashHistory.of(rig, step.work(), CrashTest::look);
             int states = rig.forEachCrashOfRecovery((happened, found) -> history.check(happened, look(found)));
             assertTrue(states > 2, states + " states");
         }
@@ -238,7 +208,7 @@ class CrashTest {
     private static boolean isFound(UnaryOperator<List<Event>> mistake) {
         for (Step step : steps().toList()) {
             try (PoolRig rig = PoolRig.of(step.prepare())) {
-                History history = History.of(rig, step);
+                CrashHistory history = CrashHistory.of(rig, step.work(), CrashTest::look);
                 List<Event> events = mistake.apply(rig.events());
                 try {
                     rig.forEachCrash(events, false, (_, found) -> history.check(0, look(found)));

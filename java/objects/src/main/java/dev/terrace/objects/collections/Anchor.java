@@ -235,6 +235,14 @@ final class Anchor {
         store.putWord(record, record + at, value);
     }
 
+    /// Deletes the collection.
+    void delete() {
+        change(() -> {
+            delete(pool, reference());
+            return null;
+        });
+    }
+
     /// Deletes whatever collection a reference leads to. In a transaction.
     static void delete(Pool pool, long reference) {
         long record = requireThere(pool, reference);

@@ -45,7 +45,7 @@ public final class DurableList<E> extends DurableSequence<E> {
     public boolean add(@Nullable E element) {
         requireElement(element);
         anchor.change(() -> {
-            insert(sync(), element);
+            insert(anchor.size(), element);
             return null;
         });
         return true;
@@ -56,25 +56,20 @@ public final class DurableList<E> extends DurableSequence<E> {
         requireElement(element);
         Objects.checkIndex(index, size() + 1L);
         anchor.change(() -> {
-            Objects.checkIndex(index, sync() + 1);
+            Objects.checkIndex(index, anchor.size() + 1);
             insert(index, element);
             return null;
         });
     }
 
     private void insert(long index, @Nullable E element) {
-        long size = sync();
+        long size = anchor.size();
         cells.ensure(size + 1);
         for (long i = size; i > index; i--) {
             cells.copy(i - 1, i);
         }
         cells.set(index, type.store(anchor.pool, element, anchor.tiers), element != null);
-        resize(size + 1);
-    }
-
-    private void resize(long size) {
-        anchor.resize(size);
-        sync();
+        anchor.resize(size + 1);
     }
 
     @Override
@@ -90,15 +85,20 @@ public final class DurableList<E> extends DurableSequence<E> {
     @Override
     protected void removeRange(int from, int to) {
         if (from < to) {
-            anchor.change(() -> {
-                removeNow(from, to);
-                return null;
-            });
+            removeSome(from, to);
         }
     }
 
+    @Override
+    void removeSome(int from, int to) {
+        anchor.change(() -> {
+            removeNow(from, to);
+            return null;
+        });
+    }
+
     private void removeNow(long from, long to) {
-        long size = sync();
+        long size = anchor.size();
         Objects.checkFromToIndex(from, to, size);
         if (type.isBuffered()) {
             cells.freeBuffers(from, to);
@@ -107,14 +107,14 @@ public final class DurableList<E> extends DurableSequence<E> {
             cells.copy(i, from + i - to);
         }
         cells.trim(size - (to - from), size);
-        resize(size - (to - from));
+        anchor.resize(size - (to - from));
     }
 
     @Override
     public boolean addAll(Collection<? extends E> elements) {
         Object[] all = requireAll(elements);
         anchor.change(() -> {
-            insertAll(sync(), all);
+            insertAll(anchor.size(), all);
             return null;
         });
         return all.length > 0;
@@ -125,7 +125,7 @@ public final class DurableList<E> extends DurableSequence<E> {
         Objects.checkIndex(index, size() + 1L);
         Object[] all = requireAll(elements);
         anchor.change(() -> {
-            Objects.checkIndex(index, sync() + 1);
+            Objects.checkIndex(index, anchor.size() + 1);
             insertAll(index, all);
             return null;
         });
@@ -146,7 +146,7 @@ public final class DurableList<E> extends DurableSequence<E> {
         if (count == 0) {
             return;
         }
-        long size = sync();
+        long size = anchor.size();
         for (long i = size; i < size + count; i++) {
             cells.ensure(i + 1);
         }
@@ -156,7 +156,7 @@ public final class DurableList<E> extends DurableSequence<E> {
         for (int i = 0; i < count; i++) {
             cells.set(index + i, type.store(anchor.pool, elements[i], anchor.tiers), elements[i] != null);
         }
-        resize(size + count);
+        anchor.resize(size + count);
     }
 
     @Override
@@ -181,7 +181,7 @@ public final class DurableList<E> extends DurableSequence<E> {
     public boolean removeIf(Predicate<? super E> filter) {
         Objects.requireNonNull(filter);
         return anchor.change(() -> {
-            long size = sync();
+            long size = anchor.size();
             boolean[] goes = new boolean[Anchor.toInt(size)];
             for (int i = 0; i < size; i++) {
                 goes[i] = filter.test(get(i));
@@ -199,7 +199,7 @@ public final class DurableList<E> extends DurableSequence<E> {
             }
             if (kept < size) {
                 cells.trim(kept, size);
-                resize(kept);
+                anchor.resize(kept);
             }
             return kept < size;
         });

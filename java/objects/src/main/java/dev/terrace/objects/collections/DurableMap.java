@@ -87,10 +87,7 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
 
     @Override
     public void delete() {
-        anchor.change(() -> {
-            Anchor.delete(pool, reference());
-            return null;
-        });
+        anchor.delete();
     }
 
     @Override
@@ -106,17 +103,17 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
         byte[] bytes = keyType.bytes(key);
         long word = keyType.word(key);
         long hash = Hash.of(table.seed, word, bytes);
-        long sequence = store.sequence();
-        if ((sequence & 1) == 0 && store.isPlain()) {
-            try {
+        try {
+            long sequence = store.sequence();
+            if ((sequence & 1) == 0 && store.isPlain()) {
                 V value = load(hash, word, bytes, key == null);
                 VarHandle.acquireFence();
                 if (store.sequence() == sequence) {
                     return value;
                 }
-            } catch (RuntimeException | InternalError e) {
-                // Read again below: that tells a change meanwhile from a mistake or a damage.
             }
+        } catch (RuntimeException | InternalError e) {
+            // Read again below: that tells a change meanwhile from a mistake or a damage.
         }
         return pool.read(() -> load(hash, word, bytes, key == null));
     }

@@ -10,7 +10,6 @@ import java.util.List;
 import java.util.ListIterator;
 import java.util.Objects;
 import java.util.RandomAccess;
-import java.util.Spliterator;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 
@@ -48,47 +47,34 @@ public abstract sealed class DurableSequence<E> extends AbstractList<E> implemen
 
     @Override
     public final void delete() {
-        anchor.change(() -> {
-            Anchor.delete(anchor.pool, anchor.reference());
-            return null;
-        });
-    }
-
-    /// The number of elements, as the iterators of [AbstractList] see it: they find out by [#modCount] that they are out of date.
-    final long sync() {
-        long state = anchor.state();
-        int changes = Anchor.changesOf(state);
-        if (modCount != changes) {
-            modCount = changes;
-        }
-        return Anchor.sizeOf(state);
+        anchor.delete();
     }
 
     @Override
     public final int size() {
-        return Anchor.toInt(anchor.read(this::sync));
+        return Anchor.toInt(anchor.read(anchor::size));
     }
 
     @Override
     public final @Nullable E get(int index) {
-        long sequence = store.sequence();
-        if ((sequence & 1) == 0 && store.isPlain()) {
-            try {
+        try {
+            long sequence = store.sequence();
+            if ((sequence & 1) == 0 && store.isPlain()) {
                 E element = load(index);
                 VarHandle.acquireFence();
                 if (store.sequence() == sequence) {
                     return element;
                 }
-            } catch (RuntimeException | InternalError e) {
-                // Read again below: that tells a change meanwhile from a mistake or a damage.
             }
+        } catch (RuntimeException | InternalError e) {
+            // Read again below: that tells a change meanwhile from a mistake or a damage.
         }
         return anchor.read(() -> load(index));
     }
 
     private @Nullable E load(int index) {
         anchor.check();
-        Objects.checkIndex((long) index, sync());
+        Objects.checkIndex((long) index, anchor.size());
         long leaf = cells.leaf(index);
         return cells.isPresent(leaf, index) ? type.load(anchor.pool, Cells.at(leaf, index)) : null;
     }
@@ -132,30 +118,32 @@ public abstract sealed class DurableSequence<E> extends AbstractList<E> implemen
         });
     }
 
-    // What is made of the number of changes, and compares it later, begins with the latest.
-
-    @Override
-    public Iterator<E> iterator() {
-        anchor.read(this::sync);
-        return super.iterator();
+    /// Removes elements, of which there are some.
+    void removeSome(int from, int to) {
+        throw new UnsupportedOperationException();
     }
 
     @Override
-    public ListIterator<E> listIterator(int index) {
-        anchor.read(this::sync);
-        return super.listIterator(index);
+    public final Iterator<E> iterator() {
+        return whole().iterator();
     }
 
     @Override
-    public Spliterator<E> spliterator() {
-        anchor.read(this::sync);
-        return super.spliterator();
+    public final ListIterator<E> listIterator(int index) {
+        return whole().listIterator(index);
     }
 
     @Override
-    public List<E> subList(int from, int to) {
-        anchor.read(this::sync);
-        return super.subList(from, to);
+    public final List<E> subList(int from, int to) {
+        Objects.checkFromToIndex(from, to, size());
+        return anchor.read(() -> {
+            Objects.checkFromToIndex(from, to, size());
+            return new SequenceRange<>(this, from, to - from);
+        });
+    }
+
+    private SequenceRange<E> whole() {
+        return anchor.read(() -> new SequenceRange<>(this, 0, size()));
     }
 
     @Override

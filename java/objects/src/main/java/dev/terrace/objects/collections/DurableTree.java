@@ -58,9 +58,6 @@ public final class DurableTree<K, V> extends TreeRange<K, V> implements DurableC
 
     @Override
     public void delete() {
-        anchor.change(() -> {
-            Anchor.delete(anchor.pool, anchor.reference());
-            return null;
-        });
+        anchor.delete();
     }
 }

@@ -16,6 +16,7 @@ import com.google.common.collect.testing.features.CollectionFeature;
 import com.google.common.collect.testing.features.CollectionSize;
 import com.google.common.collect.testing.features.ListFeature;
 import com.google.common.collect.testing.features.MapFeature;
+import dev.terrace.objects.PoolDir;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;

@@ -1,7 +1,5 @@
-package dev.terrace.objects.collections;
+package dev.terrace.objects;
 
-import dev.terrace.objects.Pool;
-import dev.terrace.objects.PoolOptions;
 import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -11,18 +9,20 @@ import java.util.Comparator;
 import java.util.stream.Stream;
 
 /// A small pool in a directory of its own, in memory where there is a file system for that, which goes when this is closed.
-final class PoolDir implements AutoCloseable {
+public final class PoolDir implements AutoCloseable {
     private static final Path MEMORY = Path.of("/dev/shm");
 
     private final Path directory;
     private final PoolOptions options;
     private Pool pool;
 
-    PoolDir() {
+    /// With extents of the smallest size.
+    public PoolDir() {
         this(PoolOptions.defaults().extents(1 << 20));
     }
 
-    PoolDir(PoolOptions options) {
+    /// As these options say.
+    public PoolDir(PoolOptions options) {
         this.options = options;
         try {
             directory = Files.isWritable(MEMORY)
@@ -34,15 +34,21 @@ final class PoolDir implements AutoCloseable {
         }
     }
 
-    Pool pool() {
+    /// The pool.
+    public Pool pool() {
         return pool;
     }
 
     /// The same pool, closed and opened again.
-    Pool reopen() {
+    public Pool reopen() {
+        return reopen(options);
+    }
+
+    /// The same pool, closed and opened again with other options.
+    public Pool reopen(PoolOptions others) {
         pool.close();
         try {
-            pool = Pool.open(directory, options);
+            pool = Pool.open(directory, others);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }

@@ -1,0 +1,39 @@
+package dev.terrace.objects;
+
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.Consumer;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+
+/// What has been there, as text, and since when.
+record CrashHistory(List<@Nullable String> states, List<Integer> since) {
+    /// Does something, and notes what there is after each of its commits.
+    static CrashHistory of(PoolRig rig, Consumer<Pool> work, Function<Pool, @Nullable String> look) {
+        CrashHistory history = new CrashHistory(new ArrayList<>(), new ArrayList<>());
+        rig.begin();
+        history.note(rig, look);
+        rig.onCommit(() -> history.note(rig, look));
+        work.accept(rig.pool());
+        rig.onCommit(() -> {});
+        return history;
+    }
+
+    private void note(PoolRig rig, Function<Pool, @Nullable String> look) {
+        states.add(look.apply(rig.pool()));
+        since.add(rig.happened());
+    }
+
+    /// Throws if a power cut after so many events must not leave this.
+    void check(int happened, @Nullable String found) {
+        int at = states.lastIndexOf(found);
+        assertTrue(at >= 0, () -> "after " + happened + " events there is " + found + ", not one of " + states);
+        int oldest = 0;
+        while (oldest + 1 < since.size() && since.get(oldest + 1) <= happened) {
+            oldest++;
+        }
+        assertTrue(at >= oldest, () -> "what had returned is gone after " + happened + " events");
+    }
+}
