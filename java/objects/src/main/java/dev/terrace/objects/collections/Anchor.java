@@ -151,7 +151,7 @@ final class Anchor {
         if (known != 0) {
             return open.apply(known);
         }
-        return open.apply(pool.transact(() -> {
+        return open.apply(pool.change(() -> {
             long meanwhile = pool.rootReference(name);
             if (meanwhile != 0) {
                 return meanwhile;
@@ -185,9 +185,9 @@ final class Anchor {
         });
     }
 
-    /// Changes something in a transaction.
+    /// Changes something in a transaction, which may be tried again when something has made room for it.
     <T extends @Nullable Object> T change(Supplier<T> work) {
-        return pool.transact(() -> {
+        return pool.change(() -> {
             check();
             return work.get();
         });

@@ -20,7 +20,7 @@ public final class DurableArray<E> extends DurableSequence<E> {
         if (length < 0) {
             throw new IllegalArgumentException("an array of " + length + " elements");
         }
-        return pool.transact(() -> {
+        return pool.change(() -> {
             DurableArray<E> array = new DurableArray<>(
                     Anchor.create(pool, Anchor.ARRAY, type, null, List.of(tiers)), type);
             for (long i = 0; i < length; i += Cells.WIDTH) {

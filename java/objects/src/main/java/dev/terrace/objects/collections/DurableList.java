@@ -22,7 +22,7 @@ public final class DurableList<E> extends DurableSequence<E> {
     ///
     /// @param tiers where texts and bytes are kept, the best first; none: in PMEM
     public static <E> DurableList<E> create(Pool pool, ElementType<E> type, StorageTier... tiers) {
-        return pool.transact(() -> new DurableList<>(
+        return pool.change(() -> new DurableList<>(
                 Anchor.create(pool, Anchor.LIST, type, null, List.of(tiers)), type));
     }
 

@@ -46,7 +46,7 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
     /// @param tiers where values that are texts or bytes are kept, the best first; none: in PMEM. Keys are kept in PMEM
     public static <K, V> DurableMap<K, V> create(
             Pool pool, ElementType<K> keys, ElementType<V> values, StorageTier... tiers) {
-        return pool.transact(() -> {
+        return pool.change(() -> {
             Anchor anchor = Anchor.create(pool, Anchor.MAP, keys.requireKey(), values, List.of(tiers));
             HashTable.setSeed(anchor, Hash.of(anchor.header, anchor.store.sequence()));
             return new DurableMap<>(anchor, keys, values);

@@ -20,7 +20,7 @@ public final class DurableTree<K, V> extends TreeRange<K, V> implements DurableC
     /// @param tiers where values that are texts or bytes are kept, the best first; none: in PMEM. Keys are kept in PMEM
     public static <K, V> DurableTree<K, V> create(
             Pool pool, ElementType<K> keys, ElementType<V> values, StorageTier... tiers) {
-        return pool.transact(() -> new DurableTree<>(
+        return pool.change(() -> new DurableTree<>(
                 Anchor.create(pool, Anchor.TREE, keys.requireComparable(), values, List.of(tiers)), keys, values));
     }
 

@@ -51,16 +51,16 @@ final class SequenceRange<E> extends AbstractList<E> implements RandomAccess {
     /// Changes the sequence, and so this range and those around it, by so many elements.
     private void change(int elements, Runnable work) {
         read(() -> null);
-        sequence.anchor.change(() -> {
+        int now = sequence.anchor.change(() -> {
             check();
             work.run();
-            for (SequenceRange<E> range = this; range != null; range = range.outer) {
-                range.size += elements;
-                range.changes = sequence.anchor.changes();
-                range.modCount++;
-            }
-            return null;
+            return sequence.anchor.changes();
         });
+        for (SequenceRange<E> range = this; range != null; range = range.outer) {
+            range.size += elements;
+            range.changes = now;
+            range.modCount++;
+        }
     }
 
     @Override
