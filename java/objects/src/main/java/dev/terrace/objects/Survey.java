@@ -140,7 +140,11 @@ final class Survey implements Links {
             }
         } else if (CollectionRecords.isCollection(type)) {
             objects.merge(nameOf(type), 1L, Long::sum);
-            CollectionRecords.links(pool, record, this);
+            try {
+                CollectionRecords.links(pool, record, this);
+            } catch (PoolDamagedException | IndexOutOfBoundsException e) {
+                problem(String.valueOf(e.getMessage()));
+            }
         }
     }
 

@@ -15,6 +15,10 @@ import dev.terrace.objects.collections.DurableList;
 import dev.terrace.objects.collections.DurableMap;
 import dev.terrace.objects.collections.DurableTree;
 import dev.terrace.objects.collections.ElementType;
+import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.ConcurrentModificationException;
@@ -22,6 +26,7 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Random;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
@@ -275,6 +280,40 @@ class CollectionsTest {
             assertFalse(lost.isAlive());
             assertEquals(0, Objects.requireNonNull(kept.get(0)).getAge());
             assertEquals(Map.of(), pool.check().leaked());
+        }
+    }
+
+    /// Whatever bytes of collections are damaged: it is reported, or is in what is not looked at; no crash, no walk without an end.
+    @Test
+    void damageIsReportedOrDoesNoHarm() throws IOException {
+        try (PoolDir dir = new PoolDir(SMALL)) {
+            DurableList<Long> list = DurableList.root(dir.pool(), "numbers", ElementType.LONG);
+            for (int i = 0; i < 1500; i++) {
+                list.add((long) i);
+                map(dir.pool()).put("key " + i, null);
+                tree(dir.pool()).put(i, i % 10 == 0 ? LONG : null);
+            }
+            dir.reopen(SMALL.toRead());
+            Path file = dir.directory().resolve("pool");
+            byte[] sound = Files.readAllBytes(file);
+            Random random = new Random(1);
+            int reported = 0;
+            for (int round = 0; round < 300; round++) {
+                int at = 140_000 + random.nextInt(600_000);
+                while (sound[at] == 0) {
+                    at++;
+                }
+                try (RandomAccessFile bytes = new RandomAccessFile(file.toFile(), "rw")) {
+                    bytes.seek(at);
+                    bytes.write(sound[at] ^ 1 << random.nextInt(8));
+                    reported += dir.pool().check().problems().isEmpty() ? 0 : 1;
+                    bytes.seek(at);
+                    bytes.write(sound[at]);
+                } catch (TerraceException e) {
+                    reported++;
+                }
+            }
+            assertTrue(reported > 0, "most bytes are elements, which any bytes may be; the others are looked at");
         }
     }
 

@@ -34,6 +34,11 @@ public final class PoolDir implements AutoCloseable {
         }
     }
 
+    /// Where its files are.
+    public Path directory() {
+        return directory;
+    }
+
     /// The pool.
     public Pool pool() {
         return pool;

@@ -122,7 +122,11 @@ final class Anchor {
     private static List<StorageTier> tiersOf(long content) {
         List<StorageTier> tiers = new ArrayList<>();
         for (long left = content >>> TIERS_SHIFT; left != 0; left >>>= TIER_BITS) {
-            tiers.add(StorageTier.values()[(int) left & (1 << TIER_BITS) - 1]);
+            int tier = (int) left & (1 << TIER_BITS) - 1;
+            if (tier >= StorageTier.values().length) {
+                throw new PoolDamagedException(tier + " is no tier that a collection could be on");
+            }
+            tiers.add(StorageTier.values()[tier]);
         }
         return List.copyOf(tiers);
     }
@@ -259,6 +263,24 @@ final class Anchor {
         anchor.contentLinks(links);
     }
 
+    /// Throws if nothing that collections are made of begins there.
+    void requireNode(long node) {
+        if (Pool.typeOf(store.header(node)) != NODE || !store.hasHeader(node)) {
+            throw damaged("leads to " + node + ", where no node begins");
+        }
+    }
+
+    /// Throws if there are not as many entries as the record says.
+    void requireSize(long entries) {
+        if (entries != size()) {
+            throw damaged("has " + entries + " entries, and should have " + size());
+        }
+    }
+
+    PoolDamagedException damaged(String what) {
+        return new PoolDamagedException(store.pmem().name() + ": the collection at " + record + " " + what);
+    }
+
     /// The same of all but the record.
     private void contentLinks(Links links) {
         long content = get(CONTENT_AT);
@@ -268,7 +290,7 @@ final class Anchor {
             case LIST, ARRAY -> new Cells(this, ElementType.needsPresence(first)).links(size(), first, links);
             case MAP -> new HashTable(this, false, false).links(first, second, links);
             case TREE -> BTree.links(this, first, second, links);
-            default -> throw new PoolDamagedException("what is at " + record + " is no collection");
+            default -> throw damaged("is none");
         }
     }
 

@@ -1,6 +1,5 @@
 package dev.terrace.objects.collections;
 
-import dev.terrace.objects.PoolDamagedException;
 import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.store.Buffers;
 import dev.terrace.objects.store.Links;
@@ -59,7 +58,7 @@ final class BTree<K, V> {
     private int count(long node) {
         int count = (int) (store.word(node + META_AT) & COUNT_MASK);
         if (count > ENTRIES_MAX) {
-            throw new PoolDamagedException("a node of the sorted map at " + anchor.record + " is damaged");
+            throw anchor.damaged("has a node of " + count + " entries");
         }
         return count;
     }
@@ -100,7 +99,7 @@ final class BTree<K, V> {
     K key(long position) {
         K key = keys.load(anchor.pool, keyAt(nodeOf(position), indexOf(position)));
         if (key == null) {
-            throw new PoolDamagedException("a key of the sorted map at " + anchor.record + " is gone");
+            throw anchor.damaged("has a key that is null");
         }
         return key;
     }
@@ -136,7 +135,7 @@ final class BTree<K, V> {
 
     private static void requireDepth(Anchor anchor, int depth) {
         if (depth > DEPTH_MAX) {
-            throw new PoolDamagedException("the sorted map at " + anchor.record + " is too deep");
+            throw anchor.damaged("is too deep");
         }
     }
 
@@ -478,11 +477,12 @@ final class BTree<K, V> {
     static void links(Anchor anchor, int keyCode, int valueCode, Links links) {
         long root = anchor.get(Anchor.ROOT_AT);
         if (root != 0) {
-            links(anchor, root, 0, new int[] {keyCode, valueCode}, links);
+            anchor.requireSize(links(anchor, root, 0, new int[] {keyCode, valueCode}, links));
         }
     }
 
-    private static void links(Anchor anchor, long node, int depth, int[] codes, Links links) {
+    private static long links(Anchor anchor, long node, int depth, int[] codes, Links links) {
+        anchor.requireNode(node);
         links.owned(node);
         long meta = anchor.store.word(node + META_AT);
         int count = (int) Math.min(ENTRIES_MAX, meta & COUNT_MASK);
@@ -491,8 +491,10 @@ final class BTree<K, V> {
             ElementType.links(codes[1], anchor.store.word(valueAt(node, i)), links);
         }
         requireDepth(anchor, depth);
+        long entries = count;
         for (int i = 0; (meta & IS_INNER) != 0 && i <= count; i++) {
-            links(anchor, anchor.store.word(childAt(node, i)), depth + 1, codes, links);
+            entries += links(anchor, anchor.store.word(childAt(node, i)), depth + 1, codes, links);
         }
+        return entries;
     }
 }

@@ -190,6 +190,7 @@ final class Cells {
     }
 
     private void links(long node, int level, long first, long count, int code, Links links) {
+        anchor.requireNode(node);
         links.owned(node);
         long span = 1L << level * SHIFT;
         for (int i = 0; i < WIDTH && first + i * span < count; i++) {

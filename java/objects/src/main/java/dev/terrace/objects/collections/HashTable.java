@@ -1,6 +1,5 @@
 package dev.terrace.objects.collections;
 
-import dev.terrace.objects.PoolDamagedException;
 import dev.terrace.objects.store.Buffers;
 import dev.terrace.objects.store.Links;
 import dev.terrace.objects.store.Store;
@@ -133,7 +132,7 @@ final class HashTable {
                 }
             }
             if (++steps > CHAIN_MAX) {
-                throw new PoolDamagedException("a chain of the map at " + anchor.record + " has no end");
+                throw anchor.damaged("has a chain without an end");
             }
         }
         return -1;
@@ -259,7 +258,7 @@ final class HashTable {
                 places[length++] = bucket | Long.numberOfTrailingZeros(used) / FLAG_BITS;
             }
             if (++steps > CHAIN_MAX) {
-                throw new PoolDamagedException("a chain of the map at " + anchor.record + " has no end");
+                throw anchor.damaged("has a chain without an end");
             }
         }
         return Arrays.copyOf(places, length);
@@ -290,15 +289,19 @@ final class HashTable {
     /// Shows what the table owns, and where its keys and values lead, which are elements with these numbers.
     void links(int keyCode, int valueCode, Links links) {
         long count = buckets();
+        long entries = 0;
         cells.links(count * BUCKET_WORDS, 0, links);
         for (long index = 0; index < count; index++) {
+            for (long next = store.word(bucket(index) + NEXT_AT); next != 0; next = store.word(next + NEXT_AT)) {
+                anchor.requireNode(next - Anchor.HEADER_BYTES);
+                links.owned(next - Anchor.HEADER_BYTES);
+            }
             for (long place : places(index)) {
                 ElementType.links(keyCode, store.word(entryOf(place)), links);
                 ElementType.links(valueCode, store.word(valueAt(entryOf(place))), links);
-            }
-            for (long next = store.word(bucket(index) + NEXT_AT); next != 0; next = store.word(next + NEXT_AT)) {
-                links.owned(next - Anchor.HEADER_BYTES);
+                entries++;
             }
         }
+        anchor.requireSize(entries);
     }
 }
