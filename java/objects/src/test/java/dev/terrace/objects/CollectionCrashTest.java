@@ -200,7 +200,8 @@ class CollectionCrashTest {
         return sorted;
     }
 
-    /// All that is in use is reached, and all that is reached is in use; to be said only where the last commit has been finished.
+    /// All that is in use is reached, and all that is reached is in use; to be said only where the last commit has been
+    /// finished.
     private static void checkIsSound(Pool pool) {
         PoolReport report = pool.check();
         assertEquals(List.of(), report.problems());

@@ -283,7 +283,8 @@ class CollectionsTest {
         }
     }
 
-    /// Whatever bytes of collections are damaged: it is reported, or is in what is not looked at; no crash, no walk without an end.
+    /// Whatever bytes of collections are damaged: it is reported, or is in what is not looked at; no crash, no walk
+    /// without an end.
     @Test
     void damageIsReportedOrDoesNoHarm() throws IOException {
         try (PoolDir dir = new PoolDir(SMALL)) {
@@ -366,8 +367,8 @@ class CollectionsTest {
 
     private static String contents(Pool pool) {
         DurableTeam team = pool.root("team", DurableTeam.TYPE).get();
-        return list(pool).stream().map(bytes -> bytes == null ? -1 : bytes.length).toList() + " " + new TreeMap<>(map(pool))
-                + " " + tree(pool) + " " + (team == null ? null : team.contents());
+        return list(pool).stream().map(bytes -> bytes == null ? -1 : bytes.length).toList()
+                + " " + new TreeMap<>(map(pool)) + " " + tree(pool) + " " + (team == null ? null : team.contents());
     }
 
     @ParameterizedTest
@@ -458,7 +459,8 @@ class CollectionsTest {
                 more = writer.isAlive();
                 List<Object> seen = pool.read(() -> List.of(
                         list.size(), map.size(), tree.size(), list.isEmpty() ? -1L : list.getLast(),
-                        tree.isEmpty() ? -1L : tree.lastEntry().getValue(), List.copyOf(list), List.copyOf(tree.values())));
+                        tree.isEmpty() ? -1L : tree.lastEntry().getValue(),
+                        List.copyOf(list), List.copyOf(tree.values())));
                 assertEquals(seen.get(0), seen.get(1));
                 assertEquals(seen.get(0), seen.get(2));
                 assertEquals(seen.get(3), seen.get(4));

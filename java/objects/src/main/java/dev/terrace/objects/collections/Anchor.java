@@ -10,13 +10,14 @@ import dev.terrace.objects.store.Text;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.function.LongFunction;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /// The record of a collection, to which its reference leads: what it holds, how much of it, and where.
 ///
-/// Invariant: whatever changes the collection other than by replacing an element raises the number of changes, by which iterators see
-/// that they are out of date.
+/// Invariant: whatever changes the collection other than by replacing an element raises the number of changes, by which
+/// iterators see that they are out of date.
 final class Anchor {
     static final int LIST = 0xff01;
     static final int ARRAY = 0xff02;
@@ -150,7 +151,8 @@ final class Anchor {
     }
 
     /// A root of the pool: opened, or, if it leads nowhere, made and set.
-    static <C> C root(Pool pool, String name, java.util.function.LongFunction<C> open, Supplier<? extends DurableCollection> create) {
+    static <C> C root(
+            Pool pool, String name, LongFunction<C> open, Supplier<? extends DurableCollection> create) {
         long known = pool.rootReference(name);
         if (known != 0) {
             return open.apply(known);

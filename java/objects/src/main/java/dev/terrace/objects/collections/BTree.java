@@ -9,8 +9,8 @@ import org.jspecify.annotations.Nullable;
 
 /// A B-tree: the entries of a sorted map in the order of their keys.
 ///
-/// A node is: number of entries and whether it is an inner node, a bit for each value that is null, the words of the keys, the words
-/// of the values, and, in an inner node, the children between which the keys stand.
+/// A node is: number of entries and whether it is an inner node, a bit for each value that is null, the words of the
+/// keys, the words of the values, and, in an inner node, the children between which the keys stand.
 ///
 /// Invariants: each node but the root has at least 14 entries; all leaves are equally deep.
 ///
@@ -353,8 +353,8 @@ final class BTree<K, V> {
         setCount(left, ENTRIES_MIN);
     }
 
-    /// Removes the entry of a key, which is there, with what it leads to. Each node on the way down is given an entry more than it needs,
-    /// so that it can lose one.
+    /// Removes the entry of a key, which is there, with what it leads to. Each node on the way down is given an entry
+    /// more than it needs, so that it can lose one.
     void remove(Object key) {
         long position = find(key);
         if (keys.isBuffered()) {

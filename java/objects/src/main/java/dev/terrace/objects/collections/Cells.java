@@ -5,10 +5,10 @@ import dev.terrace.objects.store.Store;
 
 /// Words with numbers from 0 on, in leaves that lie below inner nodes: what lists, arrays and hash tables are made of.
 ///
-/// The record's word at [Anchor#ROOT_AT] leads to the root, and holds in its low four bits how many levels of inner nodes there are;
-/// the next is the number of words that the only leaf has while there are none. That leaf is replaced by one twice as large until it
-/// has 1024 words, as all have from then on; so words never move in large collections. A leaf whose words may be null though they are zero
-/// has a bit for each behind its words.
+/// The record's word at [Anchor#ROOT_AT] leads to the root, and holds in its low four bits how many levels of inner
+/// nodes there are; the next is the number of words that the only leaf has while there are none. That leaf is replaced
+/// by one twice as large until it has 1024 words, as all have from then on; so words never move in large collections. A
+/// leaf whose words may be null though they are zero has a bit for each behind its words.
 final class Cells {
     private static final int SHIFT = 10;
     /// Words of a leaf, and references of an inner node.
@@ -152,7 +152,8 @@ final class Cells {
         }
     }
 
-    /// Frees the nodes that hold none but words from number `count` on, of which up to `end` are there. In a transaction.
+    /// Frees the nodes that hold none but words from number `count` on, of which up to `end` are there. In a
+    /// transaction.
     void trim(long count, long end) {
         long root = anchor.get(Anchor.ROOT_AT);
         if (root == 0 || end == 0) {

@@ -36,8 +36,8 @@ public final class DurableArray<E> extends DurableSequence<E> {
     /// @throws SchemaMismatchException if it leads to something else, or to an array of another length
     public static <E> DurableArray<E> root(
             Pool pool, String name, ElementType<E> type, int length, StorageTier... tiers) {
-        DurableArray<E> array =
-                Anchor.root(pool, name, reference -> at(pool, reference, type), () -> create(pool, type, length, tiers));
+        DurableArray<E> array = Anchor.root(
+                pool, name, reference -> at(pool, reference, type), () -> create(pool, type, length, tiers));
         if (array.size() != length) {
             throw new SchemaMismatchException(
                     "the root " + name + " is an array of " + array.size() + " elements, not of " + length);

@@ -5,9 +5,12 @@ import dev.terrace.objects.StaleReferenceException;
 
 /// What all durable collections are besides what `java.util` says of them.
 ///
-/// Any number of threads may use a handle of a collection, and any number of handles may lead to it. An iterator belongs to one thread.
-/// A transaction's changes must fit into memory and into an extent's log: what would change many millions of words at once throws
-/// [dev.terrace.objects.PoolFullException], and leaves the collection as it was.
+/// Any number of threads may use a handle of a collection, and any number of handles may lead to it. An iterator
+/// belongs to one thread.
+///
+/// What one operation changes is one transaction, which must fit into a log of half an extent: two million words in a
+/// pool of 64 MiB extents. So a large list is cut, or millions of texts are cleared, in parts; else they throw
+/// [dev.terrace.objects.PoolFullException] and stay as they were.
 public sealed interface DurableCollection permits DurableSequence, DurableMap, DurableTree {
     /// The pool that it is in.
     Pool pool();

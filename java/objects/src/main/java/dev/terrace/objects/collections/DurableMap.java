@@ -19,8 +19,8 @@ import org.jspecify.annotations.Nullable;
 
 /// A hash map in a pool. Keys and values may be null.
 ///
-/// It grows by a bucket at a time, so that no change is large, and keeps its buckets until it is cleared. The order of its entries
-/// is not specified. Entries that iterators return hold the value that they had then.
+/// It grows by a bucket at a time, so that no change is large, and keeps its buckets until it is cleared. The order of
+/// its entries is not specified. Entries that iterators return hold the value that they had then.
 ///
 /// @param <K> the keys' class
 /// @param <V> the values' class
@@ -312,7 +312,8 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
 
         @Override
         public boolean remove(@Nullable Object entry) {
-            return entry instanceof Map.Entry<?, ?> wanted && DurableMap.this.remove(wanted.getKey(), wanted.getValue());
+            return entry instanceof Map.Entry<?, ?> wanted
+                    && DurableMap.this.remove(wanted.getKey(), wanted.getValue());
         }
 
         @Override

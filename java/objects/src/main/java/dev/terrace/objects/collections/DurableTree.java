@@ -6,7 +6,8 @@ import java.util.List;
 
 /// A sorted map in a pool, in the natural order of its keys, which cannot be null; values may be.
 ///
-/// Its views are live, as those of [java.util.TreeMap]; entries that iterators return hold the value that they had then.
+/// Its views are live, as those of [java.util.TreeMap]; entries that iterators return hold the value that they had
+/// then.
 ///
 /// @param <K> the keys' class: numbers, booleans or strings
 /// @param <V> the values' class

@@ -12,8 +12,9 @@ import org.jspecify.annotations.Nullable;
 
 /// What a collection holds.
 ///
-/// Each element is a word: numbers lie in it, durable objects are referred to by it, and texts and bytes lie in buffers that it leads to,
-/// if they are longer than seven bytes. Numbers are equal if their boxes are: there is one NaN, and 0.0 is not -0.0.
+/// Each element is a word: numbers lie in it, durable objects are referred to by it, and texts and bytes lie in buffers
+/// that it leads to, if they are longer than seven bytes. Numbers are equal if their boxes are: there is one NaN, and
+/// 0.0 is not -0.0.
 ///
 /// @param <E> the elements' class
 public final class ElementType<E> {

@@ -8,12 +8,12 @@ import org.jspecify.annotations.Nullable;
 
 /// The table of a durable map: linear hashing, so that it grows by a bucket at a time and no change is large.
 ///
-/// A bucket is 16 words of [Cells], or of a node that another bucket leads to: flags, the next bucket of its chain, seven keys with their
-/// values. The flags of an entry are nine bits: whether it is there, whether its key is null, whether its value is, and the six highest
-/// bits of the key's hash.
+/// A bucket is 16 words of [Cells], or of a node that another bucket leads to: flags, the next bucket of its chain,
+/// seven keys with their values. The flags of an entry are nine bits: whether it is there, whether its key is null,
+/// whether its value is, and the six highest bits of the key's hash.
 ///
-/// With n buckets, key hash h belongs to bucket h mod 2m if that is less than n, else to h mod m, where m is the highest power of two up
-/// to n.
+/// With n buckets, key hash h belongs to bucket h mod 2m if that is less than n, else to h mod m, where m is the
+/// highest power of two up to n.
 final class HashTable {
     private static final int COUNT_AT = Anchor.EXTRA_AT + 8;
     private static final int SEED_AT = Anchor.EXTRA_AT + 16;

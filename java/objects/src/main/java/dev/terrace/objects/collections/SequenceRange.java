@@ -11,8 +11,9 @@ import org.jspecify.annotations.Nullable;
 
 /// Some elements of a durable sequence: what its sublists are, and what its iterators walk through.
 ///
-/// It is out of date when the sequence has changed otherwise than through it, as the thread that uses it sees the sequence. So that is
-/// compared with the number of changes in the pool; [#modCount] counts the changes through this range only, for its iterators.
+/// It is out of date when the sequence has changed otherwise than through it, as the thread that uses it sees the
+/// sequence. So that is compared with the number of changes in the pool; [#modCount] counts the changes through this
+/// range only, for its iterators.
 ///
 /// @param <E> the elements' class
 final class SequenceRange<E> extends AbstractList<E> implements RandomAccess {

@@ -17,7 +17,8 @@ import java.util.function.Function;
 import java.util.function.LongFunction;
 import org.jspecify.annotations.Nullable;
 
-/// The entries of a sorted map between two keys, in one of the two directions: the views of a [DurableTree], and, without bounds, itself.
+/// The entries of a sorted map between two keys, in one of the two directions: the views of a [DurableTree], and,
+/// without bounds, itself.
 ///
 /// @param <K> the keys' class
 /// @param <V> the values' class
