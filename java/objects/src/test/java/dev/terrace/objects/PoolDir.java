@@ -29,9 +29,19 @@ public final class PoolDir implements AutoCloseable {
             directory = Files.isWritable(MEMORY)
                     ? Files.createTempDirectory(MEMORY, "collections")
                     : Files.createTempDirectory("collections");
-            pool = Pool.open(directory, options);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
+        }
+        boolean done = false;
+        try {
+            pool = Pool.open(directory, options);
+            done = true;
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        } finally {
+            if (!done) {
+                delete();
+            }
         }
     }
 
@@ -64,6 +74,10 @@ public final class PoolDir implements AutoCloseable {
     @Override
     public void close() {
         pool.close();
+        delete();
+    }
+
+    private void delete() {
         try (Stream<Path> files = Files.walk(directory)) {
             files.sorted(Comparator.reverseOrder()).map(Path::toFile).forEach(File::delete);
         } catch (IOException e) {
