@@ -140,8 +140,12 @@ final class Balancer {
         spilled = true;
     }
 
-    /// There may be room for what was sent away before.
-    private synchronized void freed() {
+    /// There will be room for what was sent away before, once the transaction has committed.
+    private void freed() {
+        store.afterCommit(this::wakePromoter);
+    }
+
+    private synchronized void wakePromoter() {
         if (spilled && !wanted && !stopping) {
             wanted = true;
             if (promoter == null) {

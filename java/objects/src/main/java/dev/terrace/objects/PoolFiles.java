@@ -4,6 +4,7 @@ import dev.terrace.objects.store.MappedRegion;
 import dev.terrace.objects.store.Store;
 import dev.terrace.objects.store.Superblock;
 import java.io.IOException;
+import java.io.InputStream;
 import java.lang.foreign.Arena;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -16,6 +17,7 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.security.SecureRandom;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
@@ -117,6 +119,9 @@ final class PoolFiles {
             throw new PoolDamagedException(file + " has " + Files.size(file) + " bytes, and should have " + extents
                     + " extents of " + (1L << superblock.extentShift()) + ": was it truncated?");
         }
+        if (!options.readOnly()) {
+            requireZeros(file, extents << superblock.extentShift(), superblock.extentShift());
+        }
         MappedRegion pmem = new MappedRegion(
                 file, superblock.extentShift(), (int) extents, options.pmemBytesMax(), options.readOnly(), arena);
         Store.finishCommit(superblock, pmem, options.readOnly());
@@ -125,6 +130,22 @@ final class PoolFiles {
             disks.add(openDisk(directory, options, disk, disks.size(), pmem, arena));
         }
         return new Store(superblock, pmem, disks, options.readOnly());
+    }
+
+    /// What lies behind the extents that the pool knows is one that had come when the process ended, and holds zeros. If it does not,
+    /// their number is damaged, and what is there must not be overwritten.
+    private static void requireZeros(Path file, long from, int extentShift) throws IOException {
+        boolean zeros = Files.size(file) - from <= 1L << extentShift;
+        try (InputStream in = Files.newInputStream(file)) {
+            in.skipNBytes(from);
+            byte[] part = new byte[1 << 16];
+            for (int length = in.read(part); zeros && length > 0; length = in.read(part)) {
+                zeros = Arrays.equals(part, 0, length, new byte[length], 0, length);
+            }
+        }
+        if (!zeros) {
+            throw new PoolDamagedException(file + " holds more than the superblock says: its number of extents is damaged");
+        }
     }
 
     private static Store.TierRegion openDisk(

@@ -120,4 +120,27 @@ class CheckTest {
         }
         assertTrue(reported > 80, reported + " of 400 were found");
     }
+
+    /// A number of extents that is too low would have the next growth overwrite what is in use.
+    @Test
+    void extentsThatNobodyKnowsOfAreNotOverwritten() throws IOException {
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            chain(pool, 6000);
+        }
+        Path file = dir.resolve("pool");
+        byte[] sound = java.nio.file.Files.readAllBytes(file);
+        assertTrue(sound.length > 1 << 20, "the pool has several extents");
+        long[] places = {Superblock.EXTENTS_AT, Superblock.DISKS_AT};
+        for (long at : places) {
+            byte[] damaged = sound.clone();
+            damaged[(int) at]--;
+            java.nio.file.Files.write(file, damaged);
+            assertThrows(PoolDamagedException.class, () -> Pool.open(dir, SMALL));
+            assertEquals(sound.length, java.nio.file.Files.size(file));
+        }
+        java.nio.file.Files.write(file, sound);
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            assertEquals(List.of(), pool.check().problems());
+        }
+    }
 }

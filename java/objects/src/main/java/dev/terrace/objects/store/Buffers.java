@@ -213,7 +213,10 @@ public final class Buffers {
 
     private byte[] loadFromPmem(long offset) {
         Region pmem = store.pmem();
-        long length = pmem.contains(offset) ? pmem.getLong(offset + Headers.BYTES) : -1;
+        if (!pmem.contains(offset) || !store.isBuffer(offset)) {
+            throw new PoolDamagedException(pmem.name() + ": there is no buffer at offset " + offset);
+        }
+        long length = pmem.getLong(offset + Headers.BYTES);
         return load(pmem, offset, PMEM_FRONT_BYTES, length);
     }
 

@@ -1,5 +1,6 @@
 package dev.terrace.objects.store;
 
+import dev.terrace.objects.PoolDamagedException;
 import dev.terrace.objects.PoolFullException;
 import dev.terrace.objects.StorageTier;
 import java.lang.foreign.MemorySegment;
@@ -52,16 +53,23 @@ final class Disk {
         return allocator;
     }
 
-    /// Finds the maps.
+    /// Finds the maps, as they are now.
     void open() {
+        allocator.keepExtents(0);
         long count = store.word(at);
         if (count > 0) {
             DiskLabel.check(region, pool, index);
         }
         long map = store.word(at + FIRST_MAP_AT);
+        long last = 0;
         for (int extent = 0; extent < count; extent++) {
             addExtent(map, extent);
+            last = map;
             map = store.word(map + Headers.BYTES);
+        }
+        if (last != store.word(at + LAST_MAP_AT)) {
+            // An extent that nobody knows of would be overwritten.
+            throw new PoolDamagedException(store.pmem().name() + ": the words of disk " + index + " are damaged");
         }
     }
 

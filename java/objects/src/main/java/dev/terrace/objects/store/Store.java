@@ -90,7 +90,12 @@ public final class Store implements AutoCloseable {
             all.add(new Disk(this, all.size(), disk, words, superblock.id()));
         }
         this.disks = List.copyOf(all);
-        all.forEach(Disk::open);
+        if (readOnly) {
+            // A commit may be on its way to its places.
+            read(() -> openDisks(all));
+        } else {
+            openDisks(all);
+        }
     }
 
     /// Makes an empty pool of a region without extents.
@@ -113,6 +118,11 @@ public final class Store implements AutoCloseable {
         if ((sequence & 1) != 0 && !readOnly) {
             apply(pmem, new CommitLog(pmem, superblock.logBytes()).read(sequence), sequence);
         }
+    }
+
+    private static boolean openDisks(List<Disk> all) {
+        all.forEach(Disk::open);
+        return true;
     }
 
     private void addPmemExtent(int extent) {
@@ -154,6 +164,11 @@ public final class Store implements AutoCloseable {
     public boolean hasHeader(long offset) {
         long header = word(offset);
         return header == Headers.of(superblock.secret(), offset, Headers.type(header), Headers.generation(header));
+    }
+
+    /// Whether a buffer begins at `offset`.
+    boolean isBuffer(long offset) {
+        return Headers.type(word(offset)) == Headers.BUFFER && hasHeader(offset);
     }
 
     /// Whether what stands in place is all there is to see. If not, [#word] tells what this thread is to see.
