@@ -24,25 +24,27 @@ fn every_workload_of_one_action_survives_every_crash() {
 
 #[test]
 fn workloads_of_two_actions_survive_crashes() {
-    let workloads: Vec<_> = mixtures().into_iter().chain(sampled(250, 2, 1)).collect();
+    let workloads: Vec<_> = mixtures().into_iter().chain(sampled(100, 2, 1)).collect();
     none_is_wrong("two actions, some", &workloads, Settings::QUICK);
 }
 
 #[test]
 fn moves_survive_crashes_beside_other_actions() {
     // The others are for `make crash-long`.
-    let workloads: Vec<_> = moves_in_pairs().into_iter().step_by(5).collect();
+    let workloads: Vec<_> = moves_in_pairs().into_iter().step_by(10).collect();
     none_is_wrong("moves and another action, some", &workloads, Settings::QUICK);
 }
 
 #[test]
 fn moves_survive_crashes_whatever_happens_in_the_middle() {
-    none_is_wrong("moves, meanwhile", &interrupted_moves(), Settings::QUICK);
+    // The others are for `make crash-long`.
+    let workloads: Vec<_> = interrupted_moves().into_iter().step_by(2).collect();
+    none_is_wrong("moves, meanwhile, some", &workloads, Settings::QUICK);
 }
 
 #[test]
 fn background_migration_survives_crashes() {
     // The others are for `make crash-long`.
-    let workloads: Vec<_> = migrations().into_iter().step_by(2).collect();
+    let workloads: Vec<_> = migrations().into_iter().step_by(4).collect();
     none_is_wrong("background migration, some", &workloads, Settings::QUICK);
 }
