@@ -299,7 +299,7 @@ final class Fields {
         });
     }
 
-    private static Object box(long bits, FieldKind kind) {
+    static Object box(long bits, FieldKind kind) {
         return switch (kind) {
             case BOOLEAN -> bits != 0;
             case BYTE -> (byte) bits;

@@ -59,6 +59,11 @@ public final class ObjectType<D extends DurableObject> {
         return type;
     }
 
+    /// A class as a pool has stored it, for who has no generated class of it.
+    static ObjectType<GenericHandle> generic(StoredType stored) {
+        return new ObjectType<>(stored.name(), GenericHandle.class, GenericHandle::new, List.of(), stored.fields());
+    }
+
     /// The type that a generated class describes.
     ///
     /// @throws IllegalArgumentException if it describes none

@@ -296,6 +296,11 @@ public final class Pool implements AutoCloseable {
         return types.current(type);
     }
 
+    /// The classes that the pool knows, each in all its forms.
+    List<StoredType> storedTypes() {
+        return types.all();
+    }
+
     StoredType storedType(int id) {
         return types.byId(id);
     }

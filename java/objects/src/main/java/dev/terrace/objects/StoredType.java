@@ -15,9 +15,9 @@ import java.util.List;
 /// @param id the number
 /// @param name the tagged class, fully qualified
 /// @param fields as they were when the pool first met the class in this form
-record StoredType(int id, String name, List<FieldSpec> fields) {
+public record StoredType(int id, String name, List<FieldSpec> fields) {
     /// Where the fields lie: that follows from what they are.
-    Layout layout() {
+    public Layout layout() {
         return Layout.of(fields);
     }
 

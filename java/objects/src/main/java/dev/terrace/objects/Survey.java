@@ -13,6 +13,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import org.jspecify.annotations.Nullable;
 
 /// A walk from the roots to all that they reach, and a look at what is in use and was not reached. In a transaction, or a consistent
 /// read.
@@ -28,11 +29,14 @@ final class Survey implements Links {
     private final Deque<Long> toVisit = new ArrayDeque<>();
     private final List<String> problems = new ArrayList<>();
     private final Map<String, Long> objects = new TreeMap<>();
+    private final Map<String, Long> bytes = new TreeMap<>();
     private final Map<String, Long> leaked = new TreeMap<>();
     private final List<Buffers.Place> leaks = new ArrayList<>();
     private long leakedBytes;
     private long staleReferences;
     private String place = "the superblock";
+    /// The class of the object that is looked at; null for what is the pool's own.
+    private @Nullable String owner;
 
     Survey(Pool pool) {
         this.pool = pool;
@@ -47,7 +51,13 @@ final class Survey implements Links {
             visit(toVisit.pop());
         }
         findLeaks();
-        return new PoolReport(List.copyOf(problems), Map.copyOf(objects), Map.copyOf(leaked), leakedBytes, staleReferences);
+        return new PoolReport(
+                List.copyOf(problems),
+                Map.copyOf(objects),
+                Map.copyOf(bytes),
+                Map.copyOf(leaked),
+                leakedBytes,
+                staleReferences);
     }
 
     /// What is in use and was not reached.
@@ -99,6 +109,7 @@ final class Survey implements Links {
             problem("owns the buffer at " + leads.offset() + ", and so does another");
             return;
         }
+        take(leads.disk(), leads.offset());
         String wrong = pool.buffers().verify(slot);
         if (wrong != null) {
             problem(wrong);
@@ -121,6 +132,7 @@ final class Survey implements Links {
     private void visit(long record) {
         int type = Pool.typeOf(store.word(record));
         place = pool.name() + ": " + nameOf(type) + " at " + record;
+        owner = null;
         if (!store.hasHeader(record)) {
             problem("the header is damaged");
             return;
@@ -129,11 +141,13 @@ final class Survey implements Links {
             objects.merge(nameOf(type), 1L, Long::sum);
         }
         if (Types.formOf(type) != 0) {
+            StoredType stored = pool.storedType(Types.formOf(type));
+            owner = stored.name();
+            take(-1, record);
             long extension = store.word(record + Layout.EXTENSION_AT);
             if (extension != 0) {
                 owned(extension);
             }
-            StoredType stored = pool.storedType(Types.formOf(type));
             int[] offsets = stored.layout().offsets();
             for (int i = 0; i < offsets.length; i++) {
                 links(stored.fields().get(i), offsets[i] < 0 ? -1 : record + offsets[i]);
@@ -145,6 +159,13 @@ final class Survey implements Links {
             } catch (PoolDamagedException | IndexOutOfBoundsException e) {
                 problem(String.valueOf(e.getMessage()));
             }
+        }
+    }
+
+    /// What begins there is the owner's.
+    private void take(int disk, long offset) {
+        if (owner != null) {
+            bytes.merge(owner, store.sizeOf(disk, offset), Long::sum);
         }
     }
 

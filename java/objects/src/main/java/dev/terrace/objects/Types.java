@@ -3,6 +3,8 @@ package dev.terrace.objects;
 import dev.terrace.objects.store.Chain;
 import dev.terrace.objects.store.Links;
 import dev.terrace.objects.store.Store;
+import java.util.Comparator;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.jspecify.annotations.Nullable;
@@ -110,6 +112,12 @@ final class Types {
             }
         }
         return found;
+    }
+
+    /// All forms of all classes, by their numbers.
+    List<StoredType> all() {
+        load();
+        return byId.values().stream().sorted(Comparator.comparing(StoredType::id)).toList();
     }
 
     /// The form with this number.

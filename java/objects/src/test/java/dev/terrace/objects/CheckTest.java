@@ -43,13 +43,16 @@ class CheckTest {
     void whatNoRootReachesIsFreed() throws IOException {
         try (Pool pool = Pool.open(dir, SMALL)) {
             chain(pool, 20);
-            assertEquals(new PoolReport(List.of(), Map.of(CLASS, 20L), Map.of(), 0, 0), pool.check());
+            PoolReport whole = pool.check();
+            Map<String, Long> bytes = whole.bytes();
+            assertEquals(new PoolReport(List.of(), Map.of(CLASS, 20L), bytes, Map.of(), 0, 0), whole);
             long used = pool.statistics().used().get(0);
             DurablePerson first = Objects.requireNonNull(pool.root("first", DurablePerson.TYPE).get());
             DurablePerson kept = Objects.requireNonNull(first.getFriend());
             pool.root("first", DurablePerson.TYPE).set(kept);
             PoolReport report = pool.check();
             assertEquals(Map.of(CLASS, 1L, "strings and arrays", 2L), report.leaked());
+            assertEquals(Map.of(CLASS, bytes.get(CLASS) - report.leakedBytes()), report.bytes());
             assertTrue(report.leakedBytes() > 5000, report::toString);
             assertEquals(report, pool.collect());
             assertFalse(first.isAlive());

@@ -627,7 +627,13 @@ public final class Store implements AutoCloseable {
     /// Runs `work` while no other thread writes; in a pool that is only read, as [#read(Supplier)].
     public <T extends @Nullable Object> T alone(Supplier<T> work) {
         if (readOnly) {
-            return read(work);
+            synchronized (log) {
+                return read(() -> {
+                    followExtents();
+                    disks.forEach(Disk::open);
+                    return work.get();
+                });
+            }
         }
         writer.lock();
         try {
@@ -664,18 +670,20 @@ public final class Store implements AutoCloseable {
 
     /// What has happened, and what is in use.
     public Statistics statistics() {
-        writer.lock();
-        try {
+        return alone(() -> {
             List<Long> used = new ArrayList<>(List.of(allocator.usedBytes()));
-            List<Long> capacity = new ArrayList<>(List.of(pmem.extents() * pmem.extentBytes()));
+            List<Long> capacity = new ArrayList<>(List.of(capacity(allocator, pmem)));
             for (Disk disk : disks) {
                 used.add(disk.allocator().usedBytes());
-                capacity.add(disk.region().extents() * disk.region().extentBytes());
+                capacity.add(capacity(disk.allocator(), disk.region()));
             }
             return new Statistics(commits, rollbacks, loggedBytes, List.copyOf(used), List.copyOf(capacity));
-        } finally {
-            writer.unlock();
-        }
+        });
+    }
+
+    /// Who only reads may not have mapped all extents that there are.
+    private static long capacity(Allocator of, Region region) {
+        return Math.max(of.extents(), region.extents()) * region.extentBytes();
     }
 
     /// Bytes of persistent memory that nothing is in, and that it may still grow by.

@@ -1,0 +1,159 @@
+package dev.terrace.objects;
+
+import dev.terrace.objects.store.Store;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
+
+/// What a pool holds, for who has not the classes that it was written with.
+///
+/// Works on pools that are open only to be read, also while another process writes. For one thread.
+public final class PoolDump {
+    private final Pool pool;
+    private final Store store;
+    /// By the forms' numbers.
+    private final Map<Integer, TypeMapping> mappings = new HashMap<>();
+
+    /// Where a field or a root leads.
+    ///
+    /// @param reference that leads there (POOL-FORMAT.md)
+    /// @param type what is there: a class, or what the library keeps under such a number; null: it has been deleted
+    public record Reference(long reference, @Nullable String type) {}
+
+    /// A constant of an enum.
+    public record Constant(String name) {}
+
+    /// An object as it is stored.
+    ///
+    /// @param reference that leads to it
+    /// @param type its class, in the form in which it was made
+    /// @param fields its fields in their order, without those in DRAM: boxed values, strings, arrays of primitives, [Constant],
+    /// [Reference], null
+    public record GenericObject(long reference, StoredType type, Map<String, @Nullable Object> fields) {}
+
+    /// What was found at an offset.
+    private record Found(long record, @Nullable GenericObject object) {}
+
+    /// For this pool.
+    public PoolDump(Pool pool) {
+        this.pool = pool;
+        store = pool.store();
+    }
+
+    /// The classes that the pool knows, each in all its forms, the oldest first.
+    public List<StoredType> types() {
+        return pool.storedTypes();
+    }
+
+    /// Where each root leads.
+    public Map<String, Reference> roots() {
+        return pool.read(() -> {
+            Map<String, Reference> roots = new LinkedHashMap<>();
+            for (String name : pool.rootNames().stream().sorted().toList()) {
+                roots.put(name, reference(pool.rootReference(name)));
+            }
+            return roots;
+        });
+    }
+
+    /// Shows objects in the order in which they lie in persistent memory, each as of one committed state.
+    ///
+    /// @param className only objects of this class; null: of all
+    /// @param limit how many at most
+    public void forEach(@Nullable String className, long limit, Consumer<GenericObject> action) {
+        long next = 0;
+        for (long count = 0; count < limit; ) {
+            long from = next;
+            Found found = pool.read(() -> find(from, className));
+            if (found.record < 0) {
+                return;
+            }
+            if (found.object != null) {
+                action.accept(found.object);
+                count++;
+            }
+            next = found.record + 1;
+        }
+    }
+
+    /// The first thing in use from an offset on; with the object, if that is one of the class.
+    private Found find(long from, @Nullable String className) {
+        long record = store.nextAllocated(from);
+        int id = record < 0 ? 0 : Pool.typeOf(store.word(record));
+        if (!Types.isClass(id)) {
+            return new Found(record, null);
+        }
+        TypeMapping mapping = mapping(id);
+        boolean isWanted = className == null || className.equals(mapping.type.name());
+        return new Found(record, isWanted ? object(mapping, record) : null);
+    }
+
+    private TypeMapping mapping(int id) {
+        TypeMapping known = mappings.get(id);
+        if (known == null) {
+            StoredType stored = pool.storedType(id);
+            known = new TypeMapping(ObjectType.generic(stored), stored);
+            mappings.put(id, known);
+        }
+        return known;
+    }
+
+    private GenericObject object(TypeMapping mapping, long record) {
+        GenericHandle handle = new GenericHandle();
+        handle.bind(pool, mapping, record, store.word(record));
+        Map<String, @Nullable Object> fields = new LinkedHashMap<>();
+        List<FieldSpec> specs = mapping.type.fields();
+        for (int i = 0; i < specs.size(); i++) {
+            if (!specs.get(i).isVolatile()) {
+                fields.put(specs.get(i).name(), value(handle, i, specs.get(i)));
+            }
+        }
+        return new GenericObject(handle.reference(), pool.storedType(mapping.id), Collections.unmodifiableMap(fields));
+    }
+
+    private @Nullable Object value(GenericHandle handle, int field, FieldSpec spec) {
+        FieldKind kind = spec.kind();
+        if (kind.isArray()) {
+            return pool.arrays().get(handle, field);
+        }
+        return switch (kind) {
+            case STRING -> pool.fields().getString(handle, field);
+            case ENUM -> constant(spec, (int) pool.fields().getBits(handle, field, kind));
+            case REFERENCE -> {
+                long reference = pool.fields().getBits(handle, field, kind);
+                yield reference == 0 ? null : reference(reference);
+            }
+            default -> spec.nullable()
+                    ? pool.fields().getBoxed(handle, field)
+                    : Fields.box(pool.fields().getBits(handle, field, kind), kind);
+        };
+    }
+
+    private static @Nullable Constant constant(FieldSpec spec, int number) {
+        if (number < 0 || number > spec.constants().size()) {
+            throw new PoolDamagedException("field " + spec.name() + ": " + number + " is no constant");
+        }
+        return number == 0 ? null : new Constant(spec.constants().get(number - 1));
+    }
+
+    private Reference reference(long reference) {
+        long header = store.header(Pool.recordOf(reference));
+        return new Reference(reference, Pool.leadsTo(reference, header) ? nameOf(Pool.typeOf(header)) : null);
+    }
+
+    private String nameOf(int type) {
+        return Types.isClass(type) ? pool.storedType(type).name() : "type 0x" + Integer.toHexString(type);
+    }
+
+    /// The forms that each class has, by its name.
+    public Map<String, List<StoredType>> forms() {
+        Map<String, List<StoredType>> forms = new java.util.TreeMap<>();
+        types().forEach(type -> forms.computeIfAbsent(type.name(), _ -> new ArrayList<>()).add(type));
+        return forms;
+    }
+}

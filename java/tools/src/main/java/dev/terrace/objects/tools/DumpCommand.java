@@ -1,0 +1,63 @@
+package dev.terrace.objects.tools;
+
+import dev.terrace.objects.Pool;
+import dev.terrace.objects.PoolDump;
+import java.io.IOException;
+import java.util.concurrent.Callable;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Spec;
+
+/// Prints what a pool holds.
+@Command(
+        name = "dump",
+        description = "Prints roots and classes, and with --objects what objects hold, without the program's classes. Only reads, as"
+                + " check does; each object is as one commit left it, also while a program writes.",
+        mixinStandardHelpOptions = true)
+final class DumpCommand implements Callable<Integer> {
+    private static final String ALL = "*";
+
+    @Mixin
+    private PoolArguments arguments = new PoolArguments();
+
+    @Option(
+            names = "--objects",
+            paramLabel = "CLASS",
+            arity = "0..1",
+            fallbackValue = ALL,
+            description = "Prints objects: of this class (fully qualified), or of all. As --objects=CLASS.")
+    private @Nullable String objects;
+
+    @Option(names = "--limit", paramLabel = "N", description = "At most so many objects.")
+    private long limit = Long.MAX_VALUE;
+
+    @Spec
+    private CommandSpec spec = CommandSpec.create();
+
+    @Override
+    public Integer call() throws IOException {
+        if (limit < 0) {
+            throw new ParameterException(spec.commandLine(), "--limit is not negative");
+        }
+        try (Pool pool = arguments.openToRead()) {
+            PoolDump dump = new PoolDump(pool);
+            String wanted = ALL.equals(objects) ? null : objects;
+            if (wanted != null && !dump.forms().containsKey(wanted)) {
+                throw new ParameterException(
+                        spec.commandLine(), "the pool has no class " + wanted + "; it has " + dump.forms().keySet());
+            }
+            DumpWriter writer = new DumpWriter(dump, spec.commandLine().getOut());
+            long most = objects == null ? 0 : limit;
+            if (arguments.isJson()) {
+                writer.json(wanted, most);
+            } else {
+                writer.text(wanted, most);
+            }
+            return Main.OK;
+        }
+    }
+}

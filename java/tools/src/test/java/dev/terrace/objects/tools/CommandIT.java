@@ -1,0 +1,223 @@
+package dev.terrace.objects.tools;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.terrace.objects.Pool;
+import dev.terrace.objects.PoolOptions;
+import dev.terrace.objects.StorageTier;
+import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/// The command as it was built, as a process, on pools that programs have made.
+class CommandIT {
+    private static final String CLASS = "dev.terrace.objects.tools.Item";
+    private static final String PICTURE = "a picture that is longer than a slot";
+    private static final int LOG_AT = 4096;
+    private static final int SEQUENCE_AT = 64;
+
+    @TempDir
+    Path dir;
+
+    private Path place = Path.of("");
+    private PoolOptions options = PoolOptions.defaults();
+
+    private record Result(int status, String out, String err) {}
+
+    @BeforeEach
+    void makePool() throws IOException {
+        place = dir.resolve("pool");
+        options = PoolOptions.defaults().extents(1 << 20).disk(StorageTier.HDD, Files.createDirectory(dir.resolve("disk")));
+        try (Pool pool = Pool.open(place, options)) {
+            pool.transact(() -> {
+                DurableItem second = item(pool, 2);
+                DurableItem first = item(pool, 1);
+                first.setNext(second);
+                pool.root("first \"item\"", DurableItem.class).set(first);
+            });
+        }
+    }
+
+    private static DurableItem item(Pool pool, int number) {
+        DurableItem item = DurableItem.create(pool);
+        item.setNumber(number);
+        item.setLabel("item\n" + number + " \u00e6");
+        item.setColor(Item.Color.GREEN);
+        item.setSign('"');
+        item.setRow(19, Double.NaN);
+        item.setPicture(PICTURE.getBytes(StandardCharsets.ISO_8859_1));
+        return item;
+    }
+
+    private Result run(String... arguments) throws IOException, InterruptedException {
+        Path out = dir.resolve("out");
+        Path err = dir.resolve("err");
+        List<String> command = new ArrayList<>(List.of(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(), "-XX:TieredStopAtLevel=1", "-jar",
+                System.getProperty("terrace.tools.jar")));
+        command.addAll(List.of(arguments));
+        Process process = new ProcessBuilder(command).redirectOutput(out.toFile()).redirectError(err.toFile()).start();
+        try {
+            assertTrue(process.waitFor(60, TimeUnit.SECONDS), "the command does not end");
+        } finally {
+            process.destroyForcibly();
+        }
+        return new Result(process.exitValue(), Files.readString(out), Files.readString(err));
+    }
+
+    private Result run(String command) throws IOException, InterruptedException {
+        return run(command, place.toString(), "--disk", "hdd=" + dir.resolve("disk"));
+    }
+
+    private Result runJson(String command, String... more) throws IOException, InterruptedException {
+        List<String> all = new ArrayList<>(List.of(command, place.toString(), "--disk", "HDD=" + dir.resolve("disk"), "--json"));
+        all.addAll(List.of(more));
+        return run(all.toArray(String[]::new));
+    }
+
+    @Test
+    void aSoundPoolIsFoundSound() throws Exception {
+        assertEquals(new Result(0, "2 objects of 1 class\nThe pool is sound.\n", ""), run("check"));
+        String json = "{\"sound\":true,\"problems\":[],\"objects\":{\"" + CLASS + "\":2},\"leaked\":{},\"leaked_bytes\":0,"
+                + "\"stale_references\":0}\n";
+        assertEquals(new Result(0, json, ""), runJson("check"));
+    }
+
+    @Test
+    void whatNoRootReachesIsShownAndFreed() throws Exception {
+        try (Pool pool = Pool.open(place, options)) {
+            pool.root("first \"item\"", DurableItem.class).set(null);
+        }
+        String leaks = "0 objects of 0 classes\nleaked: 2 of " + CLASS + "\nleaked: 4 of strings and arrays\n"
+                + "leaked: 608 B, which collect frees\nThe pool is sound.\n";
+        assertEquals(new Result(0, leaks, ""), run("check"));
+        String freed = "freed: 2 of " + CLASS + "\nfreed: 4 of strings and arrays\nfreed: 608 B\n";
+        assertEquals(new Result(0, freed, ""), run("collect"));
+        assertEquals(new Result(0, "0 objects of 0 classes\nThe pool is sound.\n", ""), run("check"));
+        assertEquals(new Result(0, "{\"freed\":{},\"freed_bytes\":0}\n", ""), runJson("collect"));
+    }
+
+    @Test
+    void aDamagedPoolIsFoundDamagedAndLeftAlone() throws Exception {
+        Path disk = dir.resolve("disk").resolve("disk-0");
+        byte[] bytes = Files.readAllBytes(disk);
+        int at = new String(bytes, StandardCharsets.ISO_8859_1).indexOf(PICTURE);
+        bytes[at]++;
+        Files.write(disk, bytes);
+        Result check = run("check");
+        assertEquals(4, check.status, check.err);
+        assertTrue(check.out.startsWith("damaged: "), check.out);
+        assertTrue(check.out.endsWith("The pool is damaged: 1 problem.\n"), check.out);
+        assertEquals(4, run("stats").status);
+        Result collect = run("collect");
+        assertEquals(4, collect.status);
+        assertTrue(collect.err.startsWith("terrace-objects collect: the pool is damaged, so nothing of it is freed"), collect.err);
+    }
+
+    @Test
+    void statsShowTiersAndClasses() throws Exception {
+        Result json = runJson("stats");
+        assertEquals(0, json.status, json.err);
+        String tiers = "\"tiers\":[{\"tier\":\"pmem\",\"used_bytes\":0,\"capacity_bytes\":1048576},"
+                + "{\"tier\":\"disk-0 hdd\",\"used_bytes\":96,\"capacity_bytes\":1048576}]";
+        String classes = "\"classes\":{\"" + CLASS + "\":{\"objects\":2,\"bytes\":608,\"forms\":1,\"leaked\":0}}";
+        String all = "{" + tiers + "," + classes + ",\"leaked_bytes\":0,\"stale_references\":0,\"problems\":0}\n";
+        assertEquals(all, json.out.replaceFirst("\"used_bytes\":[0-9]+", "\"used_bytes\":0"), "but for the bytes of maps");
+        List<String> lines = run("stats").out.lines().toList();
+        assertEquals("disk-0 hdd     96 B  1.0 MiB", lines.get(2));
+        assertEquals(CLASS + "        2  608 B      1       0", lines.get(5));
+    }
+
+    @Test
+    void dumpShowsObjectsWithoutTheirClasses() throws Exception {
+        Result text = run("dump", place.toString(), "--disk", "hdd=" + dir.resolve("disk"), "--objects");
+        assertEquals(0, text.status, text.err);
+        assertTrue(text.out.contains("root \"first \\\"item\\\"\" -> 0x"), text.out);
+        assertTrue(text.out.contains("  picture: bytes or null on disk, slot at "), text.out);
+        assertTrue(text.out.contains("  row: doubles[20] on pmem, at "), text.out);
+        assertTrue(text.out.contains("  color: enum " + CLASS + ".Color [RED, GREEN] or null on pmem, at "), text.out);
+        assertTrue(text.out.contains("  label = \"item\\n1 \\u00e6\"\n  color = GREEN\n  sign = \"\\\"\"\n  rank = null\n"), text.out);
+        assertTrue(text.out.contains("0.0, 0.0, ...] 20 elements\n"), text.out);
+        assertEquals(2, text.out.split("\nobject 0x", -1).length - 1, text.out);
+        Result json = runJson("dump", "--objects=" + CLASS, "--limit", "1");
+        assertEquals(0, json.status, json.err);
+        assertTrue(json.out.startsWith("{\"roots\":{\"first \\\"item\\\"\":{\"reference\":\"0x"), json.out);
+        assertTrue(json.out.contains("\"class\":\"" + CLASS + "\",\"form\":1,\"fields\":{\"number\":2,"), json.out);
+        assertTrue(json.out.contains("\"picture\":{\"length\":36,\"first\":[97,32,112,"), json.out);
+        assertTrue(json.out.endsWith("\"next\":null}}]}\n"), json.out);
+    }
+
+    /// While this process has the pool open to write.
+    @Test
+    void readersNeedNoLock() throws Exception {
+        try (Pool pool = Pool.open(place, options)) {
+            pool.transact(() -> pool.root("third", DurableItem.class).set(item(pool, 3)));
+            assertEquals("3 objects of 1 class\nThe pool is sound.\n", run("check").out);
+            assertEquals(0, run("stats").status);
+            assertEquals(0, run("dump").status);
+            Result collect = run("collect");
+            assertEquals(8, collect.status);
+            assertTrue(collect.err.contains("is open in another process"), collect.err);
+        }
+    }
+
+    /// The writer was killed when the last commit was in the log, and none of its words in its place: among them those that lead to the
+    /// disk's first extent.
+    @Test
+    void whatAKilledWriterHasCommittedIsSeen() throws Exception {
+        place = dir.resolve("killed");
+        Path file = place.resolve("pool");
+        Files.delete(dir.resolve("disk").resolve("disk-0"));
+        Pool.open(place, options).close();
+        byte[] before = Files.readAllBytes(file);
+        try (Pool pool = Pool.open(place, options)) {
+            pool.transact(() -> pool.root("third", DurableItem.class).set(item(pool, 3)));
+        }
+        try (RandomAccessFile bytes = new RandomAccessFile(file.toFile(), "rw")) {
+            bytes.seek(LOG_AT);
+            long sequence = Long.reverseBytes(bytes.readLong());
+            long words = Long.reverseBytes(bytes.readLong());
+            for (long i = 0; i < words; i++) {
+                bytes.seek(LOG_AT + 32 + 16 * i);
+                long offset = Long.reverseBytes(bytes.readLong());
+                bytes.seek(offset);
+                bytes.write(before, (int) offset, Long.BYTES);
+            }
+            bytes.seek(SEQUENCE_AT);
+            bytes.writeLong(Long.reverseBytes(sequence));
+        }
+        byte[] killed = Files.readAllBytes(file);
+        assertEquals("1 object of 1 class\nThe pool is sound.\n", run("check").out);
+        Result dump = run("dump", place.toString(), "--disk", "hdd=" + dir.resolve("disk"), "--objects");
+        assertTrue(dump.out.contains("root \"third\" -> 0x") && dump.out.contains("number = 3\n"), dump.out);
+        assertTrue(run("stats").out.contains("disk-0 hdd     48 B  1.0 MiB"), "stats see it too");
+        assertArrayEquals(killed, Files.readAllBytes(file), "nothing was written");
+    }
+
+    @Test
+    void mistakesAreToldInALine() throws Exception {
+        assertEquals(2, run().status);
+        assertEquals(2, run("check", "--colour", place.toString()).status);
+        Result disk = run("check", place.toString(), "--disk", "tape=/x");
+        assertEquals(2, disk.status);
+        assertTrue(disk.err.contains("'tape=/x' is not ssd=DIR or hdd=DIR"), disk.err);
+        Result name = run("dump", place.toString(), "--disk", "hdd=" + dir.resolve("disk"), "--objects=Nobody");
+        assertEquals(2, name.status);
+        assertTrue(name.err.startsWith("the pool has no class Nobody; it has [" + CLASS + "]"), name.err);
+        Result none = run("check", dir.resolve("none").toString());
+        assertEquals(new Result(8, "", "terrace-objects check: " + dir.resolve("none") + " is no directory, so no pool\n"), none);
+        Result help = run("--help");
+        assertEquals(0, help.status);
+        assertTrue(help.out.contains("4   the pool is damaged"), help.out);
+    }
+}
