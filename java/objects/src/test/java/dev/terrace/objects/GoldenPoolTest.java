@@ -1,0 +1,102 @@
+package dev.terrace.objects;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+
+import java.io.IOException;
+import java.lang.reflect.Array;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/// The pool that was made when the format was can be read, field by field, and written.
+class GoldenPoolTest {
+    @TempDir(factory = InMemory.class)
+    Path dir;
+
+    @BeforeEach
+    void extract() throws IOException {
+        GoldenPool.extract(dir);
+    }
+
+    private static Map<String, PoolDump.GenericObject> objects(Pool pool) {
+        PoolDump dump = new PoolDump(pool);
+        Map<Long, PoolDump.GenericObject> byReference = new LinkedHashMap<>();
+        dump.forEach(null, Long.MAX_VALUE, object -> byReference.put(object.reference(), object));
+        Map<String, PoolDump.GenericObject> byRoot = new LinkedHashMap<>();
+        dump.roots().forEach((name, leads) -> byRoot.put(name, Objects.requireNonNull(byReference.remove(leads.reference()))));
+        assertEquals(Map.of(), byReference, "each object has a root");
+        return byRoot;
+    }
+
+    /// Arrays as lists, so that they can be compared.
+    private static Map<String, @Nullable Object> comparable(Map<String, @Nullable Object> fields) {
+        Map<String, @Nullable Object> comparable = new LinkedHashMap<>();
+        fields.forEach((name, value) -> comparable.put(name, value != null && value.getClass().isArray() ? list(value) : value));
+        return comparable;
+    }
+
+    private static List<Object> list(Object array) {
+        List<Object> list = new ArrayList<>();
+        for (int i = 0; i < Array.getLength(array); i++) {
+            list.add(Array.get(array, i));
+        }
+        return list;
+    }
+
+    private static void expectAll(Pool pool) {
+        Map<String, PoolDump.GenericObject> objects = objects(pool);
+        assertEquals(List.of("blank \u65e5", "old", "thing 0", "thing 1", "thing 2"), List.copyOf(objects.keySet()));
+        for (int seed = 0; seed < 3; seed++) {
+            PoolDump.GenericObject object = Objects.requireNonNull(objects.get("thing " + seed));
+            var self = new PoolDump.Reference(object.reference(), GoldenPool.CLASS);
+            assertEquals(comparable(GoldenPool.expected(seed, self)), comparable(object.fields()));
+            assertEquals(2, object.type().id());
+        }
+        PoolDump.GenericObject old = Objects.requireNonNull(objects.get("old"));
+        assertEquals(Map.of("long", -7), old.fields());
+        assertEquals(1, old.type().id());
+        Map<String, @Nullable Object> blank = Objects.requireNonNull(objects.get("blank \u65e5")).fields();
+        assertEquals(0, blank.get("int"));
+        assertEquals(null, blank.get("boxed_int"));
+        assertEquals(null, blank.get("string"));
+        assertEquals(null, blank.get("enum"));
+        assertEquals(3, Array.getLength(assertInstanceOf(int[].class, blank.get("ints"))));
+    }
+
+    @Test
+    void itCanBeReadAndWritten() throws IOException {
+        try (Pool pool = Pool.open(dir, GoldenPool.OPTIONS.toRead())) {
+            expectAll(pool);
+        }
+        try (Pool pool = Pool.open(dir, GoldenPool.OPTIONS.existing())) {
+            expectAll(pool);
+            PoolReport report = pool.check();
+            assertEquals(new PoolReport(List.of(), Map.of(GoldenPool.CLASS, 5L), report.bytes(), Map.of(), 0, 0), report);
+            GoldenPool.Thing old = Objects.requireNonNull(pool.root("old", GoldenPool.Thing.TYPE).get());
+            int field = GoldenPool.Thing.TYPE.fields().stream().map(FieldSpec::name).toList().indexOf("long");
+            assertEquals(-7, pool.fields().getBits(old, field, FieldKind.LONG), "the old form, as the class is now");
+            old.delete();
+            GoldenPool.Thing more = pool.create(GoldenPool.Thing.TYPE);
+            byte[] picture = new byte[1000];
+            Arrays.fill(picture, (byte) 3);
+            int onDisk = GoldenPool.Thing.TYPE.fields().stream().map(FieldSpec::name).toList().indexOf("disk_bytes");
+            pool.arrays().set(more, onDisk, picture);
+            pool.root("old", GoldenPool.Thing.TYPE).set(more);
+        }
+        try (Pool pool = Pool.open(dir, GoldenPool.OPTIONS.toRead())) {
+            byte[] picture = assertInstanceOf(
+                    byte[].class, Objects.requireNonNull(objects(pool).get("old")).fields().get("disk_bytes"));
+            assertEquals(1000, picture.length);
+            assertEquals(List.of(), pool.check().problems());
+        }
+    }
+}
