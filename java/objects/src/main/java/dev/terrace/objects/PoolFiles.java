@@ -42,6 +42,8 @@ final class PoolFiles {
 
     /// Opens the files in a directory, and makes them if need be.
     static PoolFiles open(Path directory, PoolOptions options) throws IOException {
+        PoolOpenEvent event = new PoolOpenEvent();
+        event.begin();
         FileChannel lock = options.readOnly() ? null : lock(directory);
         Arena arena = Arena.ofShared();
         boolean done = false;
@@ -55,6 +57,10 @@ final class PoolFiles {
             }
             PoolFiles files = new PoolFiles(directory, arena, openStore(directory, options, arena), lock);
             done = true;
+            event.pool = file.toString();
+            event.readOnly = options.readOnly();
+            event.pmemBytes = files.store.pmem().extents() * files.store.pmem().extentBytes();
+            event.commit();
             return files;
         } finally {
             if (!done) {

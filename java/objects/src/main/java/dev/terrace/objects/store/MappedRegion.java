@@ -100,9 +100,14 @@ public final class MappedRegion extends Region {
         if (size + extentBytes() > maxBytes) {
             throw new PoolFullException(path + " has " + size + " bytes, and may have no more than " + maxBytes);
         }
+        Events.Growth event = new Events.Growth();
+        event.begin();
         try {
             open(path, false, channel -> fill(channel, size));
             map(extents());
+            event.file = name();
+            event.bytes = size + extentBytes();
+            event.commit();
         } catch (IOException e) {
             throw new PoolFullException(path + " cannot become longer than " + size + " bytes: " + e.getMessage(), e);
         }

@@ -116,7 +116,13 @@ public final class Store implements AutoCloseable {
     public static void finishCommit(Superblock superblock, Region pmem, boolean readOnly) {
         long sequence = pmem.getLong(Superblock.SEQUENCE_AT);
         if ((sequence & 1) != 0 && !readOnly) {
-            apply(pmem, new CommitLog(pmem, superblock.logBytes()).read(sequence), sequence);
+            Events.Recovery event = new Events.Recovery();
+            event.begin();
+            Overlay words = new CommitLog(pmem, superblock.logBytes()).read(sequence);
+            apply(pmem, words, sequence);
+            event.pool = pmem.name();
+            event.words = words.size();
+            event.commit();
         }
     }
 
@@ -280,10 +286,7 @@ public final class Store implements AutoCloseable {
             if (overlay.size() == 1 && freed.isEmpty() && fresh.size() == 0) {
                 putWordAlone(overlay.offset(0), overlay.value(0));
             } else if (overlay.size() > 0 || !freed.isEmpty()) {
-                long overflow = overflow();
-                freed.forEach(this::freeNow);
-                flushFresh();
-                publish(overlay, log.overflowBytes(overlay.size()) == 0 ? 0 : overflow);
+                commitWords();
             }
         } catch (PoolFullException e) {
             rollBack();
@@ -294,6 +297,22 @@ public final class Store implements AutoCloseable {
         List<Runnable> actions = List.copyOf(afterCommit);
         forget();
         actions.forEach(Runnable::run);
+    }
+
+    private void commitWords() {
+        Events.Commit event = new Events.Commit();
+        event.begin();
+        long logged = loggedBytes;
+        long overflow = overflow();
+        freed.forEach(this::freeNow);
+        flushFresh();
+        publish(overlay, log.overflowBytes(overlay.size()) == 0 ? 0 : overflow);
+        if (event.shouldCommit()) {
+            event.pool = pmem.name();
+            event.words = overlay.size();
+            event.bytesLogged = loggedBytes - logged;
+            event.commit();
+        }
     }
 
     /// Where the log's words go if they do not fit into the log; asked before anything is freed, so that nothing that somebody may
@@ -353,6 +372,9 @@ public final class Store implements AutoCloseable {
     }
 
     private void rollBack() {
+        Events.Rollback event = new Events.Rollback();
+        event.begin();
+        int words = overlay.size();
         rollbacks++;
         for (int i = 0; i < fresh.size(); i++) {
             // A handle of what is not to be must not find what comes there next.
@@ -365,6 +387,11 @@ public final class Store implements AutoCloseable {
         List<Runnable> actions = List.copyOf(afterRollback).reversed();
         forget();
         actions.forEach(Runnable::run);
+        if (event.shouldCommit()) {
+            event.pool = pmem.name();
+            event.words = words;
+            event.commit();
+        }
     }
 
     private void forget() {
@@ -753,9 +780,14 @@ public final class Store implements AutoCloseable {
     public void close() {
         writer.lock();
         try {
+            Events.PoolClose event = new Events.PoolClose();
+            event.begin();
             broken = new PoolClosedException(pmem.name() + " is closed");
             pmem.close();
             disks.forEach(disk -> disk.region().close());
+            event.pool = pmem.name();
+            event.commits = commits;
+            event.commit();
         } finally {
             writer.unlock();
         }

@@ -1,0 +1,27 @@
+package dev.terrace.objects;
+
+import jdk.jfr.Category;
+import jdk.jfr.DataAmount;
+import jdk.jfr.Description;
+import jdk.jfr.Event;
+import jdk.jfr.Label;
+import jdk.jfr.Name;
+import org.jspecify.annotations.Nullable;
+
+/// A pool was opened, as a recording of the Java Flight Recorder shows it.
+@Name("dev.terrace.objects.PoolOpen")
+@Label("Pool Open")
+@Category("Terrace Objects")
+@Description("A pool's files were opened, or made, recovery included")
+final class PoolOpenEvent extends Event {
+    @Label("Pool")
+    @Nullable String pool;
+
+    @Label("Only To Read")
+    boolean readOnly;
+
+    @Label("Persistent Memory")
+    @Description("Bytes of its file")
+    @DataAmount
+    long pmemBytes;
+}

@@ -1,0 +1,106 @@
+package dev.terrace.objects;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.nio.file.Path;
+import java.util.List;
+import jdk.jfr.Recording;
+import jdk.jfr.consumer.RecordedEvent;
+import jdk.jfr.consumer.RecordingFile;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/// A recording of the Java Flight Recorder shows what pools do.
+class EventsTest {
+    private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
+    private static final List<String> NAMES = List.of("PoolOpen", "PoolClose", "Commit", "Rollback", "Growth", "Recovery");
+
+    @TempDir(factory = InMemory.class)
+    Path dir;
+
+    private List<RecordedEvent> record(ThrowingWork work) throws Exception {
+        Path file = dir.resolve("recording.jfr");
+        try (Recording recording = new Recording()) {
+            NAMES.forEach(name -> recording.enable("dev.terrace.objects." + name).withoutThreshold());
+            recording.start();
+            work.run();
+            recording.stop();
+            recording.dump(file);
+        }
+        String ours = dir.toString();
+        return RecordingFile.readAllEvents(file).stream()
+                .filter(event -> event.getString(event.hasField("pool") ? "pool" : "file").startsWith(ours))
+                .sorted((a, b) -> a.getEndTime().compareTo(b.getEndTime()))
+                .toList();
+    }
+
+    /// What is recorded.
+    private interface ThrowingWork {
+        void run() throws Exception;
+    }
+
+    private static List<String> names(List<RecordedEvent> events) {
+        return events.stream()
+                .map(event -> event.getEventType().getName())
+                .map(name -> name.substring(name.lastIndexOf('.') + 1))
+                .toList();
+    }
+
+    @Test
+    void whatAPoolDoesIsRecorded() throws Exception {
+        Path place = dir.resolve("pool");
+        List<RecordedEvent> events = record(() -> {
+            try (Pool pool = Pool.open(place, SMALL)) {
+                pool.transact(() -> DurablePerson.create(pool).setPlace("a place with a long name"));
+                DurablePerson bob = DurablePerson.create(pool);
+                bob.setAge(1);
+                assertThrows(IllegalArgumentException.class, () -> pool.transact(() -> {
+                    bob.setAge(2);
+                    throw new IllegalArgumentException();
+                }));
+                bob.setImage(new byte[1000]);
+            }
+        });
+        // The first growth makes the pool, the second the disk. One word that is set has no event.
+        assertEquals(List.of("Growth", "PoolOpen", "Commit", "Commit", "Rollback", "Growth", "Commit", "PoolClose"), names(events));
+        assertTrue(events.stream().allMatch(event -> event.getEventType().getCategoryNames().equals(List.of("Terrace Objects"))));
+        RecordedEvent open = events.get(1);
+        assertEquals(place.resolve("pool").toString(), open.getString("pool"));
+        assertEquals(1 << 20, open.getLong("pmemBytes"));
+        assertEquals(false, open.getBoolean("readOnly"));
+        RecordedEvent commit = events.get(2);
+        int words = commit.getInt("words");
+        assertTrue(words > 0);
+        assertEquals(32 + 16L * words, commit.getLong("bytesLogged"));
+        assertEquals(1, events.get(4).getInt("words"));
+        assertEquals(place.resolve("disk-0").toString(), events.get(5).getString("file"));
+        assertEquals(1 << 20, events.get(5).getLong("bytes"));
+        assertEquals(4, events.get(7).getLong("commits"), "the single word, too");
+    }
+
+    @Test
+    void aCommitThatIsFinishedIsRecorded() throws Exception {
+        Path place = dir.resolve("pool");
+        try (Pool pool = Pool.open(place, SMALL)) {
+            DurablePerson.create(pool);
+        }
+        asIfKilled(place.resolve("pool"));
+        List<RecordedEvent> events = record(() -> Pool.open(place, SMALL).close());
+        assertEquals(List.of("Recovery", "PoolOpen", "PoolClose"), names(events));
+        assertTrue(events.getFirst().getInt("words") > 0);
+    }
+
+    /// The last commit is on its way to its places again.
+    private static void asIfKilled(Path file) throws IOException {
+        try (RandomAccessFile bytes = new RandomAccessFile(file.toFile(), "rw")) {
+            bytes.seek(64);
+            long sequence = Long.reverseBytes(bytes.readLong());
+            bytes.seek(64);
+            bytes.writeLong(Long.reverseBytes(sequence - 1));
+        }
+    }
+}
