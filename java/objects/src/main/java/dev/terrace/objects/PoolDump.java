@@ -1,5 +1,6 @@
 package dev.terrace.objects;
 
+import dev.terrace.objects.store.Layout;
 import dev.terrace.objects.store.Store;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -14,6 +15,9 @@ import org.jspecify.annotations.Nullable;
 ///
 /// Works on pools that are open only to be read, also while another process writes. For one thread.
 public final class PoolDump {
+    /// Extensions of extensions that an object may have.
+    private static final int EXTENSIONS_MAX = 1000;
+
     private final Pool pool;
     private final Store store;
     /// By the forms' numbers.
@@ -34,7 +38,13 @@ public final class PoolDump {
     /// @param type its class, in the form in which it was made
     /// @param fields its fields in their order, without those in DRAM: boxed values, strings, arrays of primitives, [Constant],
     /// [Reference], null
-    public record GenericObject(long reference, StoredType type, Map<String, @Nullable Object> fields) {}
+    /// @param extension fields that the class got, or got wider, after the object was made: they hold instead of those here; null: nobody
+    /// has written such a field
+    public record GenericObject(
+            long reference,
+            StoredType type,
+            Map<String, @Nullable Object> fields,
+            @Nullable GenericObject extension) {}
 
     /// What was found at an offset.
     private record Found(long record, @Nullable GenericObject object) {}
@@ -90,7 +100,7 @@ public final class PoolDump {
         }
         TypeMapping mapping = mapping(id);
         boolean isWanted = className == null || className.equals(mapping.type.name());
-        return new Found(record, isWanted ? object(mapping, record) : null);
+        return new Found(record, isWanted ? object(mapping, record, List.of(), 0) : null);
     }
 
     private TypeMapping mapping(int id) {
@@ -103,17 +113,42 @@ public final class PoolDump {
         return known;
     }
 
-    private GenericObject object(TypeMapping mapping, long record) {
+    /// The object, or extension, that begins there, without fields that are not its to hold.
+    private GenericObject object(TypeMapping mapping, long record, List<FieldSpec> others, int depth) {
         GenericHandle handle = new GenericHandle();
         handle.bind(pool, mapping, record, store.word(record));
         Map<String, @Nullable Object> fields = new LinkedHashMap<>();
         List<FieldSpec> specs = mapping.type.fields();
         for (int i = 0; i < specs.size(); i++) {
-            if (!specs.get(i).isVolatile()) {
-                fields.put(specs.get(i).name(), value(handle, i, specs.get(i)));
+            FieldSpec spec = specs.get(i);
+            if (!spec.isVolatile() && others.stream().noneMatch(other -> holds(other, spec))) {
+                fields.put(spec.name(), value(handle, i, spec));
             }
         }
-        return new GenericObject(handle.reference(), pool.storedType(mapping.id), Collections.unmodifiableMap(fields));
+        return new GenericObject(
+                handle.reference(),
+                pool.storedType(mapping.id),
+                Collections.unmodifiableMap(fields),
+                extension(record, specs, depth));
+    }
+
+    private @Nullable GenericObject extension(long record, List<FieldSpec> specs, int depth) {
+        long extension = store.word(record + Layout.EXTENSION_AT);
+        if (extension == 0) {
+            return null;
+        }
+        int form = Types.formOf(Pool.typeOf(store.header(extension)));
+        if (form == 0 || depth == EXTENSIONS_MAX) {
+            throw new PoolDamagedException(pool.name() + ": the object at " + record + " leads to no extension");
+        }
+        return object(mapping(form), extension, specs, depth + 1);
+    }
+
+    /// Whether a record that has one field needs no extension for another.
+    private static boolean holds(FieldSpec there, FieldSpec wanted) {
+        return there.name().equals(wanted.name())
+                && there.kind() == wanted.kind()
+                && there.constants().equals(wanted.constants());
     }
 
     private @Nullable Object value(GenericHandle handle, int field, FieldSpec spec) {

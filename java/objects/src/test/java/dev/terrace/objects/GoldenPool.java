@@ -34,6 +34,10 @@ public final class GoldenPool {
     static final class Thing extends DurableObject {
         static final ObjectType<Thing> TYPE = ObjectType.of(CLASS, Thing.class, Thing::new, List.of(), specs());
 
+        static int indexOf(String field) {
+            return TYPE.fields().stream().map(FieldSpec::name).toList().indexOf(field);
+        }
+
         private static FieldSpec[] specs() {
             List<FieldSpec> specs = new java.util.ArrayList<>();
             for (FieldKind kind : FieldKind.values()) {
@@ -169,6 +173,9 @@ public final class GoldenPool {
             OldThing old = pool.create(OldThing.TYPE);
             old.setNumber(-7);
             pool.root("old", OldThing.TYPE).set(old);
+            OldThing extended = pool.create(OldThing.TYPE);
+            extended.setNumber(-8);
+            pool.root("extended", OldThing.TYPE).set(extended);
             for (int seed = 0; seed < 3; seed++) {
                 int number = seed;
                 pool.transact(() -> {
@@ -177,6 +184,8 @@ public final class GoldenPool {
                     pool.root("thing " + number, Thing.TYPE).set(thing);
                 });
             }
+            Thing widened = Objects.requireNonNull(pool.root("extended", Thing.TYPE).get());
+            widened.set(Thing.indexOf("string"), Thing.TYPE.fields().get(Thing.indexOf("string")), LONG_TEXT);
             pool.create(Thing.TYPE).delete();
             Thing blank = pool.create(Thing.TYPE);
             pool.root("blank \u65e5", Thing.TYPE).set(blank);

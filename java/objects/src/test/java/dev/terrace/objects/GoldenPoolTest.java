@@ -54,7 +54,7 @@ class GoldenPoolTest {
 
     private static void expectAll(Pool pool) {
         Map<String, PoolDump.GenericObject> objects = objects(pool);
-        assertEquals(List.of("blank \u65e5", "old", "thing 0", "thing 1", "thing 2"), List.copyOf(objects.keySet()));
+        assertEquals(List.of("blank \u65e5", "extended", "old", "thing 0", "thing 1", "thing 2"), List.copyOf(objects.keySet()));
         for (int seed = 0; seed < 3; seed++) {
             PoolDump.GenericObject object = Objects.requireNonNull(objects.get("thing " + seed));
             var self = new PoolDump.Reference(object.reference(), GoldenPool.CLASS);
@@ -64,6 +64,11 @@ class GoldenPoolTest {
         PoolDump.GenericObject old = Objects.requireNonNull(objects.get("old"));
         assertEquals(Map.of("long", -7), old.fields());
         assertEquals(1, old.type().id());
+        PoolDump.GenericObject extended = Objects.requireNonNull(objects.get("extended"));
+        assertEquals(Map.of("long", -8), extended.fields());
+        Map<String, @Nullable Object> since = Objects.requireNonNull(extended.extension()).fields();
+        assertEquals(-8L, since.get("long"));
+        assertEquals(GoldenPool.LONG_TEXT, since.get("string"));
         Map<String, @Nullable Object> blank = Objects.requireNonNull(objects.get("blank \u65e5")).fields();
         assertEquals(0, blank.get("int"));
         assertEquals(null, blank.get("boxed_int"));
@@ -80,16 +85,14 @@ class GoldenPoolTest {
         try (Pool pool = Pool.open(dir, GoldenPool.OPTIONS.existing())) {
             expectAll(pool);
             PoolReport report = pool.check();
-            assertEquals(new PoolReport(List.of(), Map.of(GoldenPool.CLASS, 5L), report.bytes(), Map.of(), 0, 0), report);
+            assertEquals(new PoolReport(List.of(), Map.of(GoldenPool.CLASS, 6L), report.bytes(), Map.of(), 0, 0), report);
             GoldenPool.Thing old = Objects.requireNonNull(pool.root("old", GoldenPool.Thing.TYPE).get());
-            int field = GoldenPool.Thing.TYPE.fields().stream().map(FieldSpec::name).toList().indexOf("long");
-            assertEquals(-7, pool.fields().getBits(old, field, FieldKind.LONG), "the old form, as the class is now");
+            assertEquals(-7, pool.fields().getBits(old, GoldenPool.Thing.indexOf("long"), FieldKind.LONG), "the old form, as the class is now");
             old.delete();
             GoldenPool.Thing more = pool.create(GoldenPool.Thing.TYPE);
             byte[] picture = new byte[1000];
             Arrays.fill(picture, (byte) 3);
-            int onDisk = GoldenPool.Thing.TYPE.fields().stream().map(FieldSpec::name).toList().indexOf("disk_bytes");
-            pool.arrays().set(more, onDisk, picture);
+            pool.arrays().set(more, GoldenPool.Thing.indexOf("disk_bytes"), picture);
             pool.root("old", GoldenPool.Thing.TYPE).set(more);
         }
         try (Pool pool = Pool.open(dir, GoldenPool.OPTIONS.toRead())) {

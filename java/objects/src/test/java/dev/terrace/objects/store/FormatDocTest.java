@@ -84,6 +84,7 @@ class FormatDocTest {
         code.put("GENERATION_MAX", "store.Headers.GENERATION_MAX");
         code.put("TYPE_FREE", "store.Headers.FREE");
         code.put("TYPE_CLASS_MAX", "Types.ID_MAX");
+        code.put("TYPE_EXTENSION", "Types.EXTENSION");
         code.put("TYPE_BUFFER", "store.Headers.BUFFER");
         code.put("LOG_HEADER_BYTES", "store.CommitLog.HEADER_BYTES");
         code.put("LOG_WORD_BYTES", "store.CommitLog.WORD_BYTES");
@@ -212,6 +213,7 @@ class FormatDocTest {
                 assertEquals(0, pool.get(superblock.at(field) + i), field);
             }
         }
+        assertEquals(0xffff, pool.getLong((int) pool.getLong(superblock.at("disks") + 24)) >>> 24 & 0xffff, "a map that waits");
         for (int i = (int) Superblock.DISK_BYTES; i < superblock.size("disks"); i++) {
             assertEquals(0, pool.get(superblock.at("disks") + i), "disks that are not there");
         }
@@ -258,13 +260,14 @@ class FormatDocTest {
             roots.put(text(pool, link.get("key")), link.get("value"));
             offset = link.get("next");
         }
-        assertEquals(List.of("blank \u65e5", "thing 2", "thing 1", "thing 0", "old"), List.copyOf(roots.keySet()));
+        assertEquals(List.of("blank \u65e5", "thing 2", "thing 1", "thing 0", "extended", "old"), List.copyOf(roots.keySet()));
         long old = roots.get("old");
         long record = (old & (1L << 40) - 1) * 16;
         assertEquals(old >>> 40, pool.getLong((int) record) & 0xffffff, "the generation");
         expectInUse(pool, superblock, record, 1);
-        // Of four bytes, the only field: right behind the header.
-        assertEquals(-7, pool.getInt((int) record + 8));
+        assertEquals(0, pool.getLong((int) record + 8), "no extension");
+        // Of four bytes, the only field.
+        assertEquals(-7, pool.getInt((int) record + 16));
     }
 
     private void expectInUse(ByteBuffer pool, Structure superblock, long offset, int type) {

@@ -63,6 +63,10 @@ final class DumpWriter {
     private void print(GenericObject object) {
         out.println("object " + hex(object.reference()) + " of " + object.type().name() + ", form " + object.type().id());
         object.fields().forEach((name, value) -> out.println("  " + name + " = " + text(value)));
+        for (GenericObject part = object.extension(); part != null; part = part.extension()) {
+            out.println("  since form " + part.type().id() + ":");
+            part.fields().forEach((name, value) -> out.println("  " + name + " = " + text(value)));
+        }
     }
 
     private static String text(@Nullable Object value) {
@@ -150,6 +154,9 @@ final class DumpWriter {
         map.put("class", object.type().name());
         map.put("form", object.type().id());
         map.put("fields", fields);
+        if (object.extension() != null) {
+            map.put("extension", asMap(object.extension()));
+        }
         return map;
     }
 

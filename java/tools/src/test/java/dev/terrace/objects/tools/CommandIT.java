@@ -134,7 +134,7 @@ class CommandIT {
         String all = "{" + tiers + "," + classes + ",\"leaked_bytes\":0,\"stale_references\":0,\"problems\":0}\n";
         assertEquals(all, json.out.replaceFirst("\"used_bytes\":[0-9]+", "\"used_bytes\":0"), "but for the bytes of maps");
         List<String> lines = run("stats").out.lines().toList();
-        assertEquals("disk-0 hdd     96 B  1.0 MiB", lines.get(2));
+        assertEquals("disk-0 hdd      96 B  1.0 MiB", lines.get(2));
         assertEquals(CLASS + "        2  608 B      1       0", lines.get(5));
     }
 
