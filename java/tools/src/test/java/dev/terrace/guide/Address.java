@@ -1,0 +1,4 @@
+package dev.terrace.guide;
+
+/// Where somebody lives.
+record Address(String street, int zip) {}

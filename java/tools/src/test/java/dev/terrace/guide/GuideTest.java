@@ -1,0 +1,232 @@
+package dev.terrace.guide;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.terrace.objects.Cursor;
+import dev.terrace.objects.Pool;
+import dev.terrace.objects.PoolOptions;
+import dev.terrace.objects.PoolReadOnlyException;
+import dev.terrace.objects.PoolReport;
+import dev.terrace.objects.StaleReferenceException;
+import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.TerraceException;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.TreeSet;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/// All Java that `GUIDE.md` shows is quoted from here, or from the classes beside this; so it compiles and runs.
+class GuideTest {
+    private static final Path PAGE = Path.of("..", "docs", "GUIDE.md");
+    private static final Path SOURCES = Path.of("src", "test", "java", "dev", "terrace", "guide");
+    private static final Pattern JAVA = Pattern.compile("^```java\n(.*?)^```$", Pattern.DOTALL | Pattern.MULTILINE);
+
+    @TempDir
+    Path dir;
+
+    private final PoolOptions options = PoolOptions.defaults().extents(1 << 20);
+
+    private DurablePerson bob(Pool pool) {
+        DurablePerson bob = DurablePerson.create(pool);
+        pool.root("bob", DurablePerson.class).set(bob);
+        bob.setName("Bob");
+        bob.setAge(11);
+        return bob;
+    }
+
+    @Test
+    void theFirstPool() throws IOException {
+        try (Pool pool = Pool.open(dir, options)) {
+            DurablePerson bob = DurablePerson.create(pool);
+            bob.setName("Bob");
+            bob.setAge(11);
+            pool.root("bob", DurablePerson.class).set(bob);
+        }
+        String seen;
+        try (Pool pool = Pool.open(dir, options)) {
+            DurablePerson bob = pool.root("bob", DurablePerson.class).get();
+            seen = bob.getName() + " is " + bob.getAge();
+        }
+        assertEquals("Bob is 11", seen);
+    }
+
+    @Test
+    void plainObjects() throws IOException {
+        try (Pool pool = Pool.open(dir, options)) {
+            Person person = new Person();
+            person.name = "Eve";
+            person.home = new Address("High Street", 1234);
+            DurablePerson eve = DurablePerson.of(pool, person);
+            eve.setHomeStreet("Low Street");
+            Person copy = eve.toPerson();
+            assertEquals(new Address("Low Street", 1234), copy.home);
+            assertEquals("High Street", person.home.street());
+        }
+    }
+
+    @Test
+    void transactions() throws IOException {
+        try (Pool pool = Pool.open(dir, options)) {
+            DurablePerson bob = bob(pool);
+            pool.transact(() -> {
+                bob.setAge(12);
+                bob.setPlace("Chile");
+            });
+            try {
+                pool.transact(() -> {
+                    bob.setAge(13);
+                    throw new IllegalStateException("changed my mind");
+                });
+            } catch (IllegalStateException e) {
+                assertEquals(12, bob.getAge());
+            }
+            String both = pool.read(() -> bob.getName() + " of " + bob.getPlace());
+            assertEquals("Bob of Chile", both);
+        }
+    }
+
+    @Test
+    void lifetime() throws IOException {
+        try (Pool pool = Pool.open(dir, options)) {
+            DurablePerson bob = bob(pool);
+            DurablePerson eve = DurablePerson.create(pool);
+            eve.setBoss(bob);
+            bob.delete();
+            assertFalse(bob.isAlive());
+            assertThrows(StaleReferenceException.class, () -> bob.getAge());
+            assertThrows(StaleReferenceException.class, () -> eve.getBoss());
+            eve.setBoss(null);
+            pool.root("bob", DurablePerson.class).set(null);
+
+            PoolReport report = pool.check();
+            assertEquals(1, report.leaked().get("dev.terrace.guide.Person"));
+            pool.collect();
+            assertFalse(eve.isAlive());
+        }
+    }
+
+    @Test
+    void arraysAndCursors() throws IOException {
+        try (Pool pool = Pool.open(dir, options)) {
+            DurablePerson bob = bob(pool);
+            bob.setPosition(2, 1.5);
+            bob.setImage(new byte[10_000]);
+            assertEquals(10_000, bob.getImageLength());
+
+            double sum = 0;
+            double[] position = new double[3];
+            Cursor<DurablePerson> people = pool.cursor(DurablePerson.TYPE);
+            while (people.next()) {
+                people.get().copyPosition(position);
+                sum += position[2] * people.get().getAge();
+            }
+            assertEquals(16.5, sum);
+        }
+    }
+
+    @Test
+    void fieldsInMemory() throws IOException {
+        try (Pool pool = Pool.open(dir, options)) {
+            DurablePerson bob = bob(pool);
+            assertEquals(22.0, bob.getScore());
+            bob.setAge(20);
+            assertEquals(22.0, bob.getScore());
+            bob.clearScore();
+            assertEquals(40.0, bob.getScore());
+        }
+    }
+
+    @Test
+    void options() throws IOException {
+        Path ssd = Files.createDirectory(dir.resolve("ssd"));
+        Path hdd = Files.createDirectory(dir.resolve("hdd"));
+        Path place = dir.resolve("people");
+        PoolOptions large = PoolOptions.defaults()
+                .extents(4 << 20)
+                .pmem(8L << 30)
+                .disk(StorageTier.SSD, ssd, 100L << 30)
+                .disk(StorageTier.HDD, hdd);
+        try (Pool pool = Pool.open(place, large)) {
+            bob(pool).setImage(new byte[10_000]);
+        }
+        try (Pool pool = Pool.open(place, large.toRead())) {
+            DurablePerson bob = pool.root("bob", DurablePerson.class).get();
+            assertThrows(PoolReadOnlyException.class, () -> bob.setAge(12));
+        }
+        assertTrue(Files.exists(ssd.resolve("disk-0")));
+        assertEquals(0, Files.size(hdd.resolve("disk-1")));
+    }
+
+    @Test
+    void failures() throws IOException {
+        String message = null;
+        try (Pool pool = Pool.open(dir.resolve("nowhere"), options.existing())) {
+            bob(pool).setAge(12);
+        } catch (TerraceException e) {
+            message = e.getMessage();
+        }
+        assertEquals(dir.resolve("nowhere") + " is no directory, so no pool", message);
+    }
+
+    @Test
+    void aClassThatHasChanged() throws IOException {
+        try (Pool pool = Pool.open(dir, options)) {
+            DurableCustomer customer = DurableCustomer.create(pool);
+            customer.setPoints(1L << 40);
+            assertNull(customer.getEmail());
+            assertEquals(List.of("dev.terrace.guide.Client"), DurableCustomer.TYPE.formerly());
+        }
+    }
+
+    // The page
+
+    /// Lines without what they are all indented by.
+    private static String unindented(String text) {
+        return text.lines().map(String::strip).filter(line -> !line.isEmpty()).collect(Collectors.joining("\n"));
+    }
+
+    @Test
+    void theGuideQuotesThis() throws IOException {
+        List<String> sources = new ArrayList<>();
+        try (var files = Files.list(SOURCES)) {
+            for (Path file : files.sorted().toList()) {
+                sources.add(unindented(Files.readString(file)));
+            }
+        }
+        String page = Files.readString(PAGE);
+        Matcher blocks = JAVA.matcher(page);
+        int count = 0;
+        while (blocks.find()) {
+            String block = unindented(blocks.group(1));
+            assertTrue(sources.stream().anyMatch(source -> source.contains(block)), () -> "not in any source:\n" + block);
+            count++;
+        }
+        assertEquals(page.split("```java", -1).length - 1, count, "all blocks have been found");
+        assertTrue(count > 0);
+    }
+
+    @Test
+    void theGuideNamesAllFailures() throws IOException {
+        TreeSet<String> named = new TreeSet<>();
+        Matcher rows = Pattern.compile("^\\| `(\\w+Exception)` \\|", Pattern.MULTILINE).matcher(Files.readString(PAGE));
+        while (rows.find()) {
+            named.add(rows.group(1));
+        }
+        TreeSet<String> coded = Arrays.stream(TerraceException.class.getPermittedSubclasses())
+                .map(Class::getSimpleName)
+                .collect(Collectors.toCollection(TreeSet::new));
+        assertEquals(coded, named);
+    }
+}
