@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.terrace.objects.FieldKind;
+import dev.terrace.objects.FieldSpec;
 import dev.terrace.objects.GoldenPool;
 import dev.terrace.objects.InMemory;
 import dev.terrace.objects.StorageTier;
@@ -132,6 +133,30 @@ class FormatDocTest {
             long coded = row.get(1).equals("NULL") ? Buffers.NULL : constant("store.Buffers.KIND_" + row.get(1));
             assertEquals(coded, Long.parseLong(row.get(0)), row.get(1));
         }
+    }
+
+    @Test
+    void theExampleIsLaidOutAsThePageSays() {
+        List<FieldSpec> fields = List.of(
+                FieldSpec.of("flag", FieldKind.BOOLEAN),
+                FieldSpec.of("row", FieldKind.DOUBLES).ofLength(3),
+                FieldSpec.of("count", FieldKind.INT),
+                FieldSpec.of("maybe", FieldKind.LONG).orNull(),
+                FieldSpec.of("name", FieldKind.STRING).orNull(),
+                FieldSpec.of("cache", FieldKind.LONG).on(StorageTier.DRAM),
+                FieldSpec.of("image", FieldKind.BYTES).on(StorageTier.DISK).orNull());
+        Layout layout = Layout.of(fields);
+        List<List<String>> rows = table("field", "kind and tier", "offset", "presence bit");
+        assertEquals(fields.stream().map(FieldSpec::name).toList(), rows.stream().map(List::getFirst).toList());
+        for (int i = 0; i < rows.size(); i++) {
+            assertEquals(layout.offsets()[i], number(rows.get(i).get(2)), rows.get(i).getFirst());
+            assertEquals(layout.presence()[i], number(rows.get(i).get(3)), rows.get(i).getFirst());
+        }
+        assertTrue(page.contains("these fields has records of " + layout.bytes() + " bytes"));
+    }
+
+    private static int number(String cell) {
+        return cell.equals("–") ? -1 : Integer.parseInt(cell);
     }
 
     /// A structure in a file, read as the page says.
