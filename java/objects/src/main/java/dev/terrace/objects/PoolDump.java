@@ -1,5 +1,6 @@
 package dev.terrace.objects;
 
+import dev.terrace.objects.collections.CollectionRecords;
 import dev.terrace.objects.store.Layout;
 import dev.terrace.objects.store.Store;
 import java.util.ArrayList;
@@ -26,7 +27,7 @@ public final class PoolDump {
     /// Where a field or a root leads.
     ///
     /// @param reference that leads there (POOL-FORMAT.md)
-    /// @param type what is there: a class, or what the library keeps under such a number; null: it has been deleted
+    /// @param type what is there: a class, or a collection and how many elements it has; null: it has been deleted
     public record Reference(long reference, @Nullable String type) {}
 
     /// A constant of an enum.
@@ -177,11 +178,15 @@ public final class PoolDump {
     }
 
     private Reference reference(long reference) {
-        long header = store.header(Pool.recordOf(reference));
-        return new Reference(reference, Pool.leadsTo(reference, header) ? nameOf(Pool.typeOf(header)) : null);
+        long record = Pool.recordOf(reference);
+        long header = store.header(record);
+        return new Reference(reference, Pool.leadsTo(reference, header) ? describe(record, Pool.typeOf(header)) : null);
     }
 
-    private String nameOf(int type) {
+    private String describe(long record, int type) {
+        if (CollectionRecords.isCollection(type)) {
+            return CollectionRecords.describe(pool, record);
+        }
         return Types.isClass(type) ? pool.storedType(type).name() : "type 0x" + Integer.toHexString(type);
     }
 

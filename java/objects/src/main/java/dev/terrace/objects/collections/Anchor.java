@@ -30,7 +30,7 @@ final class Anchor {
     private static final int BYTES = 64;
     private static final int CONTENT_AT = 8;
     private static final int NAMES_AT = 16;
-    private static final int STATE_AT = 24;
+    static final int STATE_AT = 24;
     /// Where the root of the nodes is, and what a kind of collection has besides.
     static final int ROOT_AT = 32;
     static final int EXTRA_AT = 40;

@@ -17,6 +17,12 @@ public final class CollectionRecords {
         return isCollection(type) ? Anchor.kindName(type) + "s" : type == Anchor.NODE ? "nodes of collections" : null;
     }
 
+    /// What the collection at `record` is, and how many elements it has.
+    public static String describe(Pool pool, long record) {
+        int type = Pool.typeOf(pool.store().word(record));
+        return Anchor.kindName(type) + " of " + Anchor.sizeOf(pool.store().word(record + Anchor.STATE_AT));
+    }
+
     /// Shows what the collection at `record` owns, and where it leads.
     public static void links(Pool pool, long record, Links links) {
         Anchor.links(pool, record, links);

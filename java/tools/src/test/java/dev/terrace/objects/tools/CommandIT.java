@@ -99,9 +99,9 @@ class CommandIT {
             pool.root("first \"item\"", DurableItem.class).set(null);
         }
         String leaks = "0 objects of 0 classes\nleaked: 2 of " + CLASS + "\nleaked: 4 of strings and arrays\n"
-                + "leaked: 608 B, which collect frees\nThe pool is sound.\n";
+                + "leaked: 672 B, which collect frees\nThe pool is sound.\n";
         assertEquals(new Result(0, leaks, ""), run("check"));
-        String freed = "freed: 2 of " + CLASS + "\nfreed: 4 of strings and arrays\nfreed: 608 B\n";
+        String freed = "freed: 2 of " + CLASS + "\nfreed: 4 of strings and arrays\nfreed: 672 B\n";
         assertEquals(new Result(0, freed, ""), run("collect"));
         assertEquals(new Result(0, "0 objects of 0 classes\nThe pool is sound.\n", ""), run("check"));
         assertEquals(new Result(0, "{\"freed\":{},\"freed_bytes\":0}\n", ""), runJson("collect"));
@@ -130,16 +130,19 @@ class CommandIT {
         assertEquals(0, json.status, json.err);
         String tiers = "\"tiers\":[{\"tier\":\"pmem\",\"used_bytes\":0,\"capacity_bytes\":1048576},"
                 + "{\"tier\":\"disk-0 hdd\",\"used_bytes\":96,\"capacity_bytes\":1048576}]";
-        String classes = "\"classes\":{\"" + CLASS + "\":{\"objects\":2,\"bytes\":608,\"forms\":1,\"leaked\":0}}";
+        String classes = "\"classes\":{\"" + CLASS + "\":{\"objects\":2,\"bytes\":672,\"forms\":1,\"leaked\":0}}";
         String all = "{" + tiers + "," + classes + ",\"leaked_bytes\":0,\"stale_references\":0,\"problems\":0}\n";
         assertEquals(all, json.out.replaceFirst("\"used_bytes\":[0-9]+", "\"used_bytes\":0"), "but for the bytes of maps");
         List<String> lines = run("stats").out.lines().toList();
         assertEquals("disk-0 hdd      96 B  1.0 MiB", lines.get(2));
-        assertEquals(CLASS + "        2  608 B      1       0", lines.get(5));
+        assertEquals(CLASS + "        2  672 B      1       0", lines.get(5));
     }
 
     @Test
     void dumpShowsObjectsWithoutTheirClasses() throws Exception {
+        try (Pool pool = Pool.open(place, options)) {
+            pool.root("first \"item\"", DurableItem.class).get().setTags(List.of("a", "b"));
+        }
         Result text = run("dump", place.toString(), "--disk", "hdd=" + dir.resolve("disk"), "--objects");
         assertEquals(0, text.status, text.err);
         assertTrue(text.out.contains("root \"first \\\"item\\\"\" -> 0x"), text.out);
@@ -147,6 +150,7 @@ class CommandIT {
         assertTrue(text.out.contains("  row: doubles[20] on pmem, at "), text.out);
         assertTrue(text.out.contains("  color: enum " + CLASS + ".Color [RED, GREEN] or null on pmem, at "), text.out);
         assertTrue(text.out.contains("  label = \"item\\n1 \\u00e6\"\n  color = GREEN\n  sign = \"\\\"\"\n  rank = null\n"), text.out);
+        assertTrue(text.out.matches("(?s).* tags = 0x[0-9a-f]+ of list of 2\n.*"), text.out);
         assertTrue(text.out.contains("0.0, 0.0, ...] 20 elements\n"), text.out);
         assertEquals(2, text.out.split("\nobject 0x", -1).length - 1, text.out);
         Result json = runJson("dump", "--objects=" + CLASS, "--limit", "1");
@@ -154,7 +158,7 @@ class CommandIT {
         assertTrue(json.out.startsWith("{\"roots\":{\"first \\\"item\\\"\":{\"reference\":\"0x"), json.out);
         assertTrue(json.out.contains("\"class\":\"" + CLASS + "\",\"form\":1,\"fields\":{\"number\":2,"), json.out);
         assertTrue(json.out.contains("\"picture\":{\"length\":36,\"first\":[97,32,112,"), json.out);
-        assertTrue(json.out.endsWith("\"next\":null}}]}\n"), json.out);
+        assertTrue(json.out.endsWith("\"next\":null,\"tags\":null}}]}\n"), json.out);
     }
 
     /// While this process has the pool open to write.

@@ -6,6 +6,7 @@ import static dev.terrace.objects.StorageTier.DRAM;
 import dev.terrace.objects.Durable;
 import dev.terrace.objects.FixedLength;
 import dev.terrace.objects.Tier;
+import java.util.List;
 
 /// A class with fields of several kinds.
 @Durable
@@ -29,6 +30,7 @@ class Item {
     byte[] picture;
 
     Item next;
+    List<String> tags;
 
     @Tier(DRAM)
     int visits;
