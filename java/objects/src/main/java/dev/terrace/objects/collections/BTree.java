@@ -357,12 +357,19 @@ final class BTree<K, V> {
     /// more than it needs, so that it can lose one.
     void remove(Object key) {
         long position = find(key);
+        long gone = store.word(keyAt(nodeOf(position), indexOf(position)));
+        long value = store.word(valueAt(nodeOf(position), indexOf(position)));
+        unlink(key);
+        // Until now its key was compared with.
         if (keys.isBuffered()) {
-            buffers.free(store.word(keyAt(nodeOf(position), indexOf(position))));
+            buffers.free(gone);
         }
         if (values.isBuffered()) {
-            buffers.free(store.word(valueAt(nodeOf(position), indexOf(position))));
+            buffers.free(value);
         }
+    }
+
+    private void unlink(Object key) {
         long node = root();
         int index = lowerBound(node, key);
         while (isInner(node)) {
