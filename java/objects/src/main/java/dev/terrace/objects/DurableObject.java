@@ -30,6 +30,8 @@ public abstract class DurableObject {
     private static final ValueLayout.OfFloat FLOAT = ValueLayout.JAVA_FLOAT.withOrder(ByteOrder.LITTLE_ENDIAN);
     private static final ValueLayout.OfDouble DOUBLE = ValueLayout.JAVA_DOUBLE.withOrder(ByteOrder.LITTLE_ENDIAN);
 
+    private static final long NEVER = -2;
+
     // A handle that was made and not bound yet leads nowhere; the pool binds it before anybody else sees it.
     private @Nullable Pool pool;
     private @Nullable Store store;
@@ -39,6 +41,8 @@ public abstract class DurableObject {
     private long begin;
     private long record;
     private long header;
+    /// How many deletions there had been when the header was last compared. Threads may overwrite each other's: all of them are true.
+    private long compared;
 
     /// A handle that leads nowhere yet.
     protected DurableObject() {}
@@ -54,6 +58,7 @@ public abstract class DurableObject {
         begin = pmem.within(newRecord);
         record = newRecord;
         header = newHeader;
+        compared = NEVER;
     }
 
     /// The pool that the object is in.
@@ -113,11 +118,22 @@ public abstract class DurableObject {
         return isNative && store != null && store.isPlain();
     }
 
-    /// Throws if what was just read may not have been this object's.
+    /// Throws if what was just read may not have been this object's. As long as nothing is deleted that takes no look at the header.
     private void check() {
+        VarHandle.loadLoadFence();
+        long now = store().deletions();
+        if (now != compared) {
+            compare(now);
+        }
+    }
+
+    private void compare(long now) {
         VarHandle.loadLoadFence();
         if (memory.get(Region.LONG, begin) != header) {
             throw store().stale(record);
+        }
+        if (now != Store.DELETIONS_UNKNOWN) {
+            compared = now;
         }
     }
 

@@ -37,8 +37,51 @@ final class CommitLog {
         return HEADER_BYTES + wanted <= bytes ? 0 : wanted;
     }
 
+    /// Makes words durable, all or none: they go to the log, those that do not fit there to `overflow`, and from there to their places.
+    /// Returns how many bytes went through the log.
+    int commit(Overlay words, long overflow) {
+        long sequence = region.getLong(Superblock.SEQUENCE_AT) + 1;
+        int length = write(sequence, words, overflow);
+        region.fence();
+        storeSequence(sequence);
+        apply(words, sequence);
+        return length;
+    }
+
+    /// Finishes the commit that was under way when the last writer ended, if there was one.
+    ///
+    /// @throws PoolDamagedException if its words are damaged
+    void finish() {
+        long sequence = region.getLong(Superblock.SEQUENCE_AT);
+        if ((sequence & 1) != 0) {
+            Events.Recovery event = new Events.Recovery();
+            event.begin();
+            Overlay words = read(sequence);
+            apply(words, sequence);
+            event.pool = region.name();
+            event.words = words.size();
+            event.commit();
+        }
+    }
+
+    /// Stores the words of a commit that is in the log.
+    private void apply(Overlay words, long sequence) {
+        for (int i = 0; i < words.size(); i++) {
+            region.putLong(words.offset(i), words.value(i));
+            region.flush(words.offset(i), Long.BYTES);
+        }
+        region.fence();
+        storeSequence(sequence + 1);
+    }
+
+    private void storeSequence(long sequence) {
+        region.putLong(Superblock.SEQUENCE_AT, sequence);
+        region.flush(Superblock.SEQUENCE_AT, Long.BYTES);
+        region.fence();
+    }
+
     /// Writes words, those that do not fit here at `overflow`; durable after the next fence. Returns how many bytes.
-    int write(long sequence, Overlay words, long overflow) {
+    private int write(long sequence, Overlay words, long overflow) {
         int length = HEADER_BYTES + words.size() * WORD_BYTES;
         if (scratch.capacity() < length) {
             scratch = buffer(Math.max(length, 2 * scratch.capacity()));

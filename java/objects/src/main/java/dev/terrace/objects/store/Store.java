@@ -29,6 +29,9 @@ import org.jspecify.annotations.Nullable;
 /// * One thread writes at a time.
 public final class Store implements AutoCloseable {
     private static final int ATTEMPTS_BEFORE_LOCK = 64;
+    /// The number of deletions where nobody counts them.
+    public static final long DELETIONS_UNKNOWN = -1;
+
     private static final long NONE = -1;
 
     private final Region pmem;
@@ -45,6 +48,8 @@ public final class Store implements AutoCloseable {
     private final List<Long> freed = new ArrayList<>();
     private final List<Runnable> afterCommit = new ArrayList<>();
     private final List<Runnable> afterRollback = new ArrayList<>();
+    private boolean deletes;
+    private long deletions;
     private int depth;
     private @Nullable Throwable doomed;
 
@@ -79,6 +84,7 @@ public final class Store implements AutoCloseable {
         this.superblock = superblock;
         this.pmem = pmem;
         this.readOnly = readOnly;
+        deletions = readOnly ? DELETIONS_UNKNOWN : 0;
         log = new CommitLog(pmem, superblock.logBytes());
         Words words = new TransactionWords();
         allocator = new Allocator(words, pmem, true, superblock.secret());
@@ -114,15 +120,8 @@ public final class Store implements AutoCloseable {
     ///
     /// @throws PoolDamagedException if the log is damaged
     public static void finishCommit(Superblock superblock, Region pmem, boolean readOnly) {
-        long sequence = pmem.getLong(Superblock.SEQUENCE_AT);
-        if ((sequence & 1) != 0 && !readOnly) {
-            Events.Recovery event = new Events.Recovery();
-            event.begin();
-            Overlay words = new CommitLog(pmem, superblock.logBytes()).read(sequence);
-            apply(pmem, words, sequence);
-            event.pool = pmem.name();
-            event.words = words.size();
-            event.commit();
+        if (!readOnly) {
+            new CommitLog(pmem, superblock.logBytes()).finish();
         }
     }
 
@@ -175,6 +174,12 @@ public final class Store implements AutoCloseable {
     /// Whether a buffer begins at `offset`.
     boolean isBuffer(long offset) {
         return Headers.type(word(offset)) == Headers.BUFFER && hasHeader(offset);
+    }
+
+    /// How many commits have deleted objects, in this process: while that stays the same, what was an object's place is its place. Who
+    /// only reads does not know what another process deletes.
+    public long deletions() {
+        return deletions;
     }
 
     /// Whether what stands in place is all there is to see. If not, [#word] tells what this thread is to see.
@@ -307,6 +312,12 @@ public final class Store implements AutoCloseable {
         freed.forEach(this::freeNow);
         flushFresh();
         publish(overlay, log.overflowBytes(overlay.size()) == 0 ? 0 : overflow);
+        if (deletes) {
+            // Behind the headers, and before anything else is stored where those objects were.
+            VarHandle.storeStoreFence();
+            deletions++;
+            VarHandle.storeStoreFence();
+        }
         if (event.shouldCommit()) {
             event.pool = pmem.name();
             event.words = overlay.size();
@@ -345,30 +356,10 @@ public final class Store implements AutoCloseable {
         disks.forEach(Disk::flush);
     }
 
-    /// Makes words durable, all or none: they go to the log, those that do not fit there to `overflow`, and from there to their places.
+    /// Makes words durable, all or none; those that do not fit into the log go by way of `overflow`.
     private void publish(Overlay words, long overflow) {
-        long sequence = pmem.getLong(Superblock.SEQUENCE_AT) + 1;
         commits++;
-        loggedBytes += log.write(sequence, words, overflow);
-        pmem.fence();
-        storeSequence(pmem, sequence);
-        apply(pmem, words, sequence);
-    }
-
-    /// Stores the words of a commit that is in the log.
-    private static void apply(Region pmem, Overlay words, long sequence) {
-        for (int i = 0; i < words.size(); i++) {
-            pmem.putLong(words.offset(i), words.value(i));
-            pmem.flush(words.offset(i), Long.BYTES);
-        }
-        pmem.fence();
-        storeSequence(pmem, sequence + 1);
-    }
-
-    private static void storeSequence(Region pmem, long sequence) {
-        pmem.putLong(Superblock.SEQUENCE_AT, sequence);
-        pmem.flush(Superblock.SEQUENCE_AT, Long.BYTES);
-        pmem.fence();
+        loggedBytes += log.commit(words, overflow);
     }
 
     private void rollBack() {
@@ -402,6 +393,7 @@ public final class Store implements AutoCloseable {
         afterRollback.clear();
         disks.forEach(Disk::forget);
         doomed = null;
+        deletes = false;
     }
 
     /// A device has failed in the middle of a commit: what has become of it, the next to open the pool finds out.
@@ -511,6 +503,7 @@ public final class Store implements AutoCloseable {
     /// Gives back chunks that are cut for some size and hold nothing: a commit of its own, for what comes there next is stored before
     /// the transaction under way commits. Whether there were any.
     boolean releaseEmpty(Allocator of) {
+        requireWhole();
         Overlay released = new Overlay();
         of.releaseEmpty(released);
         if (released.size() == 0) {
@@ -542,6 +535,7 @@ public final class Store implements AutoCloseable {
         int generation = Math.min(Headers.generation(header) + 1, Headers.GENERATION_MAX);
         putWord(offset, offset, Headers.of(superblock.secret(), offset, Headers.FREE, generation));
         freed.add(offset);
+        deletes |= Headers.type(header) != Headers.BUFFER;
     }
 
     /// Frees, once the transaction commits, what begins at `offset` on disk `index`.
