@@ -1,4 +1,4 @@
-//! Every crash state of every workload of one action, and those of a sample of longer ones: see `docs/CRASH-STATES.md`.
+//! Every crash state of a sample of workloads of one action and of longer ones: see `docs/CRASH-STATES.md`.
 
 use std::io::Write as _;
 
@@ -18,8 +18,10 @@ fn none_is_wrong(name: &str, workloads: &[Workload], settings: Settings) {
 }
 
 #[test]
-fn every_workload_of_one_action_survives_every_crash() {
-    none_is_wrong("one action", &singles(), Settings::QUICK);
+fn workloads_of_one_action_survive_every_crash() {
+    // The others are for `make crash-long`.
+    let workloads: Vec<_> = singles().into_iter().step_by(2).collect();
+    none_is_wrong("one action, some", &workloads, Settings::QUICK);
 }
 
 #[test]
