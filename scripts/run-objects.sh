@@ -10,6 +10,7 @@ echo "Building the example ..."
 scripts/java.sh --quiet package -DskipTests --projects example --also-make
 
 disk=$(mktemp -d -p /var/tmp)
+# A machine may have no /dev/shm; the message would say no more than that. The disk stands in for persistent memory then.
 pmem=$(mktemp -d -p /dev/shm terrace-people.XXXXXX 2>/dev/null) || pmem=$disk/pmem
 trap 'rm -rf "$disk" "$pmem"' EXIT
 trap 'exit 130' INT TERM
