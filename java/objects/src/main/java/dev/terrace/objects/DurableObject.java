@@ -18,9 +18,10 @@ import org.jspecify.annotations.Nullable;
 
 /// A handle of an object in a pool: all that generated classes are made of.
 ///
-/// Getters read the pool in place: the value first, then the object's header, which says whether that was this object. Where
-/// there is more to see than what is in place, or an object was stored in another form of its class, they go through
-/// [Fields]. A handle has no state but where its object is, so any number of threads may use it.
+/// Getters read the pool in place: the value first, then whether anything has been deleted since the object's header was last compared,
+/// and if so the header, which says whether that was this object. Where there is more to see than what is in place, or an
+/// object was stored in another form of its class, they go through [Fields]. A handle has no state but where its object is,
+/// and since when that is known, so any number of threads may use it.
 ///
 /// Two handles are equal if they lead to the same object of the same pool.
 public abstract class DurableObject {
