@@ -26,7 +26,8 @@ final class Balancer {
     /// Where the next look for something to demote begins. Guarded by the writer's lock.
     private long hand;
     private @Nullable Thread promoter;
-    private boolean spilled;
+    /// Something lies elsewhere than on its best tier: else nobody is to be woken, however much is freed.
+    private volatile boolean spilled;
     private boolean wanted;
     private boolean stopping;
 
@@ -136,17 +137,19 @@ final class Balancer {
         }
     }
 
-    private synchronized void spill() {
+    private void spill() {
         spilled = true;
     }
 
     /// There will be room for what was sent away before, once the transaction has committed.
     private void freed() {
-        store.afterCommit(this::wakePromoter);
+        if (spilled) {
+            store.afterCommit(this::wakePromoter);
+        }
     }
 
     private synchronized void wakePromoter() {
-        if (spilled && !wanted && !stopping) {
+        if (!wanted && !stopping) {
             wanted = true;
             if (promoter == null) {
                 promoter = Thread.ofPlatform().daemon().name("terrace-promoter").start(this::promote);
