@@ -24,8 +24,8 @@ final class ArrayFields {
         if (spec.fixedLength() > 0) {
             return spec.fixedLength();
         }
-        byte[] bytes = fields.getSlot(object, field);
-        return bytes == null ? -1 : bytes.length / spec.kind().width();
+        int bytes = fields.getSlotLength(object, field);
+        return bytes < 0 ? -1 : bytes / spec.kind().width();
     }
 
     @Nullable Object get(DurableObject object, int field) {

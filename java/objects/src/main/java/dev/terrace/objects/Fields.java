@@ -5,6 +5,7 @@ import dev.terrace.objects.store.Layout;
 import dev.terrace.objects.store.Store;
 import dev.terrace.objects.store.Text;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.LongFunction;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -236,13 +237,22 @@ final class Fields {
 
     /// The bytes that the slot of a field leads to.
     byte @Nullable [] getSlot(DurableObject object, int field) {
+        return fromSlot(object, field, null, buffers::get);
+    }
+
+    /// How many bytes the slot of a field leads to; -1 if it is null.
+    int getSlotLength(DurableObject object, int field) {
+        return fromSlot(object, field, -1, buffers::length);
+    }
+
+    private <T extends @Nullable Object> T fromSlot(DurableObject object, int field, T otherwise, LongFunction<T> get) {
         DurableObject holder = toRead(object, field);
         return guarded(() -> {
-            FieldSpec stored = holder.mapping().stored(field);
-            byte[] bytes = stored == null ? null : buffers.get(holder.record() + holder.mapping().offset(field));
+            boolean isStored = holder.mapping().stored(field) != null;
+            T found = isStored ? get.apply(holder.record() + holder.mapping().offset(field)) : otherwise;
             java.lang.invoke.VarHandle.loadLoadFence();
             check(holder);
-            return bytes;
+            return found;
         });
     }
 

@@ -8,6 +8,7 @@ import java.lang.foreign.ValueLayout;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.LongFunction;
 import java.util.zip.CRC32C;
 import org.jspecify.annotations.Nullable;
 
@@ -173,12 +174,24 @@ public final class Buffers {
     ///
     /// @throws PoolDamagedException if they are not what was written
     public byte @Nullable [] get(long at) {
+        return settled(at, this::load);
+    }
+
+    /// How many bytes the slot at `at` leads to, without a look at them; -1 if it is null.
+    ///
+    /// @throws PoolDamagedException if there is no buffer
+    public int length(long at) {
+        return settled(at, this::lengthOf);
+    }
+
+    /// What the slot at `at` leads to, found while it led there.
+    private <T extends @Nullable Object> T settled(long at, LongFunction<T> find) {
         while (true) {
             long sequence = store.sequence();
             long slot = store.word(at);
-            byte[] bytes;
+            T found;
             try {
-                bytes = load(slot);
+                found = find.apply(slot);
             } catch (RuntimeException e) {
                 if (store.word(at) == slot) {
                     throw e;
@@ -187,9 +200,19 @@ public final class Buffers {
             }
             java.lang.invoke.VarHandle.loadLoadFence();
             if (store.word(at) == slot && store.sequence() - sequence < NONCES) {
-                return bytes;
+                return found;
             }
         }
+    }
+
+    private int lengthOf(long slot) {
+        return switch (kind(slot)) {
+            case 0 -> -1;
+            case KIND_INLINE -> (int) (slot >>> 4) & 0xf;
+            case KIND_PMEM -> pmemLength(offset(slot));
+            case KIND_DISK -> diskLength(store.disk(disk(slot)), offset(slot));
+            default -> throw noSlot(slot);
+        };
     }
 
     /// The bytes that a slot leads to.
@@ -199,8 +222,12 @@ public final class Buffers {
             case KIND_INLINE -> inlined(slot);
             case KIND_PMEM -> loadFromPmem(offset(slot));
             case KIND_DISK -> loadFromDisk(disk(slot), offset(slot));
-            default -> throw new PoolDamagedException(store.pmem().name() + ": " + Long.toHexString(slot) + " is no slot");
+            default -> throw noSlot(slot);
         };
+    }
+
+    private PoolDamagedException noSlot(long slot) {
+        return new PoolDamagedException(store.pmem().name() + ": " + Long.toHexString(slot) + " is no slot");
     }
 
     private static byte[] inlined(long slot) {
@@ -211,33 +238,41 @@ public final class Buffers {
         return bytes;
     }
 
-    private byte[] loadFromPmem(long offset) {
+    private int pmemLength(long offset) {
         Region pmem = store.pmem();
         if (!pmem.contains(offset) || !store.isBuffer(offset)) {
             throw new PoolDamagedException(pmem.name() + ": there is no buffer at offset " + offset);
         }
-        long length = pmem.getLong(offset + Headers.BYTES);
-        return load(pmem, offset, PMEM_FRONT_BYTES, length);
+        return requireLength(pmem, offset, PMEM_FRONT_BYTES, pmem.getLong(offset + Headers.BYTES));
+    }
+
+    private static int diskLength(Region disk, long offset) {
+        return requireLength(disk, offset, DISK_FRONT_BYTES, (int) disk.getLong(offset));
+    }
+
+    private byte[] loadFromPmem(long offset) {
+        return load(store.pmem(), offset + PMEM_FRONT_BYTES, pmemLength(offset));
     }
 
     private byte[] loadFromDisk(int index, long offset) {
         Region disk = store.disk(index);
-        byte[] front = new byte[DISK_FRONT_BYTES];
-        disk.get(offset, MemorySegment.ofArray(front), 0, front.length);
-        MemorySegment fields = MemorySegment.ofArray(front);
-        byte[] bytes = load(disk, offset, DISK_FRONT_BYTES, fields.get(INT.withByteAlignment(1), 0));
-        if (crc(bytes) != fields.get(INT.withByteAlignment(1), 4)) {
+        byte[] bytes = load(disk, offset + DISK_FRONT_BYTES, diskLength(disk, offset));
+        if (crc(bytes) != (int) (disk.getLong(offset) >>> 32)) {
             throw new PoolDamagedException(disk.name() + ": " + bytes.length + " bytes at offset " + offset + " are damaged");
         }
         return bytes;
     }
 
-    private static byte[] load(Region region, long offset, int front, long length) {
+    private static int requireLength(Region region, long offset, int front, long length) {
         if (length < 0 || length > region.extentBytes() - region.within(offset) - front) {
             throw new PoolDamagedException(region.name() + ": a length at offset " + offset + " is damaged");
         }
-        byte[] bytes = new byte[(int) length];
-        region.get(offset + front, MemorySegment.ofArray(bytes), 0, length);
+        return (int) length;
+    }
+
+    private static byte[] load(Region region, long from, int length) {
+        byte[] bytes = new byte[length];
+        region.get(from, MemorySegment.ofArray(bytes), 0, length);
         return bytes;
     }
 
