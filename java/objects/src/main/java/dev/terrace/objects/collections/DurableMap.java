@@ -11,7 +11,6 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.NoSuchElementException;
-import java.util.Objects;
 import java.util.Set;
 import java.util.function.BiFunction;
 import java.util.function.Function;
@@ -283,48 +282,12 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
 
     @Override
     public Set<Map.Entry<K, V>> entrySet() {
-        return new Entries();
+        return new EntrySet<>(this, anchor, EntryIterator<Map.Entry<K, V>>::new);
     }
 
     @Override
     public Set<K> keySet() {
         return new Keys();
-    }
-
-    private final class Entries extends AbstractSet<Map.Entry<K, V>> {
-        @Override
-        public int size() {
-            return DurableMap.this.size();
-        }
-
-        @Override
-        public void clear() {
-            DurableMap.this.clear();
-        }
-
-        @Override
-        public boolean contains(@Nullable Object entry) {
-            return entry instanceof Map.Entry<?, ?> wanted && anchor.read(() -> {
-                Object value = get(wanted.getKey());
-                return Objects.equals(value, wanted.getValue()) && (value != null || containsKey(wanted.getKey()));
-            });
-        }
-
-        @Override
-        public boolean remove(@Nullable Object entry) {
-            return entry instanceof Map.Entry<?, ?> wanted
-                    && DurableMap.this.remove(wanted.getKey(), wanted.getValue());
-        }
-
-        @Override
-        public Object[] toArray() {
-            return anchor.read(super::toArray);
-        }
-
-        @Override
-        public Iterator<Map.Entry<K, V>> iterator() {
-            return new EntryIterator<>(WriteThrough::new);
-        }
     }
 
     private final class Keys extends AbstractSet<K> {
@@ -362,21 +325,6 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
         @Override
         public Iterator<K> iterator() {
             return new EntryIterator<>((key, _) -> key);
-        }
-    }
-
-    private final class WriteThrough extends SimpleEntry<K, V> {
-        @java.io.Serial
-        private static final long serialVersionUID = 1L;
-
-        WriteThrough(@Nullable K key, @Nullable V value) {
-            super(key, value);
-        }
-
-        @Override
-        public @Nullable V setValue(@Nullable V value) {
-            put(getKey(), value);
-            return super.setValue(value);
         }
     }
 

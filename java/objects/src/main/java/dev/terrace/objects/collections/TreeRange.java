@@ -1,7 +1,6 @@
 package dev.terrace.objects.collections;
 
 import java.util.AbstractMap;
-import java.util.AbstractSet;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.ConcurrentModificationException;
@@ -10,7 +9,6 @@ import java.util.Map;
 import java.util.NavigableMap;
 import java.util.NavigableSet;
 import java.util.NoSuchElementException;
-import java.util.Objects;
 import java.util.Set;
 import java.util.function.BiFunction;
 import java.util.function.Function;
@@ -492,66 +490,11 @@ abstract sealed class TreeRange<K, V> extends AbstractMap<K, V> implements Navig
 
     @Override
     public Set<Map.Entry<K, V>> entrySet() {
-        return new Entries();
+        return new EntrySet<>(this, anchor, RangeIterator<Map.Entry<K, V>>::new);
     }
 
     Iterator<K> keyIterator() {
         return new RangeIterator<>((key, _) -> key);
-    }
-
-    private final class Entries extends AbstractSet<Map.Entry<K, V>> {
-        @Override
-        public int size() {
-            return TreeRange.this.size();
-        }
-
-        @Override
-        public boolean isEmpty() {
-            return TreeRange.this.isEmpty();
-        }
-
-        @Override
-        public void clear() {
-            TreeRange.this.clear();
-        }
-
-        @Override
-        public boolean contains(@Nullable Object entry) {
-            return entry instanceof Map.Entry<?, ?> wanted && anchor.read(() -> {
-                Object value = get(wanted.getKey());
-                return Objects.equals(value, wanted.getValue()) && (value != null || containsKey(wanted.getKey()));
-            });
-        }
-
-        @Override
-        public boolean remove(@Nullable Object entry) {
-            return entry instanceof Map.Entry<?, ?> wanted && TreeRange.this.remove(wanted.getKey(), wanted.getValue());
-        }
-
-        @Override
-        public Object[] toArray() {
-            return anchor.read(super::toArray);
-        }
-
-        @Override
-        public Iterator<Map.Entry<K, V>> iterator() {
-            return new RangeIterator<>(WriteThrough::new);
-        }
-    }
-
-    private final class WriteThrough extends SimpleEntry<K, V> {
-        @java.io.Serial
-        private static final long serialVersionUID = 1L;
-
-        WriteThrough(K key, @Nullable V value) {
-            super(key, value);
-        }
-
-        @Override
-        public @Nullable V setValue(@Nullable V value) {
-            put(getKey(), value);
-            return super.setValue(value);
-        }
     }
 
     private final class RangeIterator<T> implements Iterator<T> {
