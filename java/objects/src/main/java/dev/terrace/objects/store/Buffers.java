@@ -165,11 +165,6 @@ public final class Buffers {
         }
     }
 
-    /// The tier that a slot leads to; PMEM for what lies in the slot itself.
-    public StorageTier tierOf(long slot) {
-        return kind(slot) == KIND_DISK ? store.diskTier(disk(slot)) : StorageTier.PMEM;
-    }
-
     /// The bytes that the slot at `at` leads to, whole and of one commit; null if it is null.
     ///
     /// @throws PoolDamagedException if they are not what was written
