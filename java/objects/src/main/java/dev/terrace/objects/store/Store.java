@@ -57,8 +57,7 @@ public final class Store implements AutoCloseable {
     private boolean plain = true;
     private int overlaid;
     private final ThreadLocal<@Nullable Overlay> view = new ThreadLocal<>();
-    /// Of a thread that is in a consistent read, what is to be done after it.
-    private final ThreadLocal<@Nullable List<Runnable>> afterRead = new ThreadLocal<>();
+    private final ThreadLocal<Reading> reading = ThreadLocal.withInitial(Reading::new);
     private volatile @Nullable TerraceException broken;
 
     private long commits;
@@ -73,6 +72,13 @@ public final class Store implements AutoCloseable {
     /// @param used bytes in use: in persistent memory, then on each disk
     /// @param capacity bytes of the files: in persistent memory, then of each disk
     public record Statistics(long commits, long rollbacks, long logBytes, List<Long> used, List<Long> capacity) {}
+
+    /// A thread's consistent read: kept from one to the next, which then makes no garbage.
+    private static final class Reading {
+        boolean isUnderWay;
+        /// What is to be done after it.
+        final List<Runnable> after = new ArrayList<>();
+    }
 
     /// A region and the tier that it is.
     public record TierRegion(StorageTier tier, Region region) {}
@@ -221,7 +227,7 @@ public final class Store implements AutoCloseable {
         if (readOnly) {
             throw new PoolReadOnlyException(pmem.name() + " was opened to be read");
         }
-        if (afterRead.get() != null) {
+        if (reading.get().isUnderWay) {
             throw new PoolReadOnlyException("a consistent read cannot write");
         }
         writer.lock();
@@ -586,27 +592,28 @@ public final class Store implements AutoCloseable {
 
     /// Runs `work` so that all that it reads is of one committed state; it may be run more than once.
     public <T extends @Nullable Object> T read(Supplier<T> work) {
-        if (inTransaction() || afterRead.get() != null) {
+        Reading mine = reading.get();
+        if (inTransaction() || mine.isUnderWay) {
             return work.get();
         }
-        List<Runnable> actions = new ArrayList<>();
-        afterRead.set(actions);
+        mine.isUnderWay = true;
         try {
-            T result = attempt(work, actions);
-            actions.forEach(Runnable::run);
+            T result = attempt(work, mine.after);
+            mine.after.forEach(Runnable::run);
             return result;
         } finally {
-            afterRead.remove();
+            mine.isUnderWay = false;
+            mine.after.clear();
         }
     }
 
     /// Done when, and only if, what this thread has read has turned out to be of one committed state; at once if that is so anyway.
     public void afterRead(Runnable action) {
-        List<Runnable> actions = afterRead.get();
-        if (actions == null || inTransaction()) {
+        Reading mine = reading.get();
+        if (!mine.isUnderWay || inTransaction()) {
             action.run();
         } else {
-            actions.add(action);
+            mine.after.add(action);
         }
     }
 
