@@ -1,5 +1,7 @@
 package dev.terrace.objects;
 
+import dev.terrace.objects.store.Epoch;
+import dev.terrace.objects.store.Store;
 import org.jspecify.annotations.Nullable;
 
 /// Walks over all objects of a class, in the order in which they lie in persistent memory, with one handle for all of them: a walk over
@@ -13,31 +15,81 @@ public final class Cursor<D extends DurableObject> {
     private final ObjectType<D> type;
     private final D handle;
     private final @Nullable TypeMapping[] mappings;
-    private long next;
+    private final Store store;
+    private final Epoch epoch;
+    private long at = -1;
+    /// Which of the slots behind `at` are in use: bit 0 is the next. That was so when the epoch's changes were `copiedIn`.
+    private long ahead;
+    private long slotBytes;
+    private long copiedIn;
+    private @Nullable TypeMapping bound;
 
     Cursor(Pool pool, ObjectType<D> type) {
         this.pool = pool;
         this.type = type;
         handle = type.newHandle();
         mappings = pool.mappingsOf(type);
+        store = pool.store();
+        epoch = store.epoch();
     }
 
     /// Goes to the next object, if there is one.
     public boolean next() {
-        while (true) {
-            long record = pool.store().nextAllocated(next);
-            if (record < 0) {
-                return false;
+        try {
+            if (ahead != 0 && bound != null) {
+                skip();
+                return handle.moveTo(at, bound.id, copiedIn) || bind() || search();
             }
-            next = record + 1;
-            long header = pool.store().word(record);
-            int id = Pool.typeOf(header);
-            TypeMapping mapping = id < mappings.length ? mappings[id] : null;
-            if (mapping != null) {
-                handle.bind(pool, mapping, record, header);
+            return search();
+        } catch (IllegalStateException | InternalError e) {
+            throw pool.explain(e);
+        }
+    }
+
+    private void skip() {
+        int slots = Long.numberOfTrailingZeros(ahead) + 1;
+        at += slots * slotBytes;
+        ahead = ahead >>> slots - 1 >>> 1;
+    }
+
+    private boolean search() {
+        while (true) {
+            if (ahead != 0) {
+                skip();
+            } else {
+                copiedIn = epoch.changes();
+                at = store.nextAllocated(at + 1);
+                if (at < 0) {
+                    return false;
+                }
+                slotBytes = store.sizeOf(-1, at);
+                ahead = store.slotsAhead(at);
+            }
+            if (bind()) {
                 return true;
             }
         }
+    }
+
+    /// Binds the handle to what is at `at`, if it is of the class.
+    private boolean bind() {
+        long header = store.word(at);
+        if (!epoch.isStill(copiedIn)) {
+            ahead = 0;
+            if (!store.hasHeader(at)) {
+                // It was a slot, and is none any more.
+                at--;
+                return false;
+            }
+        }
+        int id = Pool.typeOf(header);
+        TypeMapping mapping = id < mappings.length ? mappings[id] : null;
+        if (mapping == null) {
+            return false;
+        }
+        handle.bind(pool, mapping, at, header);
+        bound = mapping;
+        return true;
     }
 
     /// The object that this is at: the same handle each time. Who wants to keep it keeps a [#copy()].

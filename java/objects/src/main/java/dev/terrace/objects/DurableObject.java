@@ -4,6 +4,7 @@ import dev.terrace.objects.collections.DurableList;
 import dev.terrace.objects.collections.DurableMap;
 import dev.terrace.objects.collections.DurableTree;
 import dev.terrace.objects.collections.ElementType;
+import dev.terrace.objects.store.Epoch;
 import dev.terrace.objects.store.Region;
 import dev.terrace.objects.store.Store;
 import java.lang.foreign.MemorySegment;
@@ -18,10 +19,10 @@ import org.jspecify.annotations.Nullable;
 
 /// A handle of an object in a pool: all that generated classes are made of.
 ///
-/// Getters read the pool in place: the value first, then whether anything has been deleted since the object's header was last compared,
-/// and if so the header, which says whether that was this object. Where there is more to see than what is in place, or an
-/// object was stored in another form of its class, they go through [Fields]. A handle has no state but where its object is,
-/// and since when that is known, so any number of threads may use it.
+/// Getters read the pool in place: the value first, then the pool's [Epoch], which says whether anything has happened since the object's
+/// header was last compared. If so, they compare it again. Where there is more to see than what is in place, or an
+/// object was stored in another form of its class, they go through [Fields], which also says what is wrong. A handle has no state but
+/// where its object is, and since when that is known, so any number of threads may use it.
 ///
 /// Two handles are equal if they lead to the same object of the same pool.
 public abstract class DurableObject {
@@ -31,19 +32,20 @@ public abstract class DurableObject {
     private static final ValueLayout.OfFloat FLOAT = ValueLayout.JAVA_FLOAT.withOrder(ByteOrder.LITTLE_ENDIAN);
     private static final ValueLayout.OfDouble DOUBLE = ValueLayout.JAVA_DOUBLE.withOrder(ByteOrder.LITTLE_ENDIAN);
 
-    private static final long NEVER = -2;
+    /// No epoch.
+    static final long NEVER = -2;
 
     // A handle that was made and not bound yet leads nowhere; the pool binds it before anybody else sees it.
     private @Nullable Pool pool;
     private @Nullable Store store;
     private @Nullable TypeMapping mapping;
-    private boolean isNative;
+    private Epoch epoch = Epoch.NOWHERE;
     private MemorySegment memory = MemorySegment.NULL;
     private long begin;
     private long record;
     private long header;
-    /// How many deletions there had been when the header was last compared. Threads may overwrite each other's: all of them are true.
-    private long compared;
+    /// The epoch in which the header was last compared. Threads may overwrite each other's: all of them are true.
+    private long compared = NEVER;
 
     /// A handle that leads nowhere yet.
     protected DurableObject() {}
@@ -54,12 +56,31 @@ public abstract class DurableObject {
         pool = newPool;
         store = newPool.store();
         mapping = newMapping;
-        isNative = newMapping.isNative;
+        epoch = newPool.store().epoch();
         memory = pmem.extentOf(newRecord);
         begin = pmem.within(newRecord);
         record = newRecord;
         header = newHeader;
         compared = NEVER;
+    }
+
+    /// From now on this handle leads to what begins at another offset, if that lies in the same extent, is an object of the same form, and was
+    /// there when the epoch's changes were `changes`. If that cannot be said as fast as walks want it, nothing happens.
+    final boolean moveTo(long newRecord, int id, long changes) {
+        if ((newRecord ^ record) >= memory.byteSize() || !epoch.isPlain()) {
+            return false;
+        }
+        long now = epoch.now();
+        long newBegin = begin + newRecord - record;
+        long newHeader = memory.get(Region.LONG, newBegin);
+        if (Pool.typeOf(newHeader) != id || !epoch.isStill(changes)) {
+            return false;
+        }
+        begin = newBegin;
+        record = newRecord;
+        header = newHeader;
+        compared = now == Epoch.UNKNOWN ? NEVER : now;
+        return true;
     }
 
     /// The pool that the object is in.
@@ -114,46 +135,35 @@ public abstract class DurableObject {
         return pool().fields();
     }
 
-    /// Whether what this object's record holds is what this thread is to see, laid out as its class expects it.
-    private boolean isInPlace() {
-        return isNative && store != null && store.isPlain();
+    /// Whether what was just read in place is this object's, and all that this thread is to see.
+    private boolean isSettled() {
+        VarHandle.loadLoadFence();
+        return epoch.now() == compared || isSettledNow();
     }
 
-    /// Throws if what was just read may not have been this object's. As long as nothing is deleted that takes no look at the header.
-    private void check() {
+    private boolean isSettledNow() {
+        long now = epoch.now();
         VarHandle.loadLoadFence();
-        long now = store().deletions();
-        if (now != compared) {
-            compare(now);
-        }
-    }
-
-    private void compare(long now) {
-        VarHandle.loadLoadFence();
-        if (memory.get(Region.LONG, begin) != header) {
-            throw store().stale(record);
-        }
-        if (now != Store.DELETIONS_UNKNOWN) {
+        boolean isSettled = mapping().isNative && store().isInPlace() && memory.get(Region.LONG, begin) == header;
+        if (isSettled && now != Epoch.UNKNOWN) {
             compared = now;
         }
-    }
-
-    private TerraceException explain(Throwable failure) {
-        return pool().explain(failure);
+        return isSettled;
     }
 
     /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
     protected final boolean getBoolean(int field, int at) {
-        if (at < 0 || !isInPlace()) {
-            return fields().getBits(this, field, FieldKind.BOOLEAN) != 0;
+        if (at >= 0) {
+            try {
+                boolean value = memory.get(Region.BYTE, begin + at) != 0;
+                if (isSettled()) {
+                    return value;
+                }
+            } catch (RuntimeException | InternalError elsewhere) {
+                // Closed, cut off, or of another form: which of them, the longer way tells.
+            }
         }
-        try {
-            boolean value = memory.get(Region.BYTE, begin + at) != 0;
-            check();
-            return value;
-        } catch (IllegalStateException | InternalError e) {
-            throw explain(e);
-        }
+        return fields().getBits(this, field, FieldKind.BOOLEAN) != 0;
     }
 
     /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
@@ -173,16 +183,17 @@ public abstract class DurableObject {
 
     /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
     protected final byte getByte(int field, int at) {
-        if (at < 0 || !isInPlace()) {
-            return (byte) fields().getBits(this, field, FieldKind.BYTE);
+        if (at >= 0) {
+            try {
+                byte value = memory.get(Region.BYTE, begin + at);
+                if (isSettled()) {
+                    return value;
+                }
+            } catch (RuntimeException | InternalError elsewhere) {
+                // Closed, cut off, or of another form: which of them, the longer way tells.
+            }
         }
-        try {
-            byte value = memory.get(Region.BYTE, begin + at);
-            check();
-            return value;
-        } catch (IllegalStateException | InternalError e) {
-            throw explain(e);
-        }
+        return (byte) fields().getBits(this, field, FieldKind.BYTE);
     }
 
     /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
@@ -202,16 +213,17 @@ public abstract class DurableObject {
 
     /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
     protected final short getShort(int field, int at) {
-        if (at < 0 || !isInPlace()) {
-            return (short) fields().getBits(this, field, FieldKind.SHORT);
+        if (at >= 0) {
+            try {
+                short value = memory.get(SHORT, begin + at);
+                if (isSettled()) {
+                    return value;
+                }
+            } catch (RuntimeException | InternalError elsewhere) {
+                // Closed, cut off, or of another form: which of them, the longer way tells.
+            }
         }
-        try {
-            short value = memory.get(SHORT, begin + at);
-            check();
-            return value;
-        } catch (IllegalStateException | InternalError e) {
-            throw explain(e);
-        }
+        return (short) fields().getBits(this, field, FieldKind.SHORT);
     }
 
     /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
@@ -231,16 +243,17 @@ public abstract class DurableObject {
 
     /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
     protected final char getChar(int field, int at) {
-        if (at < 0 || !isInPlace()) {
-            return (char) fields().getBits(this, field, FieldKind.CHAR);
+        if (at >= 0) {
+            try {
+                char value = memory.get(CHAR, begin + at);
+                if (isSettled()) {
+                    return value;
+                }
+            } catch (RuntimeException | InternalError elsewhere) {
+                // Closed, cut off, or of another form: which of them, the longer way tells.
+            }
         }
-        try {
-            char value = memory.get(CHAR, begin + at);
-            check();
-            return value;
-        } catch (IllegalStateException | InternalError e) {
-            throw explain(e);
-        }
+        return (char) fields().getBits(this, field, FieldKind.CHAR);
     }
 
     /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
@@ -260,16 +273,17 @@ public abstract class DurableObject {
 
     /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
     protected final int getInt(int field, int at) {
-        if (at < 0 || !isInPlace()) {
-            return (int) fields().getBits(this, field, FieldKind.INT);
+        if (at >= 0) {
+            try {
+                int value = memory.get(INT, begin + at);
+                if (isSettled()) {
+                    return value;
+                }
+            } catch (RuntimeException | InternalError elsewhere) {
+                // Closed, cut off, or of another form: which of them, the longer way tells.
+            }
         }
-        try {
-            int value = memory.get(INT, begin + at);
-            check();
-            return value;
-        } catch (IllegalStateException | InternalError e) {
-            throw explain(e);
-        }
+        return (int) fields().getBits(this, field, FieldKind.INT);
     }
 
     /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
@@ -289,16 +303,17 @@ public abstract class DurableObject {
 
     /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
     protected final long getLong(int field, int at) {
-        if (at < 0 || !isInPlace()) {
-            return fields().getBits(this, field, FieldKind.LONG);
+        if (at >= 0) {
+            try {
+                long value = memory.get(Region.LONG, begin + at);
+                if (isSettled()) {
+                    return value;
+                }
+            } catch (RuntimeException | InternalError elsewhere) {
+                // Closed, cut off, or of another form: which of them, the longer way tells.
+            }
         }
-        try {
-            long value = memory.get(Region.LONG, begin + at);
-            check();
-            return value;
-        } catch (IllegalStateException | InternalError e) {
-            throw explain(e);
-        }
+        return fields().getBits(this, field, FieldKind.LONG);
     }
 
     /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
@@ -318,16 +333,17 @@ public abstract class DurableObject {
 
     /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
     protected final float getFloat(int field, int at) {
-        if (at < 0 || !isInPlace()) {
-            return Float.intBitsToFloat((int) fields().getBits(this, field, FieldKind.FLOAT));
+        if (at >= 0) {
+            try {
+                float value = memory.get(FLOAT, begin + at);
+                if (isSettled()) {
+                    return value;
+                }
+            } catch (RuntimeException | InternalError elsewhere) {
+                // Closed, cut off, or of another form: which of them, the longer way tells.
+            }
         }
-        try {
-            float value = memory.get(FLOAT, begin + at);
-            check();
-            return value;
-        } catch (IllegalStateException | InternalError e) {
-            throw explain(e);
-        }
+        return Float.intBitsToFloat((int) fields().getBits(this, field, FieldKind.FLOAT));
     }
 
     /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
@@ -347,16 +363,17 @@ public abstract class DurableObject {
 
     /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
     protected final double getDouble(int field, int at) {
-        if (at < 0 || !isInPlace()) {
-            return Double.longBitsToDouble(fields().getBits(this, field, FieldKind.DOUBLE));
+        if (at >= 0) {
+            try {
+                double value = memory.get(DOUBLE, begin + at);
+                if (isSettled()) {
+                    return value;
+                }
+            } catch (RuntimeException | InternalError elsewhere) {
+                // Closed, cut off, or of another form: which of them, the longer way tells.
+            }
         }
-        try {
-            double value = memory.get(DOUBLE, begin + at);
-            check();
-            return value;
-        } catch (IllegalStateException | InternalError e) {
-            throw explain(e);
-        }
+        return Double.longBitsToDouble(fields().getBits(this, field, FieldKind.DOUBLE));
     }
 
     /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
@@ -465,32 +482,34 @@ public abstract class DurableObject {
     }
 
     /// The bits of an element of an array, the rest zero. One within the record never lies across two words.
-    private long elementBits(int field, int at, int index) {
-        if (at < 0 || !isInPlace()) {
-            return arrays().getElement(this, field, index);
+    private long elementBits(int field, int at, int length, int width, int index) {
+        if (at >= 0) {
+            int element = at + Objects.checkIndex(index, length) * width;
+            try {
+                long word = memory.get(Region.LONG, begin + (element & -Long.BYTES));
+                if (isSettled()) {
+                    return word >>> 8 * (element & Long.BYTES - 1) & -1L >>> 8 * (Long.BYTES - width);
+                }
+            } catch (RuntimeException | InternalError elsewhere) {
+                // As for getters of numbers.
+            }
         }
-        FieldSpec spec = mapping().field(field);
-        int width = spec.kind().width();
-        int element = at + Objects.checkIndex(index, spec.fixedLength()) * width;
-        try {
-            long word = memory.get(Region.LONG, begin + (element & -Long.BYTES));
-            check();
-            return word >>> 8 * (element & Long.BYTES - 1) & -1L >>> 8 * (Long.BYTES - width);
-        } catch (IllegalStateException | InternalError e) {
-            throw explain(e);
-        }
+        return arrays().getElement(this, field, index);
     }
 
     /// Copies elements of an array within the record, all of one commit; false if that is not for this way to do. It makes no garbage,
     /// whatever the compiler makes of it.
-    private boolean copyInPlace(int field, int at, ValueLayout element, Object into, int count) {
-        if (at < 0 || !isInPlace()) {
-            return false;
+    private boolean copyInPlace(int at, ValueLayout element, Object into, int count) {
+        if (at >= 0) {
+            try {
+                long changes = epoch.changes();
+                MemorySegment.copy(memory, element, begin + at, into, 0, count);
+                return isSettled() && epoch.isStill(changes);
+            } catch (RuntimeException | InternalError elsewhere) {
+                // As for getters of numbers.
+            }
         }
-        long sequence = store().sequence();
-        MemorySegment.copy(memory, element, begin + at, into, 0, count);
-        check();
-        return (sequence & 1) == 0 && store().sequence() == sequence;
+        return false;
     }
 
     /// The array of field `field`, or null.
@@ -504,15 +523,15 @@ public abstract class DurableObject {
     }
 
     /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
-    protected final int copyBooleans(int field, int at, boolean[] into) {
+    protected final int copyBooleans(int field, int at, int length, boolean[] into) {
         return arrays().copy(this, field, into);
     }
 
     /// An element of the array of field `field`.
     ///
     /// @throws IndexOutOfBoundsException if there is none
-    protected final boolean getBooleanAt(int field, int at, int index) {
-        return elementBits(field, at, index) != 0;
+    protected final boolean getBooleanAt(int field, int at, int length, int index) {
+        return elementBits(field, at, length, 1, index) != 0;
     }
 
     /// Sets an element of the array of field `field`.
@@ -533,23 +552,16 @@ public abstract class DurableObject {
     }
 
     /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
-    protected final int copyBytes(int field, int at, byte[] into) {
-        int count = Math.min(mapping().field(field).fixedLength(), into.length);
-        try {
-            if (copyInPlace(field, at, Region.BYTE, into, count)) {
-                return count;
-            }
-        } catch (IllegalStateException | InternalError e) {
-            throw explain(e);
-        }
-        return arrays().copy(this, field, into);
+    protected final int copyBytes(int field, int at, int length, byte[] into) {
+        int count = Math.min(length, into.length);
+        return copyInPlace(at, Region.BYTE, into, count) ? count : arrays().copy(this, field, into);
     }
 
     /// An element of the array of field `field`.
     ///
     /// @throws IndexOutOfBoundsException if there is none
-    protected final byte getByteAt(int field, int at, int index) {
-        return (byte) elementBits(field, at, index);
+    protected final byte getByteAt(int field, int at, int length, int index) {
+        return (byte) elementBits(field, at, length, 1, index);
     }
 
     /// Sets an element of the array of field `field`.
@@ -570,23 +582,16 @@ public abstract class DurableObject {
     }
 
     /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
-    protected final int copyShorts(int field, int at, short[] into) {
-        int count = Math.min(mapping().field(field).fixedLength(), into.length);
-        try {
-            if (copyInPlace(field, at, SHORT, into, count)) {
-                return count;
-            }
-        } catch (IllegalStateException | InternalError e) {
-            throw explain(e);
-        }
-        return arrays().copy(this, field, into);
+    protected final int copyShorts(int field, int at, int length, short[] into) {
+        int count = Math.min(length, into.length);
+        return copyInPlace(at, SHORT, into, count) ? count : arrays().copy(this, field, into);
     }
 
     /// An element of the array of field `field`.
     ///
     /// @throws IndexOutOfBoundsException if there is none
-    protected final short getShortAt(int field, int at, int index) {
-        return (short) elementBits(field, at, index);
+    protected final short getShortAt(int field, int at, int length, int index) {
+        return (short) elementBits(field, at, length, Short.BYTES, index);
     }
 
     /// Sets an element of the array of field `field`.
@@ -607,23 +612,16 @@ public abstract class DurableObject {
     }
 
     /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
-    protected final int copyChars(int field, int at, char[] into) {
-        int count = Math.min(mapping().field(field).fixedLength(), into.length);
-        try {
-            if (copyInPlace(field, at, CHAR, into, count)) {
-                return count;
-            }
-        } catch (IllegalStateException | InternalError e) {
-            throw explain(e);
-        }
-        return arrays().copy(this, field, into);
+    protected final int copyChars(int field, int at, int length, char[] into) {
+        int count = Math.min(length, into.length);
+        return copyInPlace(at, CHAR, into, count) ? count : arrays().copy(this, field, into);
     }
 
     /// An element of the array of field `field`.
     ///
     /// @throws IndexOutOfBoundsException if there is none
-    protected final char getCharAt(int field, int at, int index) {
-        return (char) elementBits(field, at, index);
+    protected final char getCharAt(int field, int at, int length, int index) {
+        return (char) elementBits(field, at, length, Character.BYTES, index);
     }
 
     /// Sets an element of the array of field `field`.
@@ -644,23 +642,16 @@ public abstract class DurableObject {
     }
 
     /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
-    protected final int copyInts(int field, int at, int[] into) {
-        int count = Math.min(mapping().field(field).fixedLength(), into.length);
-        try {
-            if (copyInPlace(field, at, INT, into, count)) {
-                return count;
-            }
-        } catch (IllegalStateException | InternalError e) {
-            throw explain(e);
-        }
-        return arrays().copy(this, field, into);
+    protected final int copyInts(int field, int at, int length, int[] into) {
+        int count = Math.min(length, into.length);
+        return copyInPlace(at, INT, into, count) ? count : arrays().copy(this, field, into);
     }
 
     /// An element of the array of field `field`.
     ///
     /// @throws IndexOutOfBoundsException if there is none
-    protected final int getIntAt(int field, int at, int index) {
-        return (int) elementBits(field, at, index);
+    protected final int getIntAt(int field, int at, int length, int index) {
+        return (int) elementBits(field, at, length, Integer.BYTES, index);
     }
 
     /// Sets an element of the array of field `field`.
@@ -681,23 +672,16 @@ public abstract class DurableObject {
     }
 
     /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
-    protected final int copyLongs(int field, int at, long[] into) {
-        int count = Math.min(mapping().field(field).fixedLength(), into.length);
-        try {
-            if (copyInPlace(field, at, Region.LONG, into, count)) {
-                return count;
-            }
-        } catch (IllegalStateException | InternalError e) {
-            throw explain(e);
-        }
-        return arrays().copy(this, field, into);
+    protected final int copyLongs(int field, int at, int length, long[] into) {
+        int count = Math.min(length, into.length);
+        return copyInPlace(at, Region.LONG, into, count) ? count : arrays().copy(this, field, into);
     }
 
     /// An element of the array of field `field`.
     ///
     /// @throws IndexOutOfBoundsException if there is none
-    protected final long getLongAt(int field, int at, int index) {
-        return elementBits(field, at, index);
+    protected final long getLongAt(int field, int at, int length, int index) {
+        return elementBits(field, at, length, Long.BYTES, index);
     }
 
     /// Sets an element of the array of field `field`.
@@ -718,23 +702,16 @@ public abstract class DurableObject {
     }
 
     /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
-    protected final int copyFloats(int field, int at, float[] into) {
-        int count = Math.min(mapping().field(field).fixedLength(), into.length);
-        try {
-            if (copyInPlace(field, at, FLOAT, into, count)) {
-                return count;
-            }
-        } catch (IllegalStateException | InternalError e) {
-            throw explain(e);
-        }
-        return arrays().copy(this, field, into);
+    protected final int copyFloats(int field, int at, int length, float[] into) {
+        int count = Math.min(length, into.length);
+        return copyInPlace(at, FLOAT, into, count) ? count : arrays().copy(this, field, into);
     }
 
     /// An element of the array of field `field`.
     ///
     /// @throws IndexOutOfBoundsException if there is none
-    protected final float getFloatAt(int field, int at, int index) {
-        return Float.intBitsToFloat((int) elementBits(field, at, index));
+    protected final float getFloatAt(int field, int at, int length, int index) {
+        return Float.intBitsToFloat((int) elementBits(field, at, length, Float.BYTES, index));
     }
 
     /// Sets an element of the array of field `field`.
@@ -755,23 +732,16 @@ public abstract class DurableObject {
     }
 
     /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
-    protected final int copyDoubles(int field, int at, double[] into) {
-        int count = Math.min(mapping().field(field).fixedLength(), into.length);
-        try {
-            if (copyInPlace(field, at, DOUBLE, into, count)) {
-                return count;
-            }
-        } catch (IllegalStateException | InternalError e) {
-            throw explain(e);
-        }
-        return arrays().copy(this, field, into);
+    protected final int copyDoubles(int field, int at, int length, double[] into) {
+        int count = Math.min(length, into.length);
+        return copyInPlace(at, DOUBLE, into, count) ? count : arrays().copy(this, field, into);
     }
 
     /// An element of the array of field `field`.
     ///
     /// @throws IndexOutOfBoundsException if there is none
-    protected final double getDoubleAt(int field, int at, int index) {
-        return Double.longBitsToDouble(elementBits(field, at, index));
+    protected final double getDoubleAt(int field, int at, int length, int index) {
+        return Double.longBitsToDouble(elementBits(field, at, length, Double.BYTES, index));
     }
 
     /// Sets an element of the array of field `field`.

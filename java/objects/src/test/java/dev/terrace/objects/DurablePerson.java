@@ -87,7 +87,7 @@ final class DurablePerson extends DurableObject {
     }
 
     int copyRow(double[] into) {
-        return copyDoubles(6, ROW_AT, into);
+        return copyDoubles(6, ROW_AT, 12, into);
     }
 
     void setRow(double[] row) {
@@ -95,7 +95,7 @@ final class DurablePerson extends DurableObject {
     }
 
     double getRow(int index) {
-        return getDoubleAt(6, ROW_AT, index);
+        return getDoubleAt(6, ROW_AT, 12, index);
     }
 
     void setRow(int index, double value) {

@@ -57,14 +57,14 @@ class ElementsTest {
         Object get(int field, int index) {
             int at = TYPE.offset(field);
             return switch (KINDS[field % KINDS.length]) {
-                case BOOLEANS -> getBooleanAt(field, at, index);
-                case BYTES -> getByteAt(field, at, index);
-                case SHORTS -> getShortAt(field, at, index);
-                case CHARS -> getCharAt(field, at, index);
-                case INTS -> getIntAt(field, at, index);
-                case FLOATS -> getFloatAt(field, at, index);
-                case LONGS -> getLongAt(field, at, index);
-                default -> getDoubleAt(field, at, index);
+                case BOOLEANS -> getBooleanAt(field, at, LENGTH, index);
+                case BYTES -> getByteAt(field, at, LENGTH, index);
+                case SHORTS -> getShortAt(field, at, LENGTH, index);
+                case CHARS -> getCharAt(field, at, LENGTH, index);
+                case INTS -> getIntAt(field, at, LENGTH, index);
+                case FLOATS -> getFloatAt(field, at, LENGTH, index);
+                case LONGS -> getLongAt(field, at, LENGTH, index);
+                default -> getDoubleAt(field, at, LENGTH, index);
             };
         }
 
@@ -74,14 +74,14 @@ class ElementsTest {
             Class<?> element = MethodType.methodType(get(field, 0).getClass()).unwrap().returnType();
             Object into = Array.newInstance(element, LENGTH + 1);
             int copied = switch (into) {
-                case boolean[] booleans -> copyBooleans(field, at, booleans);
-                case byte[] bytes -> copyBytes(field, at, bytes);
-                case short[] shorts -> copyShorts(field, at, shorts);
-                case char[] chars -> copyChars(field, at, chars);
-                case int[] ints -> copyInts(field, at, ints);
-                case float[] floats -> copyFloats(field, at, floats);
-                case long[] longs -> copyLongs(field, at, longs);
-                default -> copyDoubles(field, at, (double[]) into);
+                case boolean[] booleans -> copyBooleans(field, at, LENGTH, booleans);
+                case byte[] bytes -> copyBytes(field, at, LENGTH, bytes);
+                case short[] shorts -> copyShorts(field, at, LENGTH, shorts);
+                case char[] chars -> copyChars(field, at, LENGTH, chars);
+                case int[] ints -> copyInts(field, at, LENGTH, ints);
+                case float[] floats -> copyFloats(field, at, LENGTH, floats);
+                case long[] longs -> copyLongs(field, at, LENGTH, longs);
+                default -> copyDoubles(field, at, LENGTH, (double[]) into);
             };
             assertEquals(LENGTH, copied);
             return into;

@@ -1,6 +1,5 @@
 package dev.terrace.objects.bench;
 
-import dev.terrace.objects.Cursor;
 import dev.terrace.objects.Pool;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -9,6 +8,7 @@ import java.lang.foreign.ValueLayout;
 import java.nio.ByteOrder;
 import java.nio.channels.FileChannel;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
 import org.openjdk.jmh.annotations.Benchmark;
@@ -42,9 +42,15 @@ public class ReadBench {
     private static final ValueLayout.OfDouble DOUBLE = ValueLayout.JAVA_DOUBLE.withOrder(ByteOrder.LITTLE_ENDIAN);
     private static final int NUMBER_AT = DurableSample.TYPE.offset(0);
     private static final int ROW_AT = DurableSample.TYPE.offset(1);
-    private static final long REFERENCE_RECORD_BITS = (1L << 40) - 1;
     private static final int LARGE_EXTENT_BYTES = 64 << 20;
     private static final int SMALL_EXTENT_BYTES = 1 << 20;
+
+    /// What is least for an object that is read from a mapping.
+    private record PlainHandle(MemorySegment memory, long record) {
+        int getNumber() {
+            return memory.get(INT, record + NUMBER_AT);
+        }
+    }
 
     /// Whether all samples lie in one extent, or each in another one than the last.
     @Param({"one", "many"})
@@ -56,6 +62,7 @@ public class ReadBench {
     private Pool pool;
     private DurableSample[] samples = {};
     private long[] records = {};
+    private PlainHandle[] handles = {};
     private MemorySegment file = MemorySegment.NULL;
     private double[][] heapRows = {};
     private int[] heapNumbers = {};
@@ -71,13 +78,15 @@ public class ReadBench {
         heapNumbers = new int[COUNT];
         heapRows = new double[COUNT][Sample.DIMENSIONS];
         for (int i = 0; i < COUNT; i++) {
-            records[i] = (samples[i].reference() & REFERENCE_RECORD_BITS) << 4;
+            records[i] = Samples.record(samples[i]);
             heapNumbers[i] = samples[i].getNumber();
             samples[i].copyRow(heapRows[i]);
         }
         try (FileChannel channel = FileChannel.open(directory.resolve("pool"))) {
             file = channel.map(FileChannel.MapMode.READ_ONLY, 0, channel.size(), arena);
         }
+        handles = new PlainHandle[COUNT];
+        Arrays.setAll(handles, i -> new PlainHandle(file, records[i]));
     }
 
     /// Some of them, in such an order that neighbours lie far from each other.
@@ -120,6 +129,29 @@ public class ReadBench {
         return sum;
     }
 
+    /// The same bytes, from a plain mapping, each by way of an object that knows where they are: as handles do, and no more.
+    @Benchmark
+    @OperationsPerInvocation(COUNT)
+    public long getNumberOfPlainHandle() {
+        long sum = 0;
+        for (PlainHandle handle : handles) {
+            sum += handle.getNumber();
+        }
+        return sum;
+    }
+
+    /// A getter of one object again and again.
+    @Benchmark
+    public int getNumberOfOne() {
+        return samples[0].getNumber();
+    }
+
+    /// As [#getNumberOfOne()], of a plain mapping.
+    @Benchmark
+    public int getNumberOfOnePlainHandle() {
+        return handles[0].getNumber();
+    }
+
     /// The same numbers, from an array.
     @Benchmark
     @OperationsPerInvocation(COUNT)
@@ -138,7 +170,7 @@ public class ReadBench {
         double sum = 0;
         for (DurableSample sample : samples) {
             sample.copyRow(reused);
-            sum += sum(reused);
+            sum += Samples.sum(reused);
         }
         return sum;
     }
@@ -163,7 +195,7 @@ public class ReadBench {
         double sum = 0;
         for (long record : records) {
             MemorySegment.copy(file, DOUBLE, record + ROW_AT, reused, 0, Sample.DIMENSIONS);
-            sum += sum(reused);
+            sum += Samples.sum(reused);
         }
         return sum;
     }
@@ -174,28 +206,7 @@ public class ReadBench {
     public double scanRowsOfHeap() {
         double sum = 0;
         for (double[] row : heapRows) {
-            sum += sum(row);
-        }
-        return sum;
-    }
-
-    private static double sum(double[] row) {
-        double sum = 0;
-        for (double element : row) {
-            sum += element;
-        }
-        return sum;
-    }
-
-    /// Rows of a walk over the objects of the pool, in the order in which they lie.
-    @Benchmark
-    @OperationsPerInvocation(COUNT)
-    public double walkRows() {
-        double sum = 0;
-        Cursor<DurableSample> cursor = pool.cursor(DurableSample.TYPE);
-        for (int i = 0; i < COUNT && cursor.next(); i++) {
-            cursor.get().copyRow(reused);
-            sum += sum(reused);
+            sum += Samples.sum(row);
         }
         return sum;
     }

@@ -27,6 +27,23 @@ final class Samples {
         return Pool.open(directory, PoolOptions.defaults().extents(extentBytes));
     }
 
+    static Pool openToRead(Path directory) throws IOException {
+        return Pool.open(directory, PoolOptions.defaults().toRead());
+    }
+
+    /// Where a sample's record begins in the pool's file.
+    static long record(DurableSample sample) {
+        return (sample.reference() & (1L << 40) - 1) << 4;
+    }
+
+    static double sum(double[] row) {
+        double sum = 0;
+        for (double element : row) {
+            sum += element;
+        }
+        return sum;
+    }
+
     static double[] row(Random random) {
         return random.doubles(Sample.DIMENSIONS).toArray();
     }

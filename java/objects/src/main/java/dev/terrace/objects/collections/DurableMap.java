@@ -3,7 +3,6 @@ package dev.terrace.objects.collections;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.store.Store;
-import java.lang.invoke.VarHandle;
 import java.util.AbstractMap;
 import java.util.AbstractSet;
 import java.util.ConcurrentModificationException;
@@ -103,11 +102,10 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
         long word = keyType.word(key);
         long hash = Hash.of(table.seed, word, bytes);
         try {
-            long sequence = store.sequence();
-            if ((sequence & 1) == 0 && store.isPlain()) {
+            long changes = store.epoch().changes();
+            if (store.isInPlace()) {
                 V value = load(hash, word, bytes, key == null);
-                VarHandle.acquireFence();
-                if (store.sequence() == sequence) {
+                if (store.epoch().isStill(changes)) {
                     return value;
                 }
             }

@@ -2,7 +2,6 @@ package dev.terrace.objects.collections;
 
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.store.Store;
-import java.lang.invoke.VarHandle;
 import java.util.AbstractList;
 import java.util.Comparator;
 import java.util.Iterator;
@@ -58,11 +57,10 @@ public abstract sealed class DurableSequence<E> extends AbstractList<E> implemen
     @Override
     public final @Nullable E get(int index) {
         try {
-            long sequence = store.sequence();
-            if ((sequence & 1) == 0 && store.isPlain()) {
+            long changes = store.epoch().changes();
+            if (store.isInPlace()) {
                 E element = load(index);
-                VarHandle.acquireFence();
-                if (store.sequence() == sequence) {
+                if (store.epoch().isStill(changes)) {
                     return element;
                 }
             }

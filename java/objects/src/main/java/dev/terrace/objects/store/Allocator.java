@@ -246,6 +246,17 @@ final class Allocator {
         return NONE;
     }
 
+    /// Which of the slots behind that at `offset` are in use, up to 63 of them: bit 0 is the next. None behind a run.
+    long ahead(long offset) {
+        int chunk = (int) (offset / CHUNK_BYTES);
+        long descriptor = words.get(descriptorAt(chunk));
+        if (kind(descriptor) != KIND_SLOTS) {
+            return 0;
+        }
+        int slot = (int) (offset % CHUNK_BYTES) / SizeClasses.slotBytes(sizeClass(descriptor));
+        return words.get(bitmapAt(chunk) + slot / 64 * 8) >>> slot >>> 1;
+    }
+
     /// Bytes of chunks that are free.
     long freeBytes() {
         if (!indexed) {

@@ -29,9 +29,6 @@ import org.jspecify.annotations.Nullable;
 /// * One thread writes at a time.
 public final class Store implements AutoCloseable {
     private static final int ATTEMPTS_BEFORE_LOCK = 64;
-    /// The number of deletions where nobody counts them.
-    public static final long DELETIONS_UNKNOWN = -1;
-
     private static final long NONE = -1;
 
     private final Region pmem;
@@ -49,13 +46,10 @@ public final class Store implements AutoCloseable {
     private final List<Runnable> afterCommit = new ArrayList<>();
     private final List<Runnable> afterRollback = new ArrayList<>();
     private boolean deletes;
-    private long deletions;
     private int depth;
     private @Nullable Throwable doomed;
 
-    /// Whether nobody has words laid over those in place. Whoever lays some over sees that at once; others need not.
-    private boolean plain = true;
-    private int overlaid;
+    private final Epoch epoch;
     private final ThreadLocal<@Nullable Overlay> view = new ThreadLocal<>();
     private final ThreadLocal<Reading> reading = ThreadLocal.withInitial(Reading::new);
     private volatile @Nullable TerraceException broken;
@@ -90,7 +84,7 @@ public final class Store implements AutoCloseable {
         this.superblock = superblock;
         this.pmem = pmem;
         this.readOnly = readOnly;
-        deletions = readOnly ? DELETIONS_UNKNOWN : 0;
+        epoch = new Epoch(readOnly ? pmem : null);
         log = new CommitLog(pmem, superblock.logBytes());
         Words words = new TransactionWords();
         allocator = new Allocator(words, pmem, true, superblock.secret());
@@ -182,24 +176,28 @@ public final class Store implements AutoCloseable {
         return Headers.type(word(offset)) == Headers.BUFFER && hasHeader(offset);
     }
 
-    /// How many commits have deleted objects, in this process: while that stays the same, what was an object's place is its place. Who
-    /// only reads does not know what another process deletes.
-    public long deletions() {
-        return deletions;
+    /// What tells who reads in place that nothing has happened meanwhile.
+    public Epoch epoch() {
+        return epoch;
     }
 
-    /// Whether what stands in place is all there is to see. If not, [#word] tells what this thread is to see.
-    public boolean isPlain() {
-        return plain;
+    /// Whether this thread is to see what is in place. If not, [#word] tells what it is to see.
+    public boolean isInPlace() {
+        return epoch.isPlain() || laidOver() == null;
+    }
+
+    /// What this thread is to see laid over what is in place.
+    private @Nullable Overlay laidOver() {
+        return writer.isHeldByCurrentThread() ? overlay : view.get();
     }
 
     /// A word as this thread is to see it.
     public long word(long offset) {
         long inPlace = pmem.getLong(offset);
-        if (plain) {
+        if (epoch.isPlain()) {
             return inPlace;
         }
-        Overlay mine = writer.isHeldByCurrentThread() ? overlay : view.get();
+        Overlay mine = laidOver();
         return mine == null ? inPlace : mine.get(offset, inPlace);
     }
 
@@ -238,7 +236,7 @@ public final class Store implements AutoCloseable {
                 writer.unlock();
                 throw e;
             }
-            layOver();
+            epoch.layOver();
         }
         depth++;
     }
@@ -261,20 +259,10 @@ public final class Store implements AutoCloseable {
             }
         } finally {
             if (depth == 0) {
-                takeOff();
+                epoch.takeOff();
             }
             writer.unlock();
         }
-    }
-
-    private synchronized void layOver() {
-        overlaid++;
-        plain = false;
-    }
-
-    private synchronized void takeOff() {
-        overlaid--;
-        plain = overlaid == 0;
     }
 
     /// Whether this thread is in a transaction.
@@ -319,10 +307,7 @@ public final class Store implements AutoCloseable {
         flushFresh();
         publish(overlay, log.overflowBytes(overlay.size()) == 0 ? 0 : overflow);
         if (deletes) {
-            // Behind the headers, and before anything else is stored where those objects were.
-            VarHandle.storeStoreFence();
-            deletions++;
-            VarHandle.storeStoreFence();
+            epoch.delete();
         }
         if (event.shouldCommit()) {
             event.pool = pmem.name();
@@ -365,7 +350,9 @@ public final class Store implements AutoCloseable {
     /// Makes words durable, all or none; those that do not fit into the log go by way of `overflow`.
     private void publish(Overlay words, long overflow) {
         commits++;
+        epoch.changing();
         loggedBytes += log.commit(words, overflow);
+        epoch.changed();
     }
 
     private void rollBack() {
@@ -478,6 +465,8 @@ public final class Store implements AutoCloseable {
             pmem.flush(offset, Long.BYTES);
             pmem.fence();
             pmem.putLong(Superblock.SEQUENCE_AT, pmem.getLong(Superblock.SEQUENCE_AT) + 2);
+            epoch.changing();
+            epoch.changed();
             commits++;
         } catch (RuntimeException | Error e) {
             throw breakDown(e);
@@ -685,11 +674,11 @@ public final class Store implements AutoCloseable {
 
     private <T extends @Nullable Object> T readWith(Overlay laidOver, Supplier<T> work) {
         view.set(laidOver);
-        layOver();
+        epoch.layOver();
         try {
             return work.get();
         } finally {
-            takeOff();
+            epoch.takeOff();
             view.remove();
         }
     }
@@ -763,6 +752,11 @@ public final class Store implements AutoCloseable {
             followExtents();
         }
         return allocator.next(offset);
+    }
+
+    /// Which of the slots behind that at `offset` of persistent memory are in use, up to 63 of them: bit 0 is the next.
+    public long slotsAhead(long offset) {
+        return allocator.ahead(offset);
     }
 
     private synchronized void followExtents() {

@@ -25,9 +25,9 @@ final class Accessors {
         switch (slot.shape()) {
             case Shape.Volatile(var _, var type, var recompute) -> addVolatile(slot, type, recompute);
             case Shape.Embedding(var inner) -> addEmbedding(slot, inner.name());
-            case Shape.PrimitiveArray(var _, var element, var _) -> {
+            case Shape.PrimitiveArray(var _, var element, var length) -> {
                 addSimple(slot);
-                addElements(slot, element);
+                addElements(slot, element, length);
             }
             default -> addSimple(slot);
         }
@@ -48,7 +48,7 @@ final class Accessors {
                 .addParameter(SlotCode.parameterType(slot), "value");
     }
 
-    private void addElements(Slot slot, TypeName element) {
+    private void addElements(Slot slot, TypeName element, int length) {
         String of = SlotCode.elementSuffix(slot);
         members.add(slot, method(slot, "get" + slot.capitalized() + "Length",
                         "How many elements field {@code $L} has; -1 if it is null.", slot.schemaName())
@@ -60,12 +60,12 @@ final class Accessors {
                                 + "@return how many were copied; -1 if the field is null", slot.schemaName())
                 .returns(TypeName.INT)
                 .addParameter(ArrayTypeName.of(element), "into")
-                .addStatement("return copy$L($L, into)", SlotCode.suffix(slot), slot.place())
+                .addStatement("return copy$L($L, $L, into)", SlotCode.suffix(slot), slot.place(), length)
                 .build());
         members.add(slot, method(slot, "get" + slot.capitalized(), "An element of field {@code $L}.", slot.schemaName())
                 .returns(element)
                 .addParameter(TypeName.INT, "index")
-                .addStatement("return get$LAt($L, index)", of, slot.place())
+                .addStatement("return get$LAt($L, $L, index)", of, slot.place(), length)
                 .build());
         members.add(slot, method(slot, "set" + slot.capitalized(), "Sets an element of field {@code $L}.",
                         slot.schemaName())
