@@ -2,22 +2,19 @@ package dev.terrace.objects;
 
 import dev.terrace.objects.store.Buffers;
 import dev.terrace.objects.store.Store;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
 
-/// Moves values of fields with several tags: from persistent memory when something needs the room that has no other place, and back
-/// there when there is room again.
+/// Moves values of fields and collections with several tags: from persistent memory when something needs the room that has no other
+/// place, and back there when there is room again.
 ///
-/// A move is a transaction of its own: the value is durable at its new place before the field leads there. Back, values come
+/// A move is a transaction of its own: the value is durable at its new place before the slot leads there. Back, values come
 /// in the background, as long as an eighth of persistent memory is free, so that they are not sent away again at once.
 final class Balancer {
-    private static final int MOVED_AT_ONCE = 64;
     private static final int DEMOTED_SHARE = 16;
     private static final int FREE_SHARE = 8;
 
-    private final Pool pool;
     private final Store store;
     private final Buffers buffers;
     private final AtomicLong promotedBytes = new AtomicLong();
@@ -31,13 +28,44 @@ final class Balancer {
     private boolean wanted;
     private boolean stopping;
 
-    /// A field that may move: of the record that begins here with this header, the slot at `at`.
-    private record Candidate(long record, long header, long at, long slot, List<StorageTier> tiers) {}
+    private final Mover mover;
+    private final Mover.Goal down = new Down();
+    private final Mover.Goal up = new Up();
+
+    /// Away from persistent memory.
+    private final class Down implements Mover.Goal {
+        @Override
+        public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
+            return place.disk() < 0 && isMovable(tiers);
+        }
+
+        @Override
+        public long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
+            return buffers.put(tiers.subList(1, tiers.size()), bytes);
+        }
+    }
+
+    /// Back to it.
+    private final class Up implements Mover.Goal {
+        @Override
+        public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
+            return place.disk() >= 0 && isMovable(tiers);
+        }
+
+        @Override
+        public long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
+            return buffers.put(tiers.subList(0, 1), bytes);
+        }
+    }
+
+    private static boolean isMovable(List<StorageTier> tiers) {
+        return tiers.size() > 1 && tiers.getFirst() == StorageTier.PMEM;
+    }
 
     Balancer(Pool pool) {
-        this.pool = pool;
         store = pool.store();
         buffers = pool.buffers();
+        mover = new Mover(pool);
         buffers.onSpillAndFree(this::spill, this::freed);
     }
 
@@ -60,9 +88,9 @@ final class Balancer {
             long moved = 0;
             boolean wrapped = false;
             while (moved < wantedBytes) {
-                List<Candidate> some = new ArrayList<>();
-                hand = find(hand, some, true);
-                moved += move(some, true);
+                Mover.Step step = mover.step(hand, down);
+                hand = step.next();
+                moved += step.bytes();
                 // The first room that comes of it lets the disk grow, so that the next can go there, too.
                 store.prepare();
                 if (hand < 0) {
@@ -79,62 +107,6 @@ final class Balancer {
             }
             return moved > 0;
         });
-    }
-
-    /// Looks at records from `from` on for fields that may move; returns where to go on, or -1 at the end.
-    private long find(long from, List<Candidate> found, boolean down) {
-        long record = store.nextAllocated(from);
-        for (; record >= 0 && found.size() < MOVED_AT_ONCE; record = store.nextAllocated(record + 1)) {
-            long header = store.word(record);
-            if (Types.formOf(Pool.typeOf(header)) != 0) {
-                look(record, header, found, down);
-            }
-        }
-        return record;
-    }
-
-    private void look(long record, long header, List<Candidate> found, boolean down) {
-        StoredType stored = pool.storedType(Types.formOf(Pool.typeOf(header)));
-        List<FieldSpec> fields = stored.fields();
-        int[] offsets = stored.layout().offsets();
-        for (int i = 0; i < offsets.length; i++) {
-            List<StorageTier> tiers = fields.get(i).tiers();
-            if (!fields.get(i).isInline() && tiers.size() > 1 && tiers.getFirst() == StorageTier.PMEM && offsets[i] >= 0) {
-                long slot = store.word(record + offsets[i]);
-                Buffers.Place place = Buffers.place(slot);
-                if (place != null && place.disk() < 0 == down) {
-                    List<StorageTier> to = down ? tiers.subList(1, tiers.size()) : List.of(StorageTier.PMEM);
-                    found.add(new Candidate(record, header, record + offsets[i], slot, to));
-                }
-            }
-        }
-    }
-
-    /// Moves the values of fields that are still as they were found; returns how many bytes.
-    private long move(List<Candidate> candidates, boolean down) {
-        if (candidates.isEmpty()) {
-            return 0;
-        }
-        try {
-            return store.transact(() -> {
-                long moved = 0;
-                for (Candidate field : candidates) {
-                    boolean isSame = store.word(field.record()) == field.header() && store.word(field.at()) == field.slot();
-                    byte[] bytes = isSame ? buffers.get(field.at()) : null;
-                    if (bytes != null) {
-                        store.putWord(field.record(), field.at(), buffers.put(field.tiers(), bytes));
-                        buffers.free(field.slot());
-                        moved += bytes.length;
-                    }
-                }
-                return moved;
-            });
-        } catch (PoolFullException noRoomThere) {
-            // One at a time, some may still fit; and where that is not so either, there is nothing to be done.
-            return candidates.size() == 1
-                    ? 0
-                    : candidates.stream().mapToLong(one -> move(List.of(one), down)).sum();
-        }
     }
 
     private void spill() {
@@ -193,9 +165,9 @@ final class Balancer {
             if (store.roomInPmem() < store.pmemCapacity() / FREE_SHARE) {
                 return;
             }
-            List<Candidate> some = new ArrayList<>();
-            next = find(next, some, false);
-            promotedBytes.addAndGet(move(some, false));
+            Mover.Step step = mover.step(next, up);
+            next = step.next();
+            promotedBytes.addAndGet(step.bytes());
         }
     }
 

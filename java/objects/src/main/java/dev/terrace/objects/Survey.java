@@ -2,7 +2,6 @@ package dev.terrace.objects;
 
 import dev.terrace.objects.collections.CollectionRecords;
 import dev.terrace.objects.store.Buffers;
-import dev.terrace.objects.store.Layout;
 import dev.terrace.objects.store.Links;
 import dev.terrace.objects.store.Store;
 import java.util.ArrayDeque;
@@ -100,7 +99,8 @@ final class Survey implements Links {
     }
 
     @Override
-    public void slot(long slot) {
+    public void slot(long owner, long at, List<StorageTier> tiers) {
+        long slot = store.word(at);
         Buffers.Place leads = Buffers.place(slot);
         if (leads == null || !isInUse(leads.disk(), leads.offset())) {
             return;
@@ -141,24 +141,15 @@ final class Survey implements Links {
             objects.merge(nameOf(type), 1L, Long::sum);
         }
         if (Types.formOf(type) != 0) {
-            StoredType stored = pool.storedType(Types.formOf(type));
-            owner = stored.name();
+            owner = pool.storedType(Types.formOf(type)).name();
             take(-1, record);
-            long extension = store.word(record + Layout.EXTENSION_AT);
-            if (extension != 0) {
-                owned(extension);
-            }
-            int[] offsets = stored.layout().offsets();
-            for (int i = 0; i < offsets.length; i++) {
-                links(stored.fields().get(i), offsets[i] < 0 ? -1 : record + offsets[i]);
-            }
         } else if (CollectionRecords.isCollection(type)) {
             objects.merge(nameOf(type), 1L, Long::sum);
-            try {
-                CollectionRecords.links(pool, record, this);
-            } catch (PoolDamagedException | IndexOutOfBoundsException e) {
-                problem(String.valueOf(e.getMessage()));
-            }
+        }
+        try {
+            Records.links(pool, record, this);
+        } catch (PoolDamagedException | IndexOutOfBoundsException e) {
+            problem(String.valueOf(e.getMessage()));
         }
     }
 
@@ -166,14 +157,6 @@ final class Survey implements Links {
     private void take(int disk, long offset) {
         if (owner != null) {
             bytes.merge(owner, store.sizeOf(disk, offset), Long::sum);
-        }
-    }
-
-    private void links(FieldSpec field, long at) {
-        if (at >= 0 && !field.isInline()) {
-            slot(store.word(at));
-        } else if (at >= 0 && field.kind() == FieldKind.REFERENCE) {
-            reference(store.word(at));
         }
     }
 

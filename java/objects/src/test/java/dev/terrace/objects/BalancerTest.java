@@ -4,6 +4,9 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.terrace.objects.collections.DurableList;
+import dev.terrace.objects.collections.DurableMap;
+import dev.terrace.objects.collections.ElementType;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -64,6 +67,43 @@ class BalancerTest {
             }
             mustHoldTheirNames(people);
             assertEquals(List.of(), pool.check().problems());
+        }
+    }
+
+    @Test
+    void elementsOfCollectionsMakeRoomAndComeBack() throws IOException, InterruptedException {
+        try (Pool pool = Pool.open(dir, TINY)) {
+            DurableList<String> list =
+                    DurableList.root(pool, "list", ElementType.STRING, StorageTier.PMEM, StorageTier.DISK);
+            DurableMap<String, String> map =
+                    DurableMap.root(pool, "map", ElementType.STRING, ElementType.STRING, StorageTier.PMEM, StorageTier.DISK);
+            for (int i = 0; i < 100; i++) {
+                list.add(name(i));
+                map.put("key " + i, name(i));
+            }
+            assertEquals(0, pool.statistics().used().get(1));
+            List<DurablePerson> more = new ArrayList<>();
+            while (pool.demotedBytes() == 0) {
+                DurablePerson person = DurablePerson.create(pool);
+                person.setPlace(name(0));
+                more.add(person);
+            }
+            assertTrue(pool.statistics().used().get(1) > 0, "something lies on the disk");
+            Runnable check = () -> {
+                for (int i = 0; i < 100; i++) {
+                    assertEquals(name(i), list.get(i));
+                    assertEquals(name(i), map.get("key " + i));
+                }
+                assertEquals(List.of(), pool.check().problems());
+            };
+            check.run();
+            more.forEach(DurableObject::delete);
+            long deadline = System.currentTimeMillis() + NEVER_MS;
+            while (pool.promotedBytes() == 0) {
+                assertTrue(System.currentTimeMillis() < deadline, "nothing comes back");
+                Thread.sleep(5);
+            }
+            check.run();
         }
     }
 

@@ -39,6 +39,9 @@ final class Anchor {
     private static final long SIZE_MASK = (1L << SIZE_BITS) - 1;
     private static final int TIERS_SHIFT = 16;
     private static final int TIER_BITS = 4;
+    /// Keys' buffers lie in persistent memory, whatever the tiers: each search reads some.
+    static final List<StorageTier> KEY_TIERS = List.of(StorageTier.PMEM);
+    private static final List<StorageTier> NAME_TIERS = List.of(StorageTier.PMEM);
     private static final List<String> KINDS = List.of("list", "array", "map", "sorted map");
 
     final Pool pool;
@@ -76,7 +79,7 @@ final class Anchor {
         store.putWord(record, record + CONTENT_AT, content);
         String names = nameToStore(first) + "\n" + (second == null ? "" : nameToStore(second));
         if (names.length() > 1) {
-            store.putWord(record, record + NAMES_AT, pool.buffers().put(List.of(StorageTier.PMEM), Text.encode(names)));
+            store.putWord(record, record + NAMES_AT, pool.buffers().put(NAME_TIERS, Text.encode(names)));
         }
         return new Anchor(pool, record, on);
     }
@@ -261,7 +264,7 @@ final class Anchor {
     static void links(Pool pool, long record, Links links) {
         long content = pool.store().word(record + CONTENT_AT);
         Anchor anchor = new Anchor(pool, record, tiersOf(content));
-        links.slot(anchor.get(NAMES_AT));
+        links.slot(record, record + NAMES_AT, NAME_TIERS);
         anchor.contentLinks(links);
     }
 
@@ -313,8 +316,8 @@ final class Anchor {
         }
 
         @Override
-        public void slot(long slot) {
-            pool.buffers().free(slot);
+        public void slot(long owner, long at, List<StorageTier> tiers) {
+            pool.buffers().free(pool.store().word(at));
         }
 
         @Override

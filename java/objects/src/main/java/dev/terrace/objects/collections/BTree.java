@@ -1,10 +1,8 @@
 package dev.terrace.objects.collections;
 
-import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.store.Buffers;
 import dev.terrace.objects.store.Links;
 import dev.terrace.objects.store.Store;
-import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /// A B-tree: the entries of a sorted map in the order of their keys.
@@ -329,7 +327,7 @@ final class BTree<K, V> {
             node = child(node, index);
             index = lowerBound(node, key);
         }
-        long keyWord = keys.store(anchor.pool, key, List.of(StorageTier.PMEM));
+        long keyWord = keys.store(anchor.pool, key, Anchor.KEY_TIERS);
         long valueWord = values.store(anchor.pool, value, anchor.tiers);
         open(node, index);
         setEntry(node, index, keyWord, valueWord, value == null);
@@ -494,8 +492,8 @@ final class BTree<K, V> {
         long meta = anchor.store.word(node + META_AT);
         int count = (int) Math.min(ENTRIES_MAX, meta & COUNT_MASK);
         for (int i = 0; i < count; i++) {
-            ElementType.links(codes[0], anchor.store.word(keyAt(node, i)), links);
-            ElementType.links(codes[1], anchor.store.word(valueAt(node, i)), links);
+            ElementType.links(codes[0], anchor, node, keyAt(node, i), Anchor.KEY_TIERS, links);
+            ElementType.links(codes[1], anchor, node, valueAt(node, i), anchor.tiers, links);
         }
         requireDepth(anchor, depth);
         long entries = count;

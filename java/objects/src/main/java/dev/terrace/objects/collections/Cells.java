@@ -195,13 +195,13 @@ final class Cells {
         links.owned(node);
         long span = 1L << level * SHIFT;
         for (int i = 0; i < WIDTH && first + i * span < count; i++) {
-            long word = store.word(childAt(node, i));
+            long at = childAt(node, i);
             if (level > 0) {
-                links(word, level - 1, first + i * span, count, code, links);
+                links(store.word(at), level - 1, first + i * span, count, code, links);
             } else if (code == 0) {
                 return;
             } else {
-                ElementType.links(code, word, links);
+                ElementType.links(code, anchor, node, at, anchor.tiers, links);
             }
         }
     }

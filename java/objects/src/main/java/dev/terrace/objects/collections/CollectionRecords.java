@@ -23,6 +23,12 @@ public final class CollectionRecords {
         return Anchor.kindName(type) + " of " + Anchor.sizeOf(pool.store().word(record + Anchor.STATE_AT));
     }
 
+    /// A word that is another after the collection at `record` has changed other than by replacing elements: as long as it is the same,
+    /// elements are where they were.
+    public static long state(Pool pool, long record) {
+        return pool.store().word(record + Anchor.STATE_AT);
+    }
+
     /// Shows what the collection at `record` owns, and where it leads.
     public static void links(Pool pool, long record, Links links) {
         Anchor.links(pool, record, links);

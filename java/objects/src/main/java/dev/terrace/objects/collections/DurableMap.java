@@ -163,7 +163,7 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
                 table.freeValue(place);
                 table.setValue(hash, place, stored, value == null);
             } else {
-                long keyWord = keyType.store(pool, key, List.of(StorageTier.PMEM));
+                long keyWord = keyType.store(pool, key, Anchor.KEY_TIERS);
                 table.add(hash, keyWord, key == null, stored, value == null);
             }
             return old;

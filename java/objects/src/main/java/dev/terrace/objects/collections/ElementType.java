@@ -102,12 +102,12 @@ public final class ElementType<E> {
         return code == TEXT_CODE || code == BYTES_CODE;
     }
 
-    /// Shows where the word of an element with this number leads.
-    static void links(int code, long word, Links links) {
+    /// Shows where the word at `at` leads, which is that of an element with this number in the node that begins at `owner`.
+    static void links(int code, Anchor anchor, long owner, long at, List<StorageTier> tiers, Links links) {
         if (isBuffered(code)) {
-            links.slot(word);
+            links.slot(owner, at, tiers);
         } else if (isObject(code)) {
-            links.reference(word);
+            links.reference(anchor.store.word(at));
         }
     }
 

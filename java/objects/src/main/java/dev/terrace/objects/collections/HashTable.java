@@ -297,8 +297,9 @@ final class HashTable {
                 links.owned(next - Anchor.HEADER_BYTES);
             }
             for (long place : places(index)) {
-                ElementType.links(keyCode, store.word(entryOf(place)), links);
-                ElementType.links(valueCode, store.word(valueAt(entryOf(place))), links);
+                long owner = owner(index, place & -8);
+                ElementType.links(keyCode, anchor, owner, entryOf(place), Anchor.KEY_TIERS, links);
+                ElementType.links(valueCode, anchor, owner, valueAt(entryOf(place)), anchor.tiers, links);
                 entries++;
             }
         }

@@ -1,6 +1,8 @@
 package dev.terrace.objects.store;
 
 import dev.terrace.objects.PoolDamagedException;
+import dev.terrace.objects.StorageTier;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /// A list of keys with a word each, in persistent memory: a pool's types, and its roots. Each link is a header, the next link, the key's
@@ -10,6 +12,7 @@ public final class Chain {
     private static final int NEXT_AT = 8;
     private static final int KEY_AT = 16;
     private static final int VALUE_AT = 24;
+    private static final List<StorageTier> KEY_TIERS = List.of(StorageTier.PMEM);
 
     private final Store store;
     private final Buffers buffers;
@@ -44,7 +47,7 @@ public final class Chain {
         Steps steps = new Steps();
         for (long link = steps.next(head); link != 0; link = steps.next(link + NEXT_AT)) {
             links.owned(link);
-            links.slot(store.word(link + KEY_AT));
+            links.slot(link, link + KEY_AT, KEY_TIERS);
             if (hasReferences) {
                 links.reference(store.word(link + VALUE_AT));
             }
@@ -88,7 +91,7 @@ public final class Chain {
     public void add(byte[] key, long value) {
         long link = store.allocate(BYTES, Headers.BUFFER);
         store.putWord(link, link + NEXT_AT, store.word(head));
-        store.putWord(link, link + KEY_AT, buffers.put(java.util.List.of(dev.terrace.objects.StorageTier.PMEM), key));
+        store.putWord(link, link + KEY_AT, buffers.put(KEY_TIERS, key));
         store.putWord(link, link + VALUE_AT, value);
         store.putWord(0, head, link);
     }

@@ -1,0 +1,190 @@
+package dev.terrace.objects;
+
+import dev.terrace.objects.collections.CollectionRecords;
+import dev.terrace.objects.store.Buffers;
+import dev.terrace.objects.store.Links;
+import dev.terrace.objects.store.Store;
+import java.util.ArrayList;
+import java.util.List;
+
+/// Finds values that are to lie elsewhere, and moves them.
+///
+/// A move is part of a transaction of bounded size: the value is durable at its new place before the slot leads there, and what it leaves
+/// is free once the slot does. Between finding and moving others may write; what they have changed is left alone. So whoever
+/// ends in the middle has only done less.
+final class Mover {
+    private static final int VALUES_AT_ONCE = 64;
+    private static final long BYTES_AT_ONCE = 4 << 20;
+    /// Values of one record that are found in one look: a look at a large collection takes a while.
+    private static final int VALUES_PER_LOOK = 4096;
+    private static final int RECORDS_PER_LOOK = 4096;
+
+    private final Pool pool;
+    private final Store store;
+    private final Buffers buffers;
+
+    /// Which values are to move, and where to.
+    interface Goal {
+        /// Whether a value that lies there and may lie on these tiers is to move.
+        boolean wants(Buffers.Place place, List<StorageTier> tiers);
+
+        /// Stores such a value, and returns its slot. In a transaction.
+        ///
+        /// @throws PoolFullException if there is no room: it stays where it is then
+        long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes);
+    }
+
+    /// What a look has found and moved.
+    ///
+    /// @param next where to go on; -1 at the end
+    record Step(long next, long values, long bytes) {}
+
+    /// A value that is to move: of the record that begins at `record` with this header and state, the slot at `at`, in what begins at `owner`.
+    private record Candidate(
+            long record, long header, long state, long owner, long at, long slot, List<StorageTier> tiers, long bytes) {}
+
+    Mover(Pool pool) {
+        this.pool = pool;
+        store = pool.store();
+        buffers = pool.buffers();
+    }
+
+    /// Looks at some records from an offset of persistent memory on, and moves what a goal wants.
+    Step step(long from, Goal goal) {
+        List<Candidate> found = new ArrayList<>();
+        long next = store.alone(() -> find(from, goal, found));
+        Step moved = moveAll(found, goal);
+        boolean again = found.size() >= VALUES_PER_LOOK && moved.values > 0;
+        return new Step(again ? found.getLast().record : next, moved.values, moved.bytes);
+    }
+
+    /// Moves what a goal wants of what the pool itself owns.
+    Step stepOfPool(Goal goal) {
+        List<Candidate> found = new ArrayList<>();
+        store.alone(() -> {
+            pool.links(new Finder(0, goal, found));
+            return true;
+        });
+        return moveAll(found, goal);
+    }
+
+    private long find(long from, Goal goal, List<Candidate> found) {
+        long bytes = 0;
+        long record = store.nextAllocated(from);
+        for (int i = 0; record >= 0 && i < RECORDS_PER_LOOK; i++) {
+            int before = found.size();
+            try {
+                Records.links(pool, record, new Finder(record, goal, found));
+            } catch (PoolDamagedException | IndexOutOfBoundsException e) {
+                // A check tells of it; nothing of such a record moves.
+                found.subList(before, found.size()).clear();
+            }
+            bytes += found.subList(before, found.size()).stream().mapToLong(Candidate::bytes).sum();
+            if (found.size() >= VALUES_AT_ONCE || bytes >= BYTES_AT_ONCE) {
+                return record + 1;
+            }
+            record = store.nextAllocated(record + 1);
+        }
+        return record;
+    }
+
+    /// What sees the slots of a record; of what the pool itself owns if that is 0.
+    private final class Finder implements Links {
+        private final long record;
+        private final long state;
+        private final Goal goal;
+        private final List<Candidate> found;
+        private final int most;
+
+        Finder(long record, Goal goal, List<Candidate> found) {
+            this.record = record;
+            this.goal = goal;
+            this.found = found;
+            state = state(record);
+            most = found.size() + VALUES_PER_LOOK;
+        }
+
+        @Override
+        public void owned(long offset) {
+            // Only values move: places of all else are known elsewhere.
+        }
+
+        @Override
+        public void slot(long owner, long at, List<StorageTier> tiers) {
+            long slot = store.word(at);
+            Buffers.Place place = Buffers.place(slot);
+            if (place != null && found.size() < most && goal.wants(place, tiers) && store.isAllocated(place.disk(), place.offset())) {
+                long holder = record == 0 ? owner : record;
+                long bytes = store.sizeOf(place.disk(), place.offset());
+                found.add(new Candidate(holder, store.word(holder), state, owner, at, slot, tiers, bytes));
+            }
+        }
+
+        @Override
+        public void reference(long reference) {
+            // Objects do not move.
+        }
+    }
+
+    /// What tells whether the slots of a record are where they were; 0 where they never move.
+    private long state(long record) {
+        boolean isCollection = record != 0 && CollectionRecords.isCollection(Pool.typeOf(store.word(record)));
+        return isCollection ? CollectionRecords.state(pool, record) : 0;
+    }
+
+    private Step moveAll(List<Candidate> candidates, Goal goal) {
+        long values = 0;
+        long bytes = 0;
+        for (int from = 0; from < candidates.size(); ) {
+            int to = from;
+            for (long sum = 0; to < candidates.size() && to < from + VALUES_AT_ONCE && sum < BYTES_AT_ONCE; to++) {
+                sum += candidates.get(to).bytes();
+            }
+            Step moved = move(candidates.subList(from, to), goal);
+            values += moved.values;
+            bytes += moved.bytes;
+            from = to;
+        }
+        return new Step(-1, values, bytes);
+    }
+
+    /// Moves values that are still as they were found, in one transaction.
+    private Step move(List<Candidate> candidates, Goal goal) {
+        try {
+            return store.transact(() -> {
+                long values = 0;
+                long moved = 0;
+                for (Candidate value : candidates) {
+                    byte[] bytes = isAsFound(value) ? buffers.get(value.at) : null;
+                    if (bytes != null) {
+                        long slot = goal.put(Buffers.place(value.slot), value.tiers, bytes);
+                        store.putWord(value.owner, value.at, slot);
+                        buffers.free(value.slot);
+                        values++;
+                        moved += bytes.length;
+                    }
+                }
+                return new Step(-1, values, moved);
+            });
+        } catch (PoolFullException noRoomThere) {
+            // One at a time, some may still fit; and where that is not so either, there is nothing to be done.
+            return candidates.size() == 1 ? new Step(-1, 0, 0) : moveEach(candidates, goal);
+        }
+    }
+
+    private Step moveEach(List<Candidate> candidates, Goal goal) {
+        long values = 0;
+        long bytes = 0;
+        for (Candidate one : candidates) {
+            Step moved = move(List.of(one), goal);
+            values += moved.values;
+            bytes += moved.bytes;
+        }
+        return new Step(-1, values, bytes);
+    }
+
+    /// Also elements that have come to lie elsewhere leave words behind that still lead to their buffers: so the state is compared, too.
+    private boolean isAsFound(Candidate value) {
+        return store.word(value.record) == value.header && state(value.record) == value.state && store.word(value.at) == value.slot;
+    }
+}

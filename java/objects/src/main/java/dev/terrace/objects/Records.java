@@ -1,0 +1,44 @@
+package dev.terrace.objects;
+
+import dev.terrace.objects.collections.CollectionRecords;
+import dev.terrace.objects.store.Layout;
+import dev.terrace.objects.store.Links;
+import dev.terrace.objects.store.Store;
+
+/// Where each record leads: the one walk for who looks for slots, checks, or counts.
+///
+/// Whoever shows all records, in the order of their addresses, and what the pool itself owns ([Pool#links(Links)]), has shown
+/// each slot of the pool once: those in the nodes of a collection belong to its record.
+final class Records {
+    private Records() {}
+
+    /// Shows where the object, extension or collection at `record` leads; nothing if something else begins there. In a transaction, or a
+    /// consistent read.
+    ///
+    /// @throws PoolDamagedException if a collection is not sound
+    static void links(Pool pool, long record, Links links) {
+        int type = Pool.typeOf(pool.store().word(record));
+        if (Types.formOf(type) != 0) {
+            objectLinks(pool, record, pool.storedType(Types.formOf(type)), links);
+        } else if (CollectionRecords.isCollection(type)) {
+            CollectionRecords.links(pool, record, links);
+        }
+    }
+
+    private static void objectLinks(Pool pool, long record, StoredType stored, Links links) {
+        Store store = pool.store();
+        long extension = store.word(record + Layout.EXTENSION_AT);
+        if (extension != 0) {
+            links.owned(extension);
+        }
+        int[] offsets = stored.layout().offsets();
+        for (int i = 0; i < offsets.length; i++) {
+            FieldSpec field = stored.fields().get(i);
+            if (offsets[i] >= 0 && !field.isInline()) {
+                links.slot(record, record + offsets[i], field.tiers());
+            } else if (offsets[i] >= 0 && field.kind() == FieldKind.REFERENCE) {
+                links.reference(store.word(record + offsets[i]));
+            }
+        }
+    }
+}
