@@ -160,7 +160,7 @@ final class Balancer {
     }
 
     /// One look at all records, as long as there is room.
-    private void promoteAll() {
+    void promoteAll() {
         for (long next = 0; next >= 0 && !isStopping(); ) {
             if (store.roomInPmem() < store.pmemCapacity() / FREE_SHARE) {
                 return;

@@ -30,6 +30,7 @@ public final class Pool implements AutoCloseable {
     private final ArrayFields arrays;
     private final CollectionFields collections;
     private final Balancer balancer;
+    private final Compactor compactor;
     private volatile boolean closed;
 
     private Pool(Store store, @Nullable PoolFiles files) {
@@ -42,6 +43,7 @@ public final class Pool implements AutoCloseable {
         arrays = new ArrayFields(this);
         collections = new CollectionFields(this);
         balancer = new Balancer(this);
+        compactor = new Compactor(this);
         store.prepare();
     }
 
@@ -238,6 +240,20 @@ public final class Pool implements AutoCloseable {
         }));
     }
 
+    /// Moves strings, arrays and other values closer together, each on its tier, so that chunks of which little was in use come free for
+    /// other sizes, and disks' files get shorter. Objects stay where they are, and the file in persistent memory as long as it
+    /// is. Others read and write meanwhile; whatever ends this in the middle, the pool is sound, and the next call goes on.
+    ///
+    /// @return what it has done
+    /// @throws IllegalStateException in a transaction
+    /// @throws PoolDamagedException if a value that is to move is damaged
+    public CompactionReport compact() {
+        if (store.inTransaction()) {
+            throw new IllegalStateException("a pool cannot be compacted within a transaction");
+        }
+        return guarded(compactor::run);
+    }
+
     /// Shows what the pool itself owns, and where its roots lead.
     void links(Links links) {
         types.links(links);
@@ -317,6 +333,10 @@ public final class Pool implements AutoCloseable {
 
     Fields fields() {
         return fields;
+    }
+
+    Balancer balancer() {
+        return balancer;
     }
 
     ArrayFields arrays() {

@@ -158,7 +158,7 @@ final class PoolFiles {
             Path directory, PoolOptions options, PoolOptions.Disk disk, int number, MappedRegion pmem, Arena arena)
             throws IOException {
         Path file = (disk.directory() == null ? directory : disk.directory()).resolve("disk-" + number);
-        long extents = pmem.getLong(Superblock.DISKS_AT + number * Superblock.DISK_BYTES);
+        long extents = extentsOfDisk(pmem, number);
         if (!Files.exists(file)) {
             if (extents > 0) {
                 throw new PoolDamagedException(file + " is missing: name the directory that it is in as the pool's disk "
@@ -168,10 +168,28 @@ final class PoolFiles {
                 Files.createFile(file);
             }
         }
-        int shift = Long.numberOfTrailingZeros(pmem.extentBytes());
-        MappedRegion region =
-                new MappedRegion(file, shift, (int) extents, disk.bytesMax(), options.readOnly(), arena);
+        MappedRegion region = mapDisk(file, number, options.readOnly(), disk.bytesMax(), pmem, arena);
         return new Store.TierRegion(disk.tier(), region);
+    }
+
+    /// Maps what of a disk is in use, which may become less meanwhile, if another process compacts the pool.
+    private static MappedRegion mapDisk(
+            Path file, int number, boolean readOnly, long bytesMax, MappedRegion pmem, Arena arena) throws IOException {
+        int shift = Long.numberOfTrailingZeros(pmem.extentBytes());
+        while (true) {
+            long extents = extentsOfDisk(pmem, number);
+            try {
+                return new MappedRegion(file, shift, (int) extents, bytesMax, readOnly, arena);
+            } catch (PoolDamagedException | IOException e) {
+                if (extentsOfDisk(pmem, number) == extents) {
+                    throw e;
+                }
+            }
+        }
+    }
+
+    private static long extentsOfDisk(MappedRegion pmem, int number) {
+        return pmem.getLong(Superblock.DISKS_AT + number * Superblock.DISK_BYTES);
     }
 
     Path directory() {

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.terrace.objects.CompactionReport;
 import dev.terrace.objects.Cursor;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolOptions;
@@ -114,6 +115,9 @@ class GuideTest {
             assertEquals(1, report.leaked().get("dev.terrace.guide.Person"));
             pool.collect();
             assertFalse(eve.isAlive());
+
+            CompactionReport compacted = pool.compact();
+            assertEquals(0, compacted.valuesMoved());
         }
     }
 

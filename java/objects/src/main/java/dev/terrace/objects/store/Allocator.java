@@ -36,6 +36,20 @@ final class Allocator {
     private final IntStack[] candidates = new IntStack[SizeClasses.count()];
     /// Of each chunk, the first word of its bitmap that may have a bit that is not set.
     private byte[] hints = {};
+    /// Chunks in which nothing new is stored, because what is there is to leave them.
+    private BitSet avoided = new BitSet();
+
+    /// What sees how chunks are used; each but those that are taken for good.
+    interface Chunks {
+        /// A chunk is free.
+        default void free(int chunk) {}
+
+        /// A chunk is cut into slots.
+        void slots(int chunk, int sizeClass, int used);
+
+        /// So many chunks are a run.
+        default void run(int first, int count) {}
+    }
 
     /// For a region without extents.
     ///
@@ -76,6 +90,36 @@ final class Allocator {
         forgetIndex();
     }
 
+    /// Where the map of an extent is.
+    long map(int extent) {
+        return maps[extent];
+    }
+
+    int chunksPerExtent() {
+        return chunksPerExtent;
+    }
+
+    /// From now on nothing new is stored in these chunks; what is freed there is not used again before others are named.
+    void avoid(BitSet chunks) {
+        avoided = chunks;
+        forgetIndex();
+    }
+
+    boolean isAvoiding() {
+        return !avoided.isEmpty();
+    }
+
+    boolean isAvoided(int chunk) {
+        return avoided.get(chunk);
+    }
+
+    /// Whether nothing in an extent is in use.
+    boolean isEmpty(int extent) {
+        long from = extent * region.extentBytes();
+        long next = next(from);
+        return next == NONE || next >= from + region.extentBytes();
+    }
+
     /// How many extents have maps.
     int extents() {
         return maps.length;
@@ -112,6 +156,7 @@ final class Allocator {
             words.put(descriptorAt(chunk), descriptor(0, 0, generation));
             if (indexed) {
                 freeChunks.set(chunk, chunk + runChunks(descriptor));
+                freeChunks.andNot(avoided);
             }
             return;
         }
@@ -130,7 +175,9 @@ final class Allocator {
         if (hints[chunk] > word) {
             hints[chunk] = (byte) word;
         }
-        candidates[sizeClass].pushUnlessTop(chunk);
+        if (!avoided.get(chunk)) {
+            candidates[sizeClass].pushUnlessTop(chunk);
+        }
     }
 
     /// Gives back a chunk whose last slot has been freed, if there is another to take slots of its class from. This is for the
@@ -145,7 +192,7 @@ final class Allocator {
             return;
         }
         words.put(descriptorAt(chunk), descriptor(0, 0, generation));
-        if (indexed) {
+        if (indexed && !avoided.get(chunk)) {
             freeChunks.set(chunk);
         }
     }
@@ -382,13 +429,18 @@ final class Allocator {
     }
 
     private int findRun(int count) {
-        int first = freeChunks.nextSetBit(0);
+        return findRun(freeChunks, count, chunksPerExtent);
+    }
+
+    /// The first of so many chunks in a row, of one extent, that are set; -1 if there are none.
+    static int findRun(BitSet free, int count, int chunksPerExtent) {
+        int first = free.nextSetBit(0);
         while (first >= 0) {
-            int end = Math.min(freeChunks.nextClearBit(first), (first / chunksPerExtent + 1) * chunksPerExtent);
+            int end = Math.min(free.nextClearBit(first), (first / chunksPerExtent + 1) * chunksPerExtent);
             if (end - first >= count) {
                 return first;
             }
-            first = freeChunks.nextSetBit(end);
+            first = free.nextSetBit(end);
         }
         return NONE;
     }
@@ -406,30 +458,46 @@ final class Allocator {
     }
 
     private void index(int extent) {
+        show(extent, new Chunks() {
+            @Override
+            public void free(int chunk) {
+                freeChunks.set(chunk, !avoided.get(chunk));
+            }
+
+            @Override
+            public void slots(int chunk, int sizeClass, int used) {
+                if (used < SizeClasses.slots(sizeClass) && !avoided.get(chunk)) {
+                    candidates[sizeClass].push(chunk);
+                }
+            }
+        });
+    }
+
+    /// Shows how the chunks of an extent are used, in their order.
+    void show(int extent, Chunks seen) {
         int end = (extent + 1) * chunksPerExtent;
         for (int chunk = extent * chunksPerExtent + reserved[extent]; chunk < end; ) {
             long descriptor = words.get(descriptorAt(chunk));
             if (kind(descriptor) == KIND_RUN) {
+                seen.run(chunk, runChunks(descriptor));
                 chunk += runChunks(descriptor);
                 continue;
             }
             if (kind(descriptor) == KIND_SLOTS) {
-                indexSlots(chunk, sizeClass(descriptor));
+                seen.slots(chunk, sizeClass(descriptor), used(chunk, sizeClass(descriptor)));
             } else {
-                freeChunks.set(chunk);
+                seen.free(chunk);
             }
             chunk++;
         }
     }
 
-    private void indexSlots(int chunk, int sizeClass) {
+    private int used(int chunk, int sizeClass) {
         int used = 0;
         for (int word = 0; word < bitmapWords(sizeClass); word++) {
             used += Long.bitCount(words.get(bitmapAt(chunk) + word * 8L));
         }
-        if (used < SizeClasses.slots(sizeClass)) {
-            candidates[sizeClass].push(chunk);
-        }
+        return used;
     }
 
     private boolean isEmpty(int chunk, int sizeClass) {

@@ -69,6 +69,15 @@ public final class Buffers {
         throw last;
     }
 
+    /// Stores bytes on the device of a place, which does not grow for it, and returns the slot. In a transaction.
+    ///
+    /// @throws PoolFullException if it has no room
+    public long putBeside(Place place, byte[] bytes) {
+        return place.disk() < 0
+                ? putInPmem(store.allocateWithin(PMEM_FRONT_BYTES + (long) bytes.length), bytes)
+                : putOnDisk(place.disk(), store.allocateWithinDisk(place.disk(), DISK_FRONT_BYTES + (long) bytes.length), bytes);
+    }
+
     /// Has somebody told when a value finds no room on its best tier, and when a buffer in persistent memory is given back.
     public void onSpillAndFree(Runnable spilled, Runnable freed) {
         onSpill = spilled;
@@ -76,7 +85,10 @@ public final class Buffers {
     }
 
     private long putInPmem(byte[] bytes) {
-        long offset = store.allocate(PMEM_FRONT_BYTES + (long) bytes.length, Headers.BUFFER);
+        return putInPmem(store.allocate(PMEM_FRONT_BYTES + (long) bytes.length, Headers.BUFFER), bytes);
+    }
+
+    private long putInPmem(long offset, byte[] bytes) {
         store.pmem().putLong(offset + Headers.BYTES, bytes.length);
         store.pmem().put(offset + PMEM_FRONT_BYTES, MemorySegment.ofArray(bytes), 0, bytes.length);
         return place(KIND_PMEM, 0, offset);
@@ -84,7 +96,10 @@ public final class Buffers {
 
     private long putOnDisk(StorageTier tier, byte[] bytes) {
         int disk = diskOf(tier);
-        long offset = store.allocateOnDisk(disk, DISK_FRONT_BYTES + (long) bytes.length);
+        return putOnDisk(disk, store.allocateOnDisk(disk, DISK_FRONT_BYTES + (long) bytes.length), bytes);
+    }
+
+    private long putOnDisk(int disk, long offset, byte[] bytes) {
         if (offset < 0) {
             throw new PoolFullException(store.disk(disk).name() + " has no room for " + bytes.length + " bytes");
         }
@@ -180,22 +195,21 @@ public final class Buffers {
     }
 
     /// What the slot at `at` leads to, found while it led there.
-    private <T extends @Nullable Object> T settled(long at, LongFunction<T> find) {
+    <T extends @Nullable Object> T settled(long at, LongFunction<T> find) {
         while (true) {
             long sequence = store.sequence();
             long slot = store.word(at);
-            T found;
             try {
-                found = find.apply(slot);
-            } catch (RuntimeException e) {
+                T found = find.apply(slot);
+                java.lang.invoke.VarHandle.loadLoadFence();
+                if (store.word(at) == slot && store.sequence() - sequence < NONCES) {
+                    return found;
+                }
+            } catch (RuntimeException | InternalError e) {
+                // What lay there may be something else by now, or have been cut off with the end of a disk's file.
                 if (store.word(at) == slot) {
                     throw e;
                 }
-                continue;
-            }
-            java.lang.invoke.VarHandle.loadLoadFence();
-            if (store.word(at) == slot && store.sequence() - sequence < NONCES) {
-                return found;
             }
         }
     }

@@ -5,6 +5,7 @@ import dev.terrace.objects.PoolFullException;
 import dev.terrace.objects.StorageTier;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
+import java.util.BitSet;
 import java.util.List;
 import java.util.UUID;
 
@@ -62,6 +63,9 @@ final class Disk {
         }
         long map = store.word(at + FIRST_MAP_AT);
         long last = 0;
+        if (count > 0 && !region.contains((count - 1) * region.extentBytes())) {
+            throw new PoolDamagedException(region.name() + " has less than " + count + " extents: was it truncated?");
+        }
         for (int extent = 0; extent < count; extent++) {
             addExtent(map, extent);
             last = map;
@@ -83,6 +87,11 @@ final class Disk {
         Store.requireFits(bytes, region);
         long offset = allocator.allocate(bytes, 0);
         if (offset == NONE && store.releaseEmpty(allocator)) {
+            offset = allocator.allocate(bytes, 0);
+        }
+        if (offset == NONE && allocator.isAvoiding()) {
+            // Whoever needs room comes before what is only tidied up.
+            allocator.avoid(new BitSet());
             offset = allocator.allocate(bytes, 0);
         }
         haveMapReady();
@@ -132,6 +141,39 @@ final class Disk {
         store.putWord(0, at + LAST_MAP_AT, map);
         addExtent(map, extent);
         store.afterRollback(() -> allocator.keepExtents(extent));
+    }
+
+    /// Has the disk end before the extents at its end that hold nothing. In a transaction; once that has committed, [#cutOff()].
+    void dropEmptyExtents() {
+        int count = allocator.extents();
+        int keep = count;
+        while (keep > 0 && allocator.isEmpty(keep - 1)) {
+            keep--;
+        }
+        if (keep == count) {
+            return;
+        }
+        for (int extent = keep; extent < count; extent++) {
+            store.free(mapOf(extent));
+        }
+        store.putWord(0, at, keep);
+        store.putWord(0, at + LAST_MAP_AT, keep == 0 ? 0 : mapOf(keep - 1));
+        if (keep == 0) {
+            store.putWord(0, at + FIRST_MAP_AT, 0);
+        } else {
+            store.putWord(mapOf(keep - 1), mapOf(keep - 1) + Headers.BYTES, 0);
+        }
+        int kept = keep;
+        store.afterCommit(() -> allocator.keepExtents(kept));
+    }
+
+    private long mapOf(int extent) {
+        return allocator.map(extent) - MAP_AT;
+    }
+
+    /// Makes the disk's file as long as the extents that are in use, which are durably so; returns how many bytes that gives back.
+    long cutOff() {
+        return region.shrink(allocator.extents());
     }
 
     /// Writes to what was allocated.

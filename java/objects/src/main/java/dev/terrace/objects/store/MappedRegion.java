@@ -113,6 +113,22 @@ public final class MappedRegion extends Region {
         }
     }
 
+    /// The mapping stays until the pool is closed; it takes no memory.
+    @Override
+    public long shrink(int count) {
+        keep(count);
+        long length = count * extentBytes();
+        try {
+            return open(path, false, channel -> {
+                long before = channel.size();
+                channel.truncate(length);
+                return Math.max(0, before - length);
+            });
+        } catch (IOException e) {
+            throw new PoolDamagedException(path + " cannot be cut off at " + length + " bytes: " + e.getMessage(), e);
+        }
+    }
+
     /// Who only reads finds out so that the process that writes has appended extents.
     @Override
     protected synchronized boolean follow(long index) {

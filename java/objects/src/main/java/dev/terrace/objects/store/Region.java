@@ -38,6 +38,12 @@ public abstract class Region implements AutoCloseable {
     /// @throws PoolFullException if the device, or the limit that was set, has no room for it: nothing has changed then
     public abstract void grow();
 
+    /// Gives back all but the first `count` extents, to which nothing leads any more: also those that were appended and never used. Who
+    /// has read where something lay there before that was so may still look: that is an [InternalError], or a [PoolDamagedException].
+    ///
+    /// @return how many bytes
+    public abstract long shrink(int count);
+
     /// By how many bytes it may become longer, as far as a limit that was set says.
     public abstract long bytesToGrow();
 
@@ -129,6 +135,11 @@ public abstract class Region implements AutoCloseable {
     /// Reads bytes.
     public final void get(long offset, MemorySegment into, long at, long length) {
         MemorySegment.copy(extentOf(offset), within(offset), into, at, length);
+    }
+
+    /// Only the first extents are there from now on.
+    protected final void keep(int count) {
+        extents = java.util.Arrays.copyOf(extents, Math.min(count, extents.length));
     }
 
     /// An extent has come.

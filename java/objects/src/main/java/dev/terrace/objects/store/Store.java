@@ -11,6 +11,7 @@ import dev.terrace.objects.TransactionAbortedException;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.VarHandle;
 import java.util.ArrayList;
+import java.util.BitSet;
 import java.util.List;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
@@ -483,10 +484,27 @@ public final class Store implements AutoCloseable {
         if (offset == NONE && releaseEmpty(allocator)) {
             offset = allocator.allocate(bytes, type);
         }
+        if (offset == NONE && allocator.isAvoiding()) {
+            // Whoever needs room comes before what is only tidied up.
+            allocator.avoid(new BitSet());
+            offset = allocator.allocate(bytes, type);
+        }
         if (offset == NONE) {
             growPmem();
             offset = allocator.allocate(bytes, type);
         }
+        return begin(offset, bytes);
+    }
+
+    /// As [#allocate(long, int)], of a buffer, without growth.
+    ///
+    /// @throws PoolFullException if there is no room
+    long allocateWithin(long bytes) {
+        requireTransaction();
+        return begin(allocator.allocate(bytes, Headers.BUFFER), bytes);
+    }
+
+    private long begin(long offset, long bytes) {
         if (offset == NONE) {
             throw new PoolFullException(pmem.name() + " has no room for " + bytes + " bytes");
         }
@@ -552,6 +570,12 @@ public final class Store implements AutoCloseable {
     long allocateOnDisk(int index, long bytes) {
         requireTransaction();
         return disks.get(index).allocate(bytes);
+    }
+
+    /// As [#allocateOnDisk(int, long)], without growth.
+    long allocateWithinDisk(int index, long bytes) {
+        requireTransaction();
+        return disks.get(index).allocator().allocate(bytes, 0);
     }
 
     /// Writes to what was allocated on disk `index`: durable before the transaction is.
@@ -698,9 +722,10 @@ public final class Store implements AutoCloseable {
         });
     }
 
-    /// Who only reads may not have mapped all extents that there are.
-    private static long capacity(Allocator of, Region region) {
-        return Math.max(of.extents(), region.extents()) * region.extentBytes();
+    /// Who only reads may not have mapped all extents that there are, or have mapped some that were given back.
+    private long capacity(Allocator of, Region region) {
+        int extents = readOnly ? of.extents() : Math.max(of.extents(), region.extents());
+        return extents * region.extentBytes();
     }
 
     /// Bytes of persistent memory that nothing is in, and that it may still grow by.
@@ -733,7 +758,13 @@ public final class Store implements AutoCloseable {
         disks.forEach(disk -> disk.links(links));
     }
 
-    private Allocator allocatorOf(int index) {
+    /// What compaction needs to know of the tiers.
+    public Compaction compaction() {
+        return new Compaction(this, disks);
+    }
+
+    /// Of disk `index`; of persistent memory if that is -1.
+    Allocator allocatorOf(int index) {
         return index < 0 ? allocator : disks.get(index).allocator();
     }
 

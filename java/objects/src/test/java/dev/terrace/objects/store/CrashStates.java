@@ -59,21 +59,21 @@ public final class CrashStates {
         return copy;
     }
 
-    /// Looks at all distinct states of all moments: before each fence, and at the end.
+    /// Looks at all distinct states of all moments: before each fence, before and after a region becomes shorter, and at the end.
     public int forEach(Look look) {
         while (next < events.size()) {
             RecordingRegion.Event event = events.get(next);
-            if (event instanceof RecordingRegion.Event.Fenced) {
+            if (event instanceof RecordingRegion.Event.Fenced || event instanceof RecordingRegion.Event.Shrunk) {
                 lookNow(look);
             }
-            take(event);
+            take(event, look);
             next++;
         }
         lookNow(look);
         return states;
     }
 
-    private void take(RecordingRegion.Event event) {
+    private void take(RecordingRegion.Event event, Look look) {
         switch (event) {
             case RecordingRegion.Event.Stored(var region, long offset, byte[] bytes) -> store(region, offset, bytes);
             case RecordingRegion.Event.Flushed(var region, long offset, long length) -> {
@@ -93,6 +93,14 @@ public final class CrashStates {
             }
             case RecordingRegion.Event.Grown(var region) ->
                 durable.get(region).add(new byte[(int) region.extentBytes()]);
+            case RecordingRegion.Event.Shrunk(var region, int extents) -> {
+                List<byte[]> image = durable.get(region);
+                image.subList(extents, image.size()).clear();
+                long end = extents * region.extentBytes();
+                pending.keySet().removeIf(line -> line.region == region && line.offset >= end);
+                flushed.keySet().removeIf(line -> line.region == region && line.offset >= end);
+                lookNow(look);
+            }
         }
     }
 

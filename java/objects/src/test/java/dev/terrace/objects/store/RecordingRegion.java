@@ -30,6 +30,9 @@ public final class RecordingRegion extends Region {
 
         /// An extent of zeros has come, durably.
         record Grown(RecordingRegion region) implements Event {}
+
+        /// Only so many extents are left, but not durably.
+        record Shrunk(RecordingRegion region, int extents) implements Event {}
     }
 
     /// An empty region; what happens to it is added to `events`.
@@ -73,6 +76,16 @@ public final class RecordingRegion extends Region {
         }
         append(arena.allocate(extentBytes(), 8));
         events.add(new Event.Grown(this));
+    }
+
+    @Override
+    public long shrink(int count) {
+        long gone = Math.max(0, extents() - count) * extentBytes();
+        if (gone > 0) {
+            keep(count);
+            events.add(new Event.Shrunk(this, count));
+        }
+        return gone;
     }
 
     @Override

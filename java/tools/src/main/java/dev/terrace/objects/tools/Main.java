@@ -13,8 +13,8 @@ import picocli.CommandLine.Command;
 /// The command. Its exit status is like fsck's.
 @Command(
         name = "terrace-objects",
-        description = "Looks at a pool of durable objects, and frees what none of its roots reaches.",
-        subcommands = {CheckCommand.class, StatsCommand.class, DumpCommand.class, CollectCommand.class},
+        description = "Looks at a pool of durable objects, frees what none of its roots reaches, and moves the rest together.",
+        subcommands = {CheckCommand.class, StatsCommand.class, DumpCommand.class, CollectCommand.class, CompactCommand.class},
         mixinStandardHelpOptions = true,
         version = "terrace-objects 0.1.0",
         exitCodeListHeading = "Exit status:%n",

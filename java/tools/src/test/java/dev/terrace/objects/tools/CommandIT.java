@@ -108,6 +108,24 @@ class CommandIT {
     }
 
     @Test
+    void whatIsFarApartMovesTogether() throws Exception {
+        try (Pool pool = Pool.open(place, options)) {
+            DurableItem large = item(pool, 3);
+            large.setPicture(new byte[900_000]);
+            DurableItem rest = item(pool, 4);
+            rest.setPicture(new byte[900_000]);
+            large.delete();
+            rest.delete();
+        }
+        String moved = "moved: 0 values, 0 B\nfreed: 0 chunks of 64 KiB\ngiven back: 1.0 MiB of disks\n";
+        assertEquals(new Result(0, moved, ""), run("compact"));
+        assertEquals(1 << 20, Files.size(dir.resolve("disk").resolve("disk-0")));
+        String json = "{\"moved\":0,\"moved_bytes\":0,\"freed_chunks\":0,\"given_back_bytes\":0}\n";
+        assertEquals(new Result(0, json, ""), runJson("compact"));
+        assertEquals(new Result(0, "2 objects of 1 class\nThe pool is sound.\n", ""), run("check"));
+    }
+
+    @Test
     void aDamagedPoolIsFoundDamagedAndLeftAlone() throws Exception {
         Path disk = dir.resolve("disk").resolve("disk-0");
         byte[] bytes = Files.readAllBytes(disk);

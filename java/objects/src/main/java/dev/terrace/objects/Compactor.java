@@ -1,0 +1,94 @@
+package dev.terrace.objects;
+
+import dev.terrace.objects.store.Buffers;
+import dev.terrace.objects.store.Compaction;
+import dev.terrace.objects.store.Store;
+import java.util.List;
+
+/// Moves values closer together: out of chunks of which little is in use, and out of the ends of disks, which are given back then.
+///
+/// Objects, nodes and links do not move, so chunks that hold one stay as they are. Each plan needs a look at all slots that counts what
+/// can move, and one that moves; others read and write meanwhile, and what they change is left alone. Who ends in the middle
+/// leaves a sound pool, and the next compaction finds less to do.
+final class Compactor {
+    private final Pool pool;
+    private final Store store;
+    private final Buffers buffers;
+    private final Mover mover;
+
+    Compactor(Pool pool) {
+        this.pool = pool;
+        store = pool.store();
+        buffers = pool.buffers();
+        mover = new Mover(pool);
+    }
+
+    /// Compacts, alone of its kind. Outside of transactions, as it takes many.
+    synchronized CompactionReport run() {
+        try (Compaction compaction = store.compaction()) {
+            long freeBefore = compaction.freeChunks();
+            compaction.releaseEmpty();
+            count(compaction);
+            compaction.planSparse();
+            Mover.Step sparse = move(compaction);
+            compaction.releaseEmpty();
+            count(compaction);
+            compaction.planTails();
+            Mover.Step tails = move(compaction);
+            compaction.countAnew();
+            long freed = compaction.releaseEmpty() - freeBefore;
+            return new CompactionReport(
+                    sparse.values() + tails.values(),
+                    sparse.bytes() + tails.bytes(),
+                    Math.max(0, freed),
+                    compaction.giveBack());
+        }
+    }
+
+    private void count(Compaction compaction) {
+        compaction.countAnew();
+        lookAtAll(new Mover.Goal() {
+            @Override
+            public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
+                compaction.count(place);
+                return false;
+            }
+
+            @Override
+            public long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
+                throw new AssertionError("nothing moves that is only counted");
+            }
+        });
+    }
+
+    private Mover.Step move(Compaction compaction) {
+        Mover.Goal goal = new Mover.Goal() {
+            @Override
+            public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
+                return compaction.wants(place);
+            }
+
+            @Override
+            public long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
+                if (!compaction.wants(place)) {
+                    throw new PoolFullException(pool.name() + " is compacted no more: somebody needs the room");
+                }
+                return buffers.putBeside(place, bytes);
+            }
+        };
+        return compaction.isPlanned() ? lookAtAll(goal) : new Mover.Step(-1, 0, 0);
+    }
+
+    private Mover.Step lookAtAll(Mover.Goal goal) {
+        Mover.Step own = mover.stepOfPool(goal);
+        long values = own.values();
+        long bytes = own.bytes();
+        for (long next = 0; next >= 0; ) {
+            Mover.Step step = mover.step(next, goal);
+            values += step.values();
+            bytes += step.bytes();
+            next = step.next();
+        }
+        return new Mover.Step(-1, values, bytes);
+    }
+}
