@@ -18,6 +18,8 @@ import org.junit.jupiter.api.io.TempDir;
 class BalancerTest {
     private static final PoolOptions TINY = PoolOptions.defaults().extents(1 << 20).pmem(1 << 20);
     private static final long NEVER_MS = 60_000;
+    /// A tenth of persistent memory.
+    private static final int ELEMENTS = 30;
 
     @TempDir(factory = InMemory.class)
     Path dir;
@@ -77,7 +79,7 @@ class BalancerTest {
                     DurableList.root(pool, "list", ElementType.STRING, StorageTier.PMEM, StorageTier.DISK);
             DurableMap<String, String> map =
                     DurableMap.root(pool, "map", ElementType.STRING, ElementType.STRING, StorageTier.PMEM, StorageTier.DISK);
-            for (int i = 0; i < 100; i++) {
+            for (int i = 0; i < ELEMENTS; i++) {
                 list.add(name(i));
                 map.put("key " + i, name(i));
             }
@@ -90,7 +92,7 @@ class BalancerTest {
             }
             assertTrue(pool.statistics().used().get(1) > 0, "something lies on the disk");
             Runnable check = () -> {
-                for (int i = 0; i < 100; i++) {
+                for (int i = 0; i < ELEMENTS; i++) {
                     assertEquals(name(i), list.get(i));
                     assertEquals(name(i), map.get("key " + i));
                 }
