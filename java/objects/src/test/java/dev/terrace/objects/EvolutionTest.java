@@ -25,7 +25,7 @@ class EvolutionTest {
     @TempDir(factory = InMemory.class)
     Path dir;
 
-    private enum Color {
+    enum Color {
         RED,
         GREEN,
         BLUE
