@@ -81,14 +81,7 @@ final class Compactor {
 
     private Mover.Step lookAtAll(Mover.Goal goal) {
         Mover.Step own = mover.stepOfPool(goal);
-        long values = own.values();
-        long bytes = own.bytes();
-        for (long next = 0; next >= 0; ) {
-            Mover.Step step = mover.step(next, goal);
-            values += step.values();
-            bytes += step.bytes();
-            next = step.next();
-        }
-        return new Mover.Step(-1, values, bytes);
+        Mover.Step records = mover.run(goal);
+        return new Mover.Step(-1, own.values() + records.values(), own.bytes() + records.bytes());
     }
 }

@@ -4,6 +4,7 @@ import dev.terrace.objects.store.Buffers;
 import dev.terrace.objects.store.Layout;
 import dev.terrace.objects.store.Store;
 import dev.terrace.objects.store.Text;
+import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.LongFunction;
 import java.util.function.Supplier;
@@ -227,10 +228,10 @@ final class Fields {
     void setSlot(DurableObject object, int field, byte @Nullable [] bytes) {
         DurableObject holder = toWrite(object, field);
         change(holder, () -> {
-            FieldSpec stored = stored(holder, field);
+            List<StorageTier> tiers = holder.mapping().field(field).tiers();
             long at = holder.record() + holder.mapping().offset(field);
             long old = store.word(at);
-            store.putWord(holder.record(), at, bytes == null ? Buffers.NULL : buffers.put(stored.tiers(), bytes));
+            store.putWord(holder.record(), at, bytes == null ? Buffers.NULL : buffers.put(tiers, bytes));
             buffers.free(old);
         });
     }

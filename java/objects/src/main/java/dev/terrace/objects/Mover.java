@@ -25,10 +25,15 @@ final class Mover {
 
     /// Which values are to move, and where to.
     interface Goal {
+        /// Whether values of the record that begins there, of this type, may be such.
+        default boolean looksAt(long record, int type) {
+            return true;
+        }
+
         /// Whether a value that lies there and may lie on these tiers is to move.
         boolean wants(Buffers.Place place, List<StorageTier> tiers);
 
-        /// Stores such a value, and returns its slot. In a transaction.
+        /// Stores such a value, and returns its slot; [Buffers#NULL] if it stays where it is. In a transaction.
         ///
         /// @throws PoolFullException if there is no room: it stays where it is then
         long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes);
@@ -58,6 +63,19 @@ final class Mover {
         return new Step(again ? found.getLast().record : next, moved.values, moved.bytes);
     }
 
+    /// Looks at all records once, and moves what a goal wants.
+    Step run(Goal goal) {
+        long values = 0;
+        long bytes = 0;
+        for (long next = 0; next >= 0; ) {
+            Step step = step(next, goal);
+            values += step.values;
+            bytes += step.bytes;
+            next = step.next;
+        }
+        return new Step(-1, values, bytes);
+    }
+
     /// Moves what a goal wants of what the pool itself owns.
     Step stepOfPool(Goal goal) {
         List<Candidate> found = new ArrayList<>();
@@ -74,7 +92,9 @@ final class Mover {
         for (int i = 0; record >= 0 && i < RECORDS_PER_LOOK; i++) {
             int before = found.size();
             try {
-                Records.links(pool, record, new Finder(record, goal, found));
+                if (goal.looksAt(record, Pool.typeOf(store.word(record)))) {
+                    Records.links(pool, record, new Finder(record, goal, found));
+                }
             } catch (PoolDamagedException | IndexOutOfBoundsException e) {
                 // A check tells of it; nothing of such a record moves.
                 found.subList(before, found.size()).clear();
@@ -156,8 +176,8 @@ final class Mover {
                 long moved = 0;
                 for (Candidate value : candidates) {
                     byte[] bytes = isAsFound(value) ? buffers.get(value.at) : null;
-                    if (bytes != null) {
-                        long slot = goal.put(Buffers.place(value.slot), value.tiers, bytes);
+                    long slot = bytes == null ? Buffers.NULL : goal.put(Buffers.place(value.slot), value.tiers, bytes);
+                    if (slot != Buffers.NULL) {
                         store.putWord(value.owner, value.at, slot);
                         buffers.free(value.slot);
                         values++;

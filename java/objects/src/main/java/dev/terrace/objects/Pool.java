@@ -254,6 +254,24 @@ public final class Pool implements AutoCloseable {
         return guarded(compactor::run);
     }
 
+    /// Brings values of a class that were stored while its tags were others to the tiers that they name now: each to the first that has room,
+    /// also those in collections that its objects own. What lies within a record stays there, as objects do not move. Others read and
+    /// write meanwhile; whatever ends this in the middle, the pool is sound, and the next call goes on.
+    ///
+    /// @return what it has done
+    /// @throws IllegalStateException in a transaction
+    /// @throws PoolDamagedException if a value that is to move is damaged
+    /// @throws SchemaMismatchException if the class is not what the pool has stored of it
+    public RetierReport retier(ObjectType<?> type) {
+        if (store.inTransaction()) {
+            throw new IllegalStateException("values cannot be brought to other tiers within a transaction: that takes many");
+        }
+        return guarded(() -> {
+            change(() -> types.current(type));
+            return new Retierer(this, type).run();
+        });
+    }
+
     /// Shows what the pool itself owns, and where its roots lead.
     void links(Links links) {
         types.links(links);
@@ -315,6 +333,11 @@ public final class Pool implements AutoCloseable {
     /// The classes that the pool knows, each in all its forms.
     List<StoredType> storedTypes() {
         return types.all();
+    }
+
+    /// Where values of each field of a form may lie by the tags that its class has now.
+    List<List<StorageTier>> tiers(StoredType stored) {
+        return types.tiers(stored);
     }
 
     StoredType storedType(int id) {

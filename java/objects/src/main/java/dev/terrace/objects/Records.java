@@ -4,6 +4,7 @@ import dev.terrace.objects.collections.CollectionRecords;
 import dev.terrace.objects.store.Layout;
 import dev.terrace.objects.store.Links;
 import dev.terrace.objects.store.Store;
+import java.util.List;
 
 /// Where each record leads: the one walk for who looks for slots, checks, or counts.
 ///
@@ -32,10 +33,11 @@ final class Records {
             links.owned(extension);
         }
         int[] offsets = stored.layout().offsets();
+        List<List<StorageTier>> tiers = pool.tiers(stored);
         for (int i = 0; i < offsets.length; i++) {
             FieldSpec field = stored.fields().get(i);
             if (offsets[i] >= 0 && !field.isInline()) {
-                links.slot(record, record + offsets[i], field.tiers());
+                links.slot(record, record + offsets[i], tiers.get(i));
             } else if (offsets[i] >= 0 && field.kind() == FieldKind.REFERENCE) {
                 links.reference(store.word(record + offsets[i]));
             }

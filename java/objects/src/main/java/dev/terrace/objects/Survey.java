@@ -6,7 +6,6 @@ import dev.terrace.objects.store.Links;
 import dev.terrace.objects.store.Store;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.BitSet;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.List;
@@ -23,8 +22,8 @@ final class Survey implements Links {
 
     private final Pool pool;
     private final Store store;
-    /// By disk, -1 for persistent memory: granules at which something begins that was reached.
-    private final Map<Integer, BitSet> reached = new HashMap<>();
+    /// By disk, -1 for persistent memory: where something begins that was reached.
+    private final Map<Integer, OffsetSet> reached = new HashMap<>();
     private final Deque<Long> toVisit = new ArrayDeque<>();
     private final List<String> problems = new ArrayList<>();
     private final Map<String, Long> objects = new TreeMap<>();
@@ -72,11 +71,7 @@ final class Survey implements Links {
 
     /// Whether this is the first to reach what begins there.
     private boolean reach(int disk, long offset) {
-        BitSet begins = reached.computeIfAbsent(disk, _ -> new BitSet());
-        int granule = (int) (offset / GRANULE_BYTES);
-        boolean first = !begins.get(granule);
-        begins.set(granule);
-        return first;
+        return reached.computeIfAbsent(disk, _ -> new OffsetSet()).add(offset);
     }
 
     private boolean isInUse(int disk, long offset) {

@@ -22,6 +22,7 @@ final class Types {
     private final Map<Integer, StoredType> byId = new ConcurrentHashMap<>();
     private final Map<ObjectType<?>, TypeMapping> current = new ConcurrentHashMap<>();
     private final Map<ObjectType<?>, Map<Integer, TypeMapping>> mappings = new ConcurrentHashMap<>();
+    private final Map<Integer, List<List<StorageTier>>> tiers = new ConcurrentHashMap<>();
 
     Types(Pool pool, Chain chain) {
         store = pool.store();
@@ -44,8 +45,10 @@ final class Types {
         }
         TypeMapping mapping = found == null ? add(type) : found;
         current.put(type, mapping);
+        tiers.clear();
         store.afterRollback(() -> {
             current.remove(type);
+            tiers.clear();
             mappings.remove(type);
             byId.clear();
         });
@@ -61,6 +64,35 @@ final class Types {
         chain.add(stored.encode(), id);
         byId.put(id, stored);
         return stored(type, id);
+    }
+
+    /// Where values of each field of a form may lie by the tags that its class has now: those that the program gives it, as far as it
+    /// has made objects of it; else those of its newest form.
+    List<List<StorageTier>> tiers(StoredType stored) {
+        return tiers.computeIfAbsent(stored.id(), _ -> findTiers(stored));
+    }
+
+    private List<List<StorageTier>> findTiers(StoredType stored) {
+        List<FieldSpec> now = current.values().stream()
+                .filter(mapping -> isFormOf(stored, mapping.type))
+                .max(Comparator.comparingInt(mapping -> mapping.id))
+                .map(mapping -> mapping.type.fields())
+                .orElseGet(() -> byId.values().stream()
+                        .filter(form -> form.name().equals(stored.name()))
+                        .max(Comparator.comparing(StoredType::id))
+                        .orElse(stored)
+                        .fields());
+        return stored.fields().stream().map(field -> tiers(field, now)).toList();
+    }
+
+    private static List<StorageTier> tiers(FieldSpec stored, List<FieldSpec> now) {
+        for (FieldSpec field : now) {
+            boolean isSame = field.name().equals(stored.name()) || field.formerly().contains(stored.name());
+            if (isSame && !field.isVolatile()) {
+                return field.tiers();
+            }
+        }
+        return stored.tiers();
     }
 
     private static boolean isFormOf(StoredType stored, ObjectType<?> type) {

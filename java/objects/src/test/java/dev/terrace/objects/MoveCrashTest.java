@@ -116,6 +116,24 @@ class MoveCrashTest {
         assertTrue(pool.promotedBytes() > 0);
     }
 
+    /// The class with other tags.
+    private static ObjectType<EvolutionTest.After> retagged() {
+        return ObjectType.of(
+                DurablePerson.TYPE.name(),
+                EvolutionTest.After.class,
+                EvolutionTest.After::new,
+                List.of(),
+                DurablePerson.TYPE.fields().stream().map(MoveCrashTest::retagged).toArray(FieldSpec[]::new));
+    }
+
+    private static FieldSpec retagged(FieldSpec field) {
+        return switch (field.name()) {
+            case "place", "name" -> field.on(StorageTier.DISK);
+            case "image" -> field.on(StorageTier.PMEM);
+            default -> field;
+        };
+    }
+
     static Stream<Step> steps() {
         return Stream.of(
                 new Step("demotion", pool -> make(pool, 3), MoveCrashTest::demote),
@@ -139,6 +157,8 @@ class MoveCrashTest {
                     people(pool).getFirst().setImage(new byte[700_001]);
                     assertEquals(2L << 20, pool.statistics().capacity().get(1));
                 }),
+                new Step("retagging", pool -> make(pool, 3), pool ->
+                        assertTrue(pool.retier(retagged()).valuesMoved() >= 9)),
                 new Step("collect", pool -> {
                     make(pool, 4);
                     people(pool).clear();

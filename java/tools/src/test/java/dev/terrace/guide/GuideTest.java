@@ -12,6 +12,7 @@ import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolOptions;
 import dev.terrace.objects.PoolReadOnlyException;
 import dev.terrace.objects.PoolReport;
+import dev.terrace.objects.RetierReport;
 import dev.terrace.objects.StaleReferenceException;
 import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.TerraceException;
@@ -191,6 +192,9 @@ class GuideTest {
             customer.setPoints(1L << 40);
             assertNull(customer.getEmail());
             assertEquals(List.of("dev.terrace.guide.Client"), DurableCustomer.TYPE.formerly());
+
+            RetierReport retiered = pool.retier(DurableCustomer.TYPE);
+            assertEquals(0, retiered.valuesLeft());
         }
     }
 

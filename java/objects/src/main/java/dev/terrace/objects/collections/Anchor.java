@@ -48,14 +48,17 @@ final class Anchor {
     final Store store;
     final long record;
     final long header;
-    final List<StorageTier> tiers;
+    private Content content;
 
-    private Anchor(Pool pool, long record, List<StorageTier> tiers) {
+    /// The word that says what a collection holds, and the tiers in it.
+    private record Content(long word, List<StorageTier> tiers) {}
+
+    private Anchor(Pool pool, long record, Content content) {
         this.pool = pool;
         store = pool.store();
         this.record = record;
         header = store.word(record);
-        this.tiers = tiers;
+        this.content = content;
     }
 
     /// Makes the record of an empty collection. In a transaction.
@@ -64,24 +67,52 @@ final class Anchor {
     static Anchor create(
             Pool pool, int kind, ElementType<?> first, @Nullable ElementType<?> second, List<StorageTier> tiers) {
         List<StorageTier> on = tiers.isEmpty() ? List.of(StorageTier.PMEM) : List.copyOf(tiers);
-        if (on.contains(StorageTier.DRAM)) {
-            throw new IllegalArgumentException("a durable collection cannot be kept in DRAM");
-        }
-        if (on.size() > StorageTier.values().length) {
-            throw new IllegalArgumentException("a tier is named more than once");
-        }
+        long wordOfTiers = wordOf(on);
         Store store = pool.store();
         long record = store.allocate(BYTES, kind);
-        long content = first.code() | (second == null ? 0 : second.code()) << 8;
-        for (int i = 0; i < on.size(); i++) {
-            content |= (long) on.get(i).ordinal() << TIERS_SHIFT + i * TIER_BITS;
-        }
+        long content = first.code() | (second == null ? 0 : second.code()) << 8 | wordOfTiers;
         store.putWord(record, record + CONTENT_AT, content);
         String names = nameToStore(first) + "\n" + (second == null ? "" : nameToStore(second));
         if (names.length() > 1) {
             store.putWord(record, record + NAMES_AT, pool.buffers().put(NAME_TIERS, Text.encode(names)));
         }
-        return new Anchor(pool, record, on);
+        return new Anchor(pool, record, new Content(content, on));
+    }
+
+    /// The bits of these tiers in the word that says what a collection holds.
+    private static long wordOf(List<StorageTier> tiers) {
+        if (tiers.contains(StorageTier.DRAM)) {
+            throw new IllegalArgumentException("a durable collection cannot be kept in DRAM");
+        }
+        if (tiers.size() > StorageTier.values().length) {
+            throw new IllegalArgumentException("a tier is named more than once");
+        }
+        long word = 0;
+        for (int i = 0; i < tiers.size(); i++) {
+            word |= (long) tiers.get(i).ordinal() << TIERS_SHIFT + i * TIER_BITS;
+        }
+        return word;
+    }
+
+    /// Where buffers of elements may lie, the best first: also after that was changed by way of another handle.
+    List<StorageTier> tiers() {
+        long word = get(CONTENT_AT);
+        Content known = content;
+        if (known.word != word) {
+            known = new Content(word, tiersOf(word));
+            content = known;
+        }
+        return known.tiers;
+    }
+
+    /// Has buffers of elements of the collection at `record` lie on these tiers from now on; whether that is a change. In a transaction.
+    static boolean setTiers(Pool pool, long record, List<StorageTier> tiers) {
+        long old = pool.store().word(record + CONTENT_AT);
+        long word = old & (1L << TIERS_SHIFT) - 1 | wordOf(tiers);
+        if (word != old) {
+            pool.store().putWord(record, record + CONTENT_AT, word);
+        }
+        return word != old;
     }
 
     private static String nameToStore(ElementType<?> type) {
@@ -111,7 +142,7 @@ final class Anchor {
                 String wanted = describe(kind, first.name(), second == null ? null : second.name());
                 throw new SchemaMismatchException("this is " + is + ", not " + wanted);
             }
-            return new Anchor(pool, record, tiersOf(content));
+            return new Anchor(pool, record, new Content(content, tiersOf(content)));
         });
     }
 
@@ -263,7 +294,7 @@ final class Anchor {
     /// Shows what the collection at `record` owns, and where it leads.
     static void links(Pool pool, long record, Links links) {
         long content = pool.store().word(record + CONTENT_AT);
-        Anchor anchor = new Anchor(pool, record, tiersOf(content));
+        Anchor anchor = new Anchor(pool, record, new Content(content, tiersOf(content)));
         links.slot(record, record + NAMES_AT, NAME_TIERS);
         anchor.contentLinks(links);
     }

@@ -299,7 +299,7 @@ final class BTree<K, V> {
     void setValue(long position, @Nullable V value) {
         long node = nodeOf(position);
         int index = indexOf(position);
-        long word = values.store(anchor.pool, value, anchor.tiers);
+        long word = values.store(anchor.pool, value, anchor.tiers());
         if (values.isBuffered()) {
             buffers.free(store.word(valueAt(node, index)));
         }
@@ -328,7 +328,7 @@ final class BTree<K, V> {
             index = lowerBound(node, key);
         }
         long keyWord = keys.store(anchor.pool, key, Anchor.KEY_TIERS);
-        long valueWord = values.store(anchor.pool, value, anchor.tiers);
+        long valueWord = values.store(anchor.pool, value, anchor.tiers());
         open(node, index);
         setEntry(node, index, keyWord, valueWord, value == null);
         anchor.resize(anchor.size() + 1);
@@ -493,7 +493,7 @@ final class BTree<K, V> {
         int count = (int) Math.min(ENTRIES_MAX, meta & COUNT_MASK);
         for (int i = 0; i < count; i++) {
             ElementType.links(codes[0], anchor, node, keyAt(node, i), Anchor.KEY_TIERS, links);
-            ElementType.links(codes[1], anchor, node, valueAt(node, i), anchor.tiers, links);
+            ElementType.links(codes[1], anchor, node, valueAt(node, i), anchor.tiers(), links);
         }
         requireDepth(anchor, depth);
         long entries = count;

@@ -201,7 +201,7 @@ final class Cells {
             } else if (code == 0) {
                 return;
             } else {
-                ElementType.links(code, anchor, node, at, anchor.tiers, links);
+                ElementType.links(code, anchor, node, at, anchor.tiers(), links);
             }
         }
     }

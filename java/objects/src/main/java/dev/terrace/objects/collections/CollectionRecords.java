@@ -1,7 +1,9 @@
 package dev.terrace.objects.collections;
 
 import dev.terrace.objects.Pool;
+import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.store.Links;
+import java.util.List;
 
 /// Collections as records of a pool, whatever they hold. For this library's own packages.
 public final class CollectionRecords {
@@ -21,6 +23,12 @@ public final class CollectionRecords {
     public static String describe(Pool pool, long record) {
         int type = Pool.typeOf(pool.store().word(record));
         return Anchor.kindName(type) + " of " + Anchor.sizeOf(pool.store().word(record + Anchor.STATE_AT));
+    }
+
+    /// Has buffers of elements of the collection at `record` lie on these tiers from now on; those that are there stay. Whether that is a
+    /// change. In a transaction.
+    public static boolean setTiers(Pool pool, long record, List<StorageTier> tiers) {
+        return Anchor.setTiers(pool, record, tiers);
     }
 
     /// A word that is another after the collection at `record` has changed other than by replacing elements: as long as it is the same,

@@ -158,7 +158,7 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
             long hash = Hash.of(table.seed, word, bytes);
             long place = table.find(hash, word, bytes, key == null);
             V old = place < 0 ? null : valueOf(place);
-            long stored = valueType.store(pool, value, anchor.tiers);
+            long stored = valueType.store(pool, value, anchor.tiers());
             if (place >= 0) {
                 table.freeValue(place);
                 table.setValue(hash, place, stored, value == null);

@@ -85,7 +85,7 @@ public abstract sealed class DurableSequence<E> extends AbstractList<E> implemen
             E old = load(index);
             long leaf = cells.leaf(index);
             long word = store.word(Cells.at(leaf, index));
-            cells.set(index, type.store(anchor.pool, element, anchor.tiers), element != null);
+            cells.set(index, type.store(anchor.pool, element, anchor.tiers()), element != null);
             if (type.isBuffered()) {
                 anchor.pool.buffers().free(word);
             }

@@ -299,7 +299,7 @@ final class HashTable {
             for (long place : places(index)) {
                 long owner = owner(index, place & -8);
                 ElementType.links(keyCode, anchor, owner, entryOf(place), Anchor.KEY_TIERS, links);
-                ElementType.links(valueCode, anchor, owner, valueAt(entryOf(place)), anchor.tiers, links);
+                ElementType.links(valueCode, anchor, owner, valueAt(entryOf(place)), anchor.tiers(), links);
                 entries++;
             }
         }

@@ -112,6 +112,17 @@ public final class Buffers {
         return place(KIND_DISK, disk, offset);
     }
 
+    /// Which of these tiers a place is on, the first as number 0; -1 if it is on none.
+    public int indexOf(Place place, List<StorageTier> tiers) {
+        for (int i = 0; i < tiers.size(); i++) {
+            int device = tiers.get(i) == StorageTier.PMEM ? -1 : diskOf(tiers.get(i));
+            if (device == place.disk()) {
+                return i;
+            }
+        }
+        return -1;
+    }
+
     /// The disk that is this tier.
     ///
     /// @throws IllegalArgumentException if the pool has none

@@ -1,0 +1,137 @@
+package dev.terrace.objects;
+
+import dev.terrace.objects.collections.CollectionRecords;
+import dev.terrace.objects.store.Buffers;
+import dev.terrace.objects.store.Store;
+import java.util.ArrayList;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/// Brings the values of a class to the tiers that its tags name now: those behind slots, and elements of collections that its objects own.
+///
+/// What lies where it should is left alone, so who ends in the middle has only done less, and whoever calls this again goes on.
+final class Retierer {
+    private static final int RECORDS_AT_ONCE = 512;
+
+    private final Pool pool;
+    private final Store store;
+    private final Buffers buffers;
+    private final @Nullable TypeMapping[] forms;
+    /// Collections that objects of the class own.
+    private final OffsetSet collections = new OffsetSet();
+    private long recordBytes;
+
+    /// Of a class whose present form the pool knows.
+    Retierer(Pool pool, ObjectType<?> type) {
+        this.pool = pool;
+        store = pool.store();
+        buffers = pool.buffers();
+        forms = pool.mappingsOf(type);
+    }
+
+    RetierReport run() {
+        for (long next = 0; next >= 0; ) {
+            long from = next;
+            next = store.alone(() -> retagCollections(from));
+        }
+        Mover mover = new Mover(pool);
+        Mover.Step moved = mover.run(new ToBest());
+        Left left = new Left();
+        mover.run(left);
+        return new RetierReport(moved.values(), moved.bytes(), left.values, recordBytes);
+    }
+
+    private boolean isOfClass(int type) {
+        int form = Types.formOf(type);
+        return form > 0 && form < forms.length && forms[form] != null;
+    }
+
+    /// Has the collections that some records own go by the present tags from now on; returns where to go on, or -1 at the end.
+    private long retagCollections(long from) {
+        long next = store.nextAllocated(from);
+        List<Long> records = new ArrayList<>();
+        for (; next >= 0 && records.size() < RECORDS_AT_ONCE; next = store.nextAllocated(next + 1)) {
+            if (isOfClass(Pool.typeOf(store.word(next)))) {
+                records.add(next);
+            }
+        }
+        store.transact(() -> {
+            records.forEach(this::retagCollectionsOf);
+            return true;
+        });
+        return next;
+    }
+
+    private void retagCollectionsOf(long record) {
+        StoredType stored = pool.storedType(Types.formOf(Pool.typeOf(store.word(record))));
+        List<List<StorageTier>> tiers = pool.tiers(stored);
+        int[] offsets = stored.layout().offsets();
+        for (int i = 0; i < offsets.length; i++) {
+            FieldSpec field = stored.fields().get(i);
+            if (offsets[i] >= 0 && field.isCollection()) {
+                retagCollection(store.word(record + offsets[i]), tiers.get(i));
+            } else if (offsets[i] >= 0 && field.isInline() && field.kind() != FieldKind.REFERENCE
+                    && !tiers.get(i).contains(StorageTier.PMEM)) {
+                recordBytes += (long) Math.max(1, field.fixedLength()) * field.kind().width();
+            }
+        }
+    }
+
+    private void retagCollection(long reference, List<StorageTier> tiers) {
+        long record = Pool.recordOf(reference);
+        long header = reference == 0 ? 0 : store.header(record);
+        if (reference != 0 && Pool.leadsTo(reference, header) && CollectionRecords.isCollection(Pool.typeOf(header))) {
+            CollectionRecords.setTiers(pool, record, tiers);
+            collections.add(record);
+        }
+    }
+
+    /// Values of the class, and those of its collections, that do not lie on the first tier of their tags.
+    private abstract class NotOnBest implements Mover.Goal {
+        @Override
+        public boolean looksAt(long record, int type) {
+            return isOfClass(type) || collections.contains(record);
+        }
+
+        @Override
+        public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
+            return buffers.indexOf(place, tiers) != 0;
+        }
+    }
+
+    private final class ToBest extends NotOnBest {
+        /// Who has found no room for so many bytes need not look for it again.
+        private long noRoomFor = Long.MAX_VALUE;
+
+        @Override
+        public long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
+            int is = buffers.indexOf(place, tiers);
+            if (bytes.length >= noRoomFor) {
+                return Buffers.NULL;
+            }
+            try {
+                return buffers.put(is < 0 ? tiers : tiers.subList(0, is), bytes);
+            } catch (PoolFullException full) {
+                noRoomFor = bytes.length;
+                return Buffers.NULL;
+            }
+        }
+    }
+
+    private final class Left extends NotOnBest {
+        private long values;
+
+        @Override
+        public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
+            if (super.wants(place, tiers)) {
+                values++;
+            }
+            return false;
+        }
+
+        @Override
+        public long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
+            throw new AssertionError("nothing moves that is only counted");
+        }
+    }
+}
