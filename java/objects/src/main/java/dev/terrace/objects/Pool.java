@@ -1,5 +1,6 @@
 package dev.terrace.objects;
 
+import dev.terrace.objects.collections.Remains;
 import dev.terrace.objects.store.Buffers;
 import dev.terrace.objects.store.Chain;
 import dev.terrace.objects.store.Links;
@@ -31,6 +32,7 @@ public final class Pool implements AutoCloseable {
     private final CollectionFields collections;
     private final Balancer balancer;
     private final Compactor compactor;
+    private final Remains remains;
     private volatile boolean closed;
 
     private Pool(Store store, @Nullable PoolFiles files) {
@@ -44,6 +46,7 @@ public final class Pool implements AutoCloseable {
         collections = new CollectionFields(this);
         balancer = new Balancer(this);
         compactor = new Compactor(this);
+        remains = new Remains(this);
         store.prepare();
     }
 
@@ -85,9 +88,11 @@ public final class Pool implements AutoCloseable {
     public <T extends @Nullable Object> T transact(Supplier<T> work) {
         return guarded(() -> {
             try {
-                return store.transact(work);
+                T result = store.transact(work);
+                remains.tidy();
+                return result;
             } catch (PoolFullException e) {
-                if (!store.inTransaction()) {
+                if (!store.inTransaction() && !remains.freeAll()) {
                     balancer.makeRoom();
                 }
                 throw e;
@@ -100,10 +105,12 @@ public final class Pool implements AutoCloseable {
         return guarded(() -> {
             while (true) {
                 try {
-                    return store.transact(work);
+                    T result = store.transact(work);
+                    remains.tidy();
+                    return result;
                 } catch (PoolFullException e) {
                     // What has moved leaves whole chunks free only with its neighbours.
-                    if (store.inTransaction() || !balancer.makeRoom()) {
+                    if (store.inTransaction() || !remains.freeAll() && !balancer.makeRoom()) {
                         throw e;
                     }
                 }
@@ -225,6 +232,7 @@ public final class Pool implements AutoCloseable {
     /// @throws PoolDamagedException if the pool is not sound: what is reachable cannot be told then
     public PoolReport collect() {
         return guarded(() -> store.alone(() -> {
+            freeRemains();
             Survey survey = new Survey(this);
             PoolReport report = survey.run();
             if (!report.problems().isEmpty()) {
@@ -251,7 +259,10 @@ public final class Pool implements AutoCloseable {
         if (store.inTransaction()) {
             throw new IllegalStateException("a pool cannot be compacted within a transaction");
         }
-        return guarded(compactor::run);
+        return guarded(() -> {
+            freeRemains();
+            return compactor.run();
+        });
     }
 
     /// Brings values of a class that were stored while its tags were others to the tiers that they name now: each to the first that has room,
@@ -270,6 +281,17 @@ public final class Pool implements AutoCloseable {
             change(() -> types.current(type));
             return new Retierer(this, type).run();
         });
+    }
+
+    private void freeRemains() {
+        if (!store.inTransaction()) {
+            remains.freeAll();
+        }
+    }
+
+    /// What is left of collections that were cleared or deleted. For this library's own packages.
+    public Remains remains() {
+        return remains;
     }
 
     /// Shows what the pool itself owns, and where its roots lead.

@@ -1,6 +1,7 @@
 package dev.terrace.objects;
 
 import dev.terrace.objects.collections.CollectionRecords;
+import dev.terrace.objects.collections.Remains;
 import dev.terrace.objects.store.Buffers;
 import dev.terrace.objects.store.Links;
 import dev.terrace.objects.store.Store;
@@ -45,6 +46,7 @@ final class Survey implements Links {
     PoolReport run() {
         store.links(this);
         pool.links(this);
+        pool.remains().links(this);
         while (!toVisit.isEmpty()) {
             visit(toVisit.pop());
         }
@@ -142,7 +144,11 @@ final class Survey implements Links {
             objects.merge(nameOf(type), 1L, Long::sum);
         }
         try {
-            Records.links(pool, record, this);
+            if (Remains.isRecord(type)) {
+                Remains.links(pool, record, this);
+            } else {
+                Records.links(pool, record, this);
+            }
         } catch (PoolDamagedException | IndexOutOfBoundsException e) {
             problem(String.valueOf(e.getMessage()));
         }

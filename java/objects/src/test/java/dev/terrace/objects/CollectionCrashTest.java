@@ -17,11 +17,14 @@ import java.util.function.Consumer;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /// Every state that a power cut may leave of what programs do with collections is one between two commits, and sound.
 class CollectionCrashTest {
+    /// More than is freed in one transaction.
+    private static final int LARGE = 1100;
     private static final String LONG = "a text that is longer than a slot holds ";
 
     /// Something that programs do, and how many elements are there before.
@@ -83,7 +86,29 @@ class CollectionCrashTest {
     }
 
     static Stream<Step> steps() {
-        return Stream.of(listSteps(), mapSteps(), treeSteps(), fieldSteps()).flatMap(steps -> steps);
+        return Stream.of(listSteps(), mapSteps(), treeSteps(), fieldSteps(), largeSteps()).flatMap(steps -> steps);
+    }
+
+    /// What is freed only after the commit, in parts.
+    static Stream<Step> largeSteps() {
+        return Stream.of(
+                        each("list: clear many", pool -> list(pool).clear(), LARGE),
+                        each("map: clear many", pool -> map(pool).clear(), LARGE),
+                        each("tree: clear many", pool -> tree(pool).clear(), LARGE),
+                        each("list: delete many", pool -> drop(pool, "list", list(pool)::delete), LARGE),
+                        each("field: delete the owner of many", pool -> drop(pool, "team", team(pool)::delete), LARGE),
+                        Stream.of(clearAllStep()))
+                .flatMap(steps -> steps);
+    }
+
+    private static void clearAll(Pool pool) {
+        pool.transact(() -> {
+            list(pool).clear();
+            list(pool).add(LONG);
+            map(pool).clear();
+            tree(pool).clear();
+            team(pool).setNames(null);
+        });
     }
 
     private static Stream<Step> listSteps() {
@@ -225,6 +250,40 @@ class CollectionCrashTest {
             }
             assertTrue(states > 2, states + " states");
             assertEquals(history.states().getLast(), look(rig.pool()));
+        }
+    }
+
+    private static Step clearAllStep() {
+        return new Step("clear many in one transaction", LARGE, CollectionCrashTest::clearAll);
+    }
+
+    /// Whoever opens the pool next frees what is left.
+    @Test
+    void whatIsNotFreedYetIsFreedAfterACrash() {
+        Step step = clearAllStep();
+        try (PoolRig rig = PoolRig.of(step::prepare)) {
+            CrashHistory history = CrashHistory.of(rig, step.work(), CollectionCrashTest::look);
+            long used = rig.pool().statistics().used().getFirst();
+            rig.forEachCrash(false, (happened, found) -> {
+                String before = look(found);
+                found.collect();
+                assertEquals(before, look(found));
+                history.check(happened, before);
+                checkIsSound(found);
+                if (before.equals(history.states().getLast())) {
+                    assertEquals(used, found.statistics().used().getFirst());
+                }
+            });
+        }
+    }
+
+    @Test
+    void aCrashOfRecoveryLeavesAState() {
+        Step step = clearAllStep();
+        try (PoolRig rig = PoolRig.of(step::prepare)) {
+            CrashHistory history = CrashHistory.of(rig, step.work(), CollectionCrashTest::look);
+            int states = rig.forEachCrashOfRecovery((happened, found) -> history.check(happened, look(found)));
+            assertTrue(states > 2, states + " states");
         }
     }
 }

@@ -25,15 +25,23 @@ final class Anchor {
     static final int TREE = 0xff04;
     /// All that collections are made of besides their records.
     static final int NODE = 0xff05;
+    /// What a collection held that was cleared or deleted.
+    static final int REMAINS = 0xff06;
 
     static final int HEADER_BYTES = 8;
-    private static final int BYTES = 64;
+    static final int BYTES = 64;
     private static final int CONTENT_AT = 8;
     private static final int NAMES_AT = 16;
     static final int STATE_AT = 24;
     /// Where the root of the nodes is, and what a kind of collection has besides.
     static final int ROOT_AT = 32;
     static final int EXTRA_AT = 40;
+
+    /// Who holds less is freed in the same transaction; more than this is left to [Remains].
+    private static final int BULK_MAX = 1000;
+    /// Elements that are freed in one transaction: those with buffers, and others.
+    private static final int BUFFERED_AT_ONCE = 500;
+    private static final int PLAIN_AT_ONCE = 1 << 16;
 
     private static final int SIZE_BITS = 40;
     private static final long SIZE_MASK = (1L << SIZE_BITS) - 1;
@@ -285,18 +293,41 @@ final class Anchor {
 
     /// Deletes whatever collection a reference leads to. In a transaction.
     static void delete(Pool pool, long reference) {
-        long record = requireThere(pool, reference);
+        Anchor anchor = ofRecord(pool, requireThere(pool, reference));
         Links freeing = new Freeing(pool);
-        links(pool, record, freeing);
-        freeing.owned(record);
+        freeing.slot(anchor.record, anchor.record + NAMES_AT, NAME_TIERS);
+        anchor.freeContent();
+        freeing.owned(anchor.record);
     }
 
     /// Shows what the collection at `record` owns, and where it leads.
     static void links(Pool pool, long record, Links links) {
-        long content = pool.store().word(record + CONTENT_AT);
-        Anchor anchor = new Anchor(pool, record, new Content(content, tiersOf(content)));
+        Anchor anchor = ofRecord(pool, record);
         links.slot(record, record + NAMES_AT, NAME_TIERS);
         anchor.contentLinks(links);
+    }
+
+    private static Anchor ofRecord(Pool pool, long record) {
+        long content = pool.store().word(record + CONTENT_AT);
+        return new Anchor(pool, record, new Content(content, tiersOf(content)));
+    }
+
+    /// What is left of a collection, as if it were one.
+    static Anchor ofRemains(Pool pool, long record) {
+        return ofRecord(pool, record);
+    }
+
+    /// What kind of collection it is, or was.
+    int kind() {
+        int was = Remains.kindOf(this);
+        return was == 0 ? Pool.typeOf(header) : was;
+    }
+
+    /// Copies the words that say what the collection holds to a record that was just made. In a transaction.
+    void copyContent(long to) {
+        for (int at = CONTENT_AT; at < BYTES; at += Long.BYTES) {
+            store.putWord(to, to + at, at == NAMES_AT ? 0 : get(at));
+        }
     }
 
     /// Throws if nothing that collections are made of begins there.
@@ -318,11 +349,10 @@ final class Anchor {
     }
 
     /// The same of all but the record.
-    private void contentLinks(Links links) {
-        long content = get(CONTENT_AT);
-        int first = (int) content & 0xff;
-        int second = (int) content >>> 8 & 0xff;
-        switch (Pool.typeOf(header)) {
+    void contentLinks(Links links) {
+        int first = firstCode();
+        int second = secondCode();
+        switch (kind()) {
             case LIST, ARRAY -> new Cells(this, ElementType.needsPresence(first)).links(size(), first, links);
             case MAP -> new HashTable(this, false, false).links(first, second, links);
             case TREE -> BTree.links(this, first, second, links);
@@ -332,11 +362,49 @@ final class Anchor {
 
     /// Frees all but the record, which says that the collection is empty then. In a transaction.
     void clear() {
-        contentLinks(new Freeing(pool));
+        freeContent();
         put(ROOT_AT, 0);
         put(EXTRA_AT, 0);
         put(EXTRA_AT + 8, 0);
         resize(0);
+    }
+
+    private int firstCode() {
+        return (int) get(CONTENT_AT) & 0xff;
+    }
+
+    private int secondCode() {
+        return (int) get(CONTENT_AT) >>> 8 & 0xff;
+    }
+
+    /// Frees all but the record, which leads there still; in this transaction, or, if it is much, afterwards.
+    private void freeContent() {
+        long bulk = kind() == MAP ? Math.max(size(), get(EXTRA_AT + Long.BYTES)) : size();
+        if (bulk <= BULK_MAX || !pool.remains().take(this)) {
+            contentLinks(new Freeing(pool));
+        }
+    }
+
+    /// Frees the last of what the collection holds, and leaves it sound; whether nothing is left. In a transaction.
+    boolean freeLast() {
+        boolean hasBuffers = ElementType.isBuffered(firstCode()) || ElementType.isBuffered(secondCode());
+        int most = hasBuffers ? BUFFERED_AT_ONCE : PLAIN_AT_ONCE;
+        switch (kind()) {
+            case LIST, ARRAY -> {
+                long kept = Math.max(0, size() - most);
+                Cells cells = new Cells(this, ElementType.needsPresence(firstCode()));
+                if (hasBuffers) {
+                    cells.freeBuffers(kept, size());
+                }
+                cells.trim(kept, size());
+                resize(kept);
+            }
+            case MAP -> new HashTable(this, ElementType.isBuffered(firstCode()), ElementType.isBuffered(secondCode()))
+                    .freeLast(hasBuffers);
+            case TREE -> BTree.freeLast(this, firstCode(), secondCode());
+            default -> throw damaged("is none");
+        }
+        return get(ROOT_AT) == 0;
     }
 
     /// Frees what it is shown, other than objects.

@@ -32,6 +32,8 @@ final class BTree<K, V> {
     private static final long IS_INNER = 0x10000;
     private static final int INDEX_BITS = 5;
     private static final int GRANULE_SHIFT = 4;
+    /// Entries that are freed in one transaction, and a few more.
+    private static final int FREED_AT_ONCE = 300;
     /// Deeper than any tree: who walks through what changes meanwhile must come to an end.
     private static final int DEPTH_MAX = 20;
 
@@ -476,6 +478,49 @@ final class BTree<K, V> {
         close(parent, index);
         store.free(right);
         return left;
+    }
+
+    /// Frees the last leaves of a tree, with what they lead to, whose keys and values are elements with these numbers. What is left is
+    /// sound but for how many entries nodes have at least. In a transaction.
+    static void freeLast(Anchor anchor, int keyCode, int valueCode) {
+        boolean[] hasBuffers = {ElementType.isBuffered(keyCode), ElementType.isBuffered(valueCode)};
+        long[] freed = {0};
+        while (freed[0] < FREED_AT_ONCE && anchor.get(Anchor.ROOT_AT) != 0) {
+            if (prune(anchor, anchor.get(Anchor.ROOT_AT), 0, hasBuffers, freed)) {
+                anchor.put(Anchor.ROOT_AT, 0);
+            }
+        }
+        anchor.resize(anchor.size() - freed[0]);
+    }
+
+    /// Frees the last leaf below a node, with the entry before it; whether nothing is left of the node.
+    private static boolean prune(Anchor anchor, long node, int depth, boolean[] hasBuffers, long[] freed) {
+        anchor.requireNode(node);
+        requireDepth(anchor, depth);
+        long meta = anchor.store.word(node + META_AT);
+        int count = (int) Math.min(ENTRIES_MAX, meta & COUNT_MASK);
+        boolean isInner = (meta & IS_INNER) != 0;
+        if (isInner && !prune(anchor, anchor.store.word(childAt(node, count)), depth + 1, hasBuffers, freed)) {
+            return false;
+        }
+        int kept = isInner ? Math.max(0, count - 1) : 0;
+        for (int i = kept; i < count; i++) {
+            free(anchor, hasBuffers[0], keyAt(node, i));
+            free(anchor, hasBuffers[1], valueAt(node, i));
+            freed[0]++;
+        }
+        if (!isInner || count == 0) {
+            anchor.store.free(node);
+            return true;
+        }
+        anchor.store.putWord(node, node + META_AT, meta - 1);
+        return false;
+    }
+
+    private static void free(Anchor anchor, boolean hasBuffer, long at) {
+        if (hasBuffer) {
+            anchor.pool.buffers().free(anchor.store.word(at));
+        }
     }
 
     /// Shows what a tree owns, and where its keys and values lead, which are elements with these numbers.

@@ -16,7 +16,7 @@ public final class CollectionRecords {
 
     /// What is said of records with this number; null if they are no part of a collection.
     public static @org.jspecify.annotations.Nullable String nameOf(int type) {
-        return isCollection(type) ? Anchor.kindName(type) + "s" : type == Anchor.NODE ? "nodes of collections" : null;
+        return isCollection(type) ? Anchor.kindName(type) + "s" : type == Anchor.NODE || type == Anchor.REMAINS ? "nodes of collections" : null;
     }
 
     /// What the collection at `record` is, and how many elements it has.

@@ -9,8 +9,9 @@ import dev.terrace.objects.StaleReferenceException;
 /// belongs to one thread.
 ///
 /// What one operation changes is one transaction, which must fit into a log of half an extent: two million words in a
-/// pool of 64 MiB extents. So a large list is cut, or millions of texts are cleared, in parts; else they throw
-/// [dev.terrace.objects.PoolFullException] and stay as they were.
+/// pool of 64 MiB extents. So millions of elements are added to a list, or removed from its middle, in parts; else that throws
+/// [dev.terrace.objects.PoolFullException], and it stays as it was. To clear or delete a collection of any size changes a few
+/// words: what it held is freed in parts once that has been committed.
 public sealed interface DurableCollection permits DurableSequence, DurableMap, DurableTree {
     /// The pool that it is in.
     Pool pool();

@@ -100,6 +100,10 @@ public final class DurableList<E> extends DurableSequence<E> {
     private void removeNow(long from, long to) {
         long size = anchor.size();
         Objects.checkFromToIndex(from, to, size);
+        if (from == 0 && to == size) {
+            anchor.clear();
+            return;
+        }
         if (type.isBuffered()) {
             cells.freeBuffers(from, to);
         }

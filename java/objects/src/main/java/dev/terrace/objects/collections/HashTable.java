@@ -28,6 +28,10 @@ final class HashTable {
     /// Entries per bucket from which on a bucket is added.
     private static final int LOAD = 3;
 
+    /// Buckets that are freed in one transaction: those with buffers, and others.
+    private static final int BUFFERED_AT_ONCE = 100;
+    private static final int PLAIN_AT_ONCE = 4096;
+
     private static final int FLAG_BITS = 9;
     private static final long FLAGS_MASK = (1 << FLAG_BITS) - 1;
     private static final long USED = 1;
@@ -237,12 +241,7 @@ final class HashTable {
     private void empty(long index) {
         long bucket = bucket(index);
         long owner = owner(index, bucket);
-        long next = store.word(bucket + NEXT_AT);
-        while (next != 0) {
-            long after = store.word(next + NEXT_AT);
-            store.free(next - Anchor.HEADER_BYTES);
-            next = after;
-        }
+        freeChain(store.word(bucket + NEXT_AT));
         cells.put(owner, bucket, 0);
         cells.put(owner, bucket + NEXT_AT, 0);
     }
@@ -284,6 +283,35 @@ final class HashTable {
             store.free(bucket - Anchor.HEADER_BYTES);
         }
         anchor.resize(anchor.size() - 1);
+    }
+
+    /// Frees the last buckets, with what they lead to. In a transaction.
+    void freeLast(boolean hasBuffers) {
+        long count = buckets();
+        long kept = Math.max(0, count - (hasBuffers ? BUFFERED_AT_ONCE : PLAIN_AT_ONCE));
+        long entries = 0;
+        for (long index = kept; index < count; index++) {
+            for (long place : places(index)) {
+                if (keysBuffered) {
+                    buffers.free(store.word(entryOf(place)));
+                }
+                freeValue(place);
+                entries++;
+            }
+            freeChain(store.word(bucket(index) + NEXT_AT));
+        }
+        cells.trim(kept * BUCKET_WORDS, count * BUCKET_WORDS);
+        anchor.put(COUNT_AT, kept);
+        anchor.resize(anchor.size() - entries);
+    }
+
+    private void freeChain(long first) {
+        long next = first;
+        while (next != 0) {
+            long after = store.word(next + NEXT_AT);
+            store.free(next - Anchor.HEADER_BYTES);
+            next = after;
+        }
     }
 
     /// Shows what the table owns, and where its keys and values lead, which are elements with these numbers.

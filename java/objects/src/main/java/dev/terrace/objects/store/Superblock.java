@@ -28,6 +28,10 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
     public static final long TYPES_AT = 136;
     /// Offset of the reference to the table of roots.
     public static final long ROOTS_AT = 144;
+    /// Offset of the reference to what is to be freed of collections.
+    public static final long REMAINS_AT = 152;
+    /// Offset of a record of such, which is there without having been allocated.
+    public static final long FIRST_REMAINS_AT = 160;
     /// Offset of the words of the first disk; those of the next follow.
     public static final long DISKS_AT = 256;
     /// Bytes of a disk's words: number of extents, first map, last map, and the map that the next extent will have.
