@@ -29,7 +29,16 @@ final class Cells {
 
     /// The leaf that word `index`, which is there, lies in.
     long leaf(long index) {
-        long root = store.word(anchor.record + Anchor.ROOT_AT);
+        return leaf(root(), index);
+    }
+
+    /// The record's word that leads to the root.
+    long root() {
+        return anchor.get(Anchor.ROOT_AT);
+    }
+
+    /// The leaf that word `index` lies in, below this root.
+    long leaf(long root, long index) {
         long node = root & ~LEVELS_MASK;
         for (int level = (int) (root & LEVELS_MASK); level > 0; level--) {
             node = store.word(childAt(node, index >>> level * SHIFT));

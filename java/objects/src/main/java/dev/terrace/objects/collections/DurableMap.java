@@ -104,7 +104,8 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
         try {
             long changes = store.epoch().changes();
             if (store.isInPlace()) {
-                V value = load(hash, word, bytes, key == null);
+                long place = table.findInPlace(changes, hash, word, bytes, key == null);
+                V value = place < 0 ? null : valueOf(place);
                 if (store.epoch().isStill(changes)) {
                     return value;
                 }

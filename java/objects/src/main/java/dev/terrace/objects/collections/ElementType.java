@@ -154,7 +154,10 @@ public final class ElementType<E> {
 
     /// The bytes of a text or an array; null for all else.
     byte @Nullable [] bytes(@Nullable Object value) {
-        return value instanceof String text ? Text.encode(text) : value instanceof byte[] bytes ? bytes : null;
+        if (!isBuffered()) {
+            return null;
+        }
+        return value instanceof String text ? Text.encode(text) : (byte[]) value;
     }
 
     /// The word of a value that has no buffer; of null, and of one that may have one, 0.

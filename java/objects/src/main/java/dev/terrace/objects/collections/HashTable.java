@@ -2,7 +2,9 @@ package dev.terrace.objects.collections;
 
 import dev.terrace.objects.store.Buffers;
 import dev.terrace.objects.store.Links;
+import dev.terrace.objects.store.Region;
 import dev.terrace.objects.store.Store;
+import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
@@ -43,6 +45,8 @@ final class HashTable {
     private static final long HIGH = LOW << FLAG_BITS - 1;
     /// More buckets than any chain has: who walks through what changes meanwhile must come to an end.
     private static final int CHAIN_MAX = 1 << 20;
+    /// No number of changes.
+    private static final long NEVER = -1;
 
     private final Anchor anchor;
     private final Store store;
@@ -51,6 +55,7 @@ final class HashTable {
     private final boolean keysBuffered;
     private final boolean valuesBuffered;
     final long seed;
+    private Shape shape = new Shape(NEVER, 0, 0, 0);
 
     HashTable(Anchor anchor, boolean keysBuffered, boolean valuesBuffered) {
         this.anchor = anchor;
@@ -67,6 +72,24 @@ final class HashTable {
         anchor.put(SEED_AT, seed);
     }
 
+    /// What of the record a search needs, as it was when the epoch's changes were these: it is the same until they are others.
+    ///
+    /// @param root of the cells
+    /// @param count of buckets
+    /// @param mask of the bits of a hash that say where its bucket is
+    private record Shape(long changes, long root, long count, long mask) {
+        long indexOf(long hash) {
+            long index = hash & mask;
+            return index < count ? index : index & mask >>> 1;
+        }
+    }
+
+    private Shape shape(long changes) {
+        anchor.check();
+        long count = buckets();
+        return new Shape(changes, cells.root(), count, 2 * Long.highestOneBit(count) - 1);
+    }
+
     /// How many buckets there are, the others of their chains not counted.
     long buckets() {
         return anchor.get(COUNT_AT);
@@ -74,14 +97,16 @@ final class HashTable {
 
     /// Where bucket `index` is.
     private long bucket(long index) {
-        long word = index * BUCKET_WORDS;
-        return Cells.at(cells.leaf(word), word);
+        return bucket(cells.root(), index);
     }
 
-    private static long indexOf(long hash, long count) {
-        long high = Long.highestOneBit(count);
-        long index = hash & 2 * high - 1;
-        return index < count ? index : index & high - 1;
+    private long bucket(long root, long index) {
+        long word = index * BUCKET_WORDS;
+        return Cells.at(cells.leaf(root, word), word);
+    }
+
+    private long indexOf(long hash, long count) {
+        return new Shape(0, 0, count, 2 * Long.highestOneBit(count) - 1).indexOf(hash);
     }
 
     private static long flagsOf(long hash, boolean keyIsNull) {
@@ -119,31 +144,58 @@ final class HashTable {
     ///
     /// @param bytes of a key that may have a buffer, else null
     long find(long hash, long word, byte @Nullable [] bytes, boolean keyIsNull) {
-        long count = buckets();
-        if (count == 0) {
+        return find(shape(NEVER), hash, word, bytes, keyIsNull);
+    }
+
+    /// As [#find(long, long, byte[], boolean)], of what is in place while the epoch's changes are these.
+    long findInPlace(long changes, long hash, long word, byte @Nullable [] bytes, boolean keyIsNull) {
+        Shape known = shape;
+        if (known.changes != changes) {
+            known = shape(changes);
+            if (store.epoch().isStill(changes)) {
+                shape = known;
+            }
+        }
+        return find(known, hash, word, bytes, keyIsNull);
+    }
+
+    private long find(Shape shape, long hash, long word, byte @Nullable [] bytes, boolean keyIsNull) {
+        if (shape.count == 0) {
             return -1;
         }
         long wanted = flagsOf(hash, keyIsNull);
-        long bucket = bucket(indexOf(hash, count));
-        for (int steps = 0; bucket != 0; bucket = store.word(bucket + NEXT_AT)) {
-            long flags = store.word(bucket) & ~(LOW * VALUE_IS_NULL);
+        boolean inPlace = store.isInPlace();
+        long bucket = bucket(shape.root, shape.indexOf(hash));
+        for (int steps = 0; steps <= CHAIN_MAX; steps++) {
+            MemorySegment words = inPlace ? store.pmem().extentOf(bucket) : copyOf(bucket);
+            long at = inPlace ? store.pmem().within(bucket) : 0;
+            long flags = words.get(Region.LONG, at) & ~(LOW * VALUE_IS_NULL);
             long differences = flags ^ wanted * LOW;
             // The lowest entry that is marked has no difference; those above it may have one.
             for (long equal = differences - LOW & ~differences & HIGH; equal != 0; equal &= equal - 1) {
                 int slot = Long.numberOfTrailingZeros(equal) / FLAG_BITS;
-                if ((differences >>> slot * FLAG_BITS & FLAGS_MASK) == 0 && isKey(entry(bucket, slot), word, bytes)) {
+                if ((differences >>> slot * FLAG_BITS & FLAGS_MASK) == 0
+                        && (bytes == null
+                                ? words.get(Region.LONG, entry(at, slot)) == word
+                                : Arrays.equals(buffers.get(entry(bucket, slot)), bytes))) {
                     return bucket | slot;
                 }
             }
-            if (++steps > CHAIN_MAX) {
-                throw anchor.damaged("has a chain without an end");
+            bucket = words.get(Region.LONG, at + NEXT_AT);
+            if (bucket == 0) {
+                return -1;
             }
         }
-        return -1;
+        throw anchor.damaged("has a chain without an end");
     }
 
-    private boolean isKey(long entry, long word, byte @Nullable [] bytes) {
-        return bytes == null ? store.word(entry) == word : Arrays.equals(buffers.get(entry), bytes);
+    /// The words of a bucket as this thread is to see them.
+    private MemorySegment copyOf(long bucket) {
+        MemorySegment copy = MemorySegment.ofArray(new long[BUCKET_WORDS]);
+        for (int i = 0; i < BUCKET_WORDS; i++) {
+            copy.setAtIndex(Region.LONG, i, store.word(bucket + (long) i * Long.BYTES));
+        }
+        return copy;
     }
 
     /// What a bucket belongs to: a leaf of the cells, or its own node.

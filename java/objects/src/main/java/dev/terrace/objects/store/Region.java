@@ -23,11 +23,14 @@ public abstract class Region implements AutoCloseable {
     private static final VarHandle WORDS = LONG.varHandle();
 
     private final int extentShift;
-    private volatile MemorySegment[] extents = {};
+    private final long withinMask;
+    /// Not volatile: who reads an old one looks again, in [#appended]; and what is in a new one was stored before it was.
+    private MemorySegment[] extents = {};
 
     /// A region without extents.
     protected Region(int extentShift) {
         this.extentShift = extentShift;
+        withinMask = (1L << extentShift) - 1;
     }
 
     /// What messages call it.
@@ -58,7 +61,7 @@ public abstract class Region implements AutoCloseable {
 
     /// Bytes of an extent.
     public final long extentBytes() {
-        return 1L << extentShift;
+        return withinMask + 1;
     }
 
     /// How many extents there are.
@@ -81,7 +84,8 @@ public abstract class Region implements AutoCloseable {
     }
 
     private MemorySegment appended(long index) {
-        if (!follow(index)) {
+        VarHandle.acquireFence();
+        if (index >= extents.length && !follow(index)) {
             throw new PoolDamagedException(name() + ": something leads to extent " + index + ", which is not there");
         }
         return extents[(int) index];
@@ -99,17 +103,18 @@ public abstract class Region implements AutoCloseable {
 
     /// An offset within its extent.
     public final long within(long offset) {
-        return offset & extentBytes() - 1;
+        return offset & withinMask;
     }
 
     /// A word; its offset is a multiple of 8.
     ///
     /// @throws PoolDamagedException if it is not, or there is none
     public final long getLong(long offset) {
-        if ((offset & Long.BYTES - 1) != 0) {
+        try {
+            return extentOf(offset).get(LONG, within(offset));
+        } catch (IllegalArgumentException misaligned) {
             throw new PoolDamagedException(name() + ": something leads to offset " + offset + ", where no word is");
         }
-        return extentOf(offset).get(LONG, within(offset));
     }
 
     /// A word, and all that was stored before it was.
@@ -146,6 +151,7 @@ public abstract class Region implements AutoCloseable {
     protected final void append(MemorySegment extent) {
         MemorySegment[] more = java.util.Arrays.copyOf(extents, extents.length + 1);
         more[extents.length] = extent;
+        VarHandle.releaseFence();
         extents = more;
     }
 }

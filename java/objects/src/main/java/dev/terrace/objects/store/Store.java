@@ -187,9 +187,12 @@ public final class Store implements AutoCloseable {
         return epoch.isPlain() || laidOver() == null;
     }
 
-    /// What this thread is to see laid over what is in place.
+    /// What this thread is to see laid over what is in place; null if that is nothing.
     private @Nullable Overlay laidOver() {
-        return writer.isHeldByCurrentThread() ? overlay : view.get();
+        if (writer.isHeldByCurrentThread()) {
+            return overlay.size() == 0 ? null : overlay;
+        }
+        return view.get();
     }
 
     /// A word as this thread is to see it.
