@@ -2,9 +2,11 @@ package dev.terrace.objects.bench;
 
 import dev.terrace.objects.Pool;
 import java.io.IOException;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import org.openjdk.jmh.annotations.Benchmark;
@@ -40,6 +42,10 @@ public class ReopenBench {
     @Param({"closed", "killed"})
     public String left = "closed";
 
+    /// Where it lies: in memory that stands in for persistent memory, or on a disk of whose files the system has nothing in memory.
+    @Param({"memory", "cold disk"})
+    public String lies = "memory";
+
     private Path original = Path.of("");
     private Path directory = Path.of("");
     private Pool pool;
@@ -47,8 +53,9 @@ public class ReopenBench {
     /// Makes the pool.
     @Setup
     public void setUp() throws IOException {
-        original = Samples.directory(false);
-        directory = Samples.directory(false);
+        boolean onDisk = lies.equals("cold disk");
+        original = Samples.directory(onDisk);
+        directory = Samples.directory(onDisk);
         try (Pool made = Samples.open(original, EXTENT_BYTES)) {
             made.root(ROOT, DurableSample.TYPE).set(Samples.fill(made, objects)[0]);
         }
@@ -65,6 +72,21 @@ public class ReopenBench {
                 Files.copy(file, directory.resolve(file.getFileName()), StandardCopyOption.REPLACE_EXISTING);
             }
         }
+        if (lies.equals("cold disk")) {
+            forgetCaches();
+        }
+    }
+
+    /// Has the system keep nothing of files in memory. Only root may.
+    private void forgetCaches() throws IOException {
+        try (var files = Files.newDirectoryStream(directory)) {
+            for (Path file : files) {
+                try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE)) {
+                    channel.force(true);
+                }
+            }
+        }
+        Files.writeString(Path.of("/proc/sys/vm/drop_caches"), "3");
     }
 
     /// Opens the pool, and reads a value.

@@ -21,6 +21,7 @@ class BenchTest {
         Collection<RunResult> results = new Runner(new OptionsBuilder()
                         .include("dev.terrace.objects.bench")
                         .param("objects", "1000")
+                        .param("lies", "memory")
                         .mode(Mode.SingleShotTime)
                         .forks(0)
                         .warmupIterations(0)
