@@ -85,10 +85,16 @@ final class Balancer {
     boolean makeRoom() {
         long wantedBytes = Math.max(1, store.pmem().extents() * store.pmem().extentBytes() / DEMOTED_SHARE);
         return store.alone(() -> {
+            store.useReserve();
             long moved = 0;
             boolean wrapped = false;
             while (moved < wantedBytes) {
-                Mover.Step step = mover.step(hand, down);
+                Mover.Step step;
+                try {
+                    step = mover.step(hand, down);
+                } catch (TierUnavailableException notNow) {
+                    break;
+                }
                 hand = step.next();
                 moved += step.bytes();
                 // The first room that comes of it lets the disk grow, so that the next can go there, too.
@@ -134,6 +140,9 @@ final class Balancer {
         while (awaitWork()) {
             try {
                 promoteAll();
+            } catch (TierUnavailableException notNow) {
+                // The next to free something wakes this again.
+                continue;
             } catch (TerraceException e) {
                 // The pool is closed, or has failed: whoever uses it is told.
                 return;

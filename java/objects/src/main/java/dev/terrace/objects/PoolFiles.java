@@ -135,7 +135,9 @@ final class PoolFiles {
         for (PoolOptions.Disk disk : options.disksOrDefault()) {
             disks.add(openDisk(directory, options, disk, disks.size(), pmem, arena));
         }
-        return new Store(superblock, pmem, disks, options.readOnly());
+        PoolOptions.Remote remote = options.remote();
+        Store.RemoteTier remoteTier = remote == null ? null : new Store.RemoteTier(remote.segments(), remote.bytesMax());
+        return new Store(superblock, pmem, disks, remoteTier, options.readOnly());
     }
 
     /// What lies behind the extents that the pool knows is one that had come when the process ended, and holds zeros. If it does not,

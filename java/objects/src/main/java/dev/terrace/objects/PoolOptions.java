@@ -1,5 +1,6 @@
 package dev.terrace.objects;
 
+import dev.terrace.objects.store.SegmentStore;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -12,10 +13,18 @@ import org.jspecify.annotations.Nullable;
 /// @param pmemBytesMax how long its file in persistent memory may become
 /// @param extentBytes by how much files become longer, a power of two from 1 MiB to 1 GiB; for files that are made
 /// @param disks its disks; none: one, an SSD, in the pool's own directory
-public record PoolOptions(boolean readOnly, boolean create, long pmemBytesMax, long extentBytes, List<Disk> disks) {
+/// @param remote its remote tier; null: it has none
+public record PoolOptions(
+        boolean readOnly,
+        boolean create,
+        long pmemBytesMax,
+        long extentBytes,
+        List<Disk> disks,
+        @Nullable Remote remote) {
     private static final long EXTENT_BYTES_MIN = 1 << 20;
     private static final long EXTENT_BYTES_MAX = 1 << 30;
-    private static final PoolOptions DEFAULTS = new PoolOptions(false, true, Long.MAX_VALUE, 64 << 20, List.of());
+    private static final PoolOptions DEFAULTS =
+            new PoolOptions(false, true, Long.MAX_VALUE, 64 << 20, List.of(), null);
 
     /// A disk.
     ///
@@ -30,6 +39,12 @@ public record PoolOptions(boolean readOnly, boolean create, long pmemBytesMax, l
             }
         }
     }
+
+    /// A remote tier.
+    ///
+    /// @param segments where its segments are; it stays open for as long as the pool, and whoever has opened it closes it
+    /// @param bytesMax how many bytes they may take
+    public record Remote(SegmentStore segments, long bytesMax) {}
 
     /// Checks the numbers.
     public PoolOptions {
@@ -47,34 +62,44 @@ public record PoolOptions(boolean readOnly, boolean create, long pmemBytesMax, l
 
     /// The same, only to read.
     public PoolOptions toRead() {
-        return new PoolOptions(true, false, pmemBytesMax, extentBytes, disks);
+        return new PoolOptions(true, false, pmemBytesMax, extentBytes, disks, remote);
     }
 
     /// The same, for a pool that must be there.
     public PoolOptions existing() {
-        return new PoolOptions(readOnly, false, pmemBytesMax, extentBytes, disks);
+        return new PoolOptions(readOnly, false, pmemBytesMax, extentBytes, disks, remote);
     }
 
     /// The same, with at most so much persistent memory.
     public PoolOptions pmem(long bytesMax) {
-        return new PoolOptions(readOnly, create, bytesMax, extentBytes, disks);
+        return new PoolOptions(readOnly, create, bytesMax, extentBytes, disks, remote);
     }
 
     /// The same, with files that become longer by so much.
     public PoolOptions extents(long bytes) {
-        return new PoolOptions(readOnly, create, pmemBytesMax, bytes, disks);
+        return new PoolOptions(readOnly, create, pmemBytesMax, bytes, disks, remote);
     }
 
     /// The same, with a disk more. A pool's disks are given in the same order each time.
     public PoolOptions disk(StorageTier tier, Path directory, long bytesMax) {
         List<Disk> more = new ArrayList<>(disks);
         more.add(new Disk(tier, directory, bytesMax));
-        return new PoolOptions(readOnly, create, pmemBytesMax, extentBytes, more);
+        return new PoolOptions(readOnly, create, pmemBytesMax, extentBytes, more, remote);
     }
 
     /// The same, with a disk more that may become as full as it can.
     public PoolOptions disk(StorageTier tier, Path directory) {
         return disk(tier, directory, Long.MAX_VALUE);
+    }
+
+    /// The same, with a remote tier whose segments may take so many bytes.
+    public PoolOptions remote(SegmentStore segments, long bytesMax) {
+        return new PoolOptions(readOnly, create, pmemBytesMax, extentBytes, disks, new Remote(segments, bytesMax));
+    }
+
+    /// The same, with a remote tier that may become as full as it can.
+    public PoolOptions remote(SegmentStore segments) {
+        return remote(segments, Long.MAX_VALUE);
     }
 
     List<Disk> disksOrDefault() {

@@ -51,6 +51,8 @@ final class Survey implements Links {
             visit(toVisit.pop());
         }
         findLeaks();
+        place = pool.name();
+        store.wrong().forEach(this::problem);
         return new PoolReport(
                 List.copyOf(problems),
                 Map.copyOf(objects),
@@ -80,7 +82,7 @@ final class Survey implements Links {
         if (offset % GRANULE_BYTES == 0 && store.isAllocated(disk, offset)) {
             return true;
         }
-        problem("leads to offset " + offset + (disk < 0 ? "" : " of disk " + disk) + ", where nothing is");
+        problem("leads to offset " + offset + (disk < 0 || disk == Buffers.Place.REMOTE ? "" : " of disk " + disk) + ", where nothing is");
         return false;
     }
 
@@ -102,7 +104,8 @@ final class Survey implements Links {
         if (leads == null || !isInUse(leads.disk(), leads.offset())) {
             return;
         }
-        if (!reach(leads.disk(), leads.offset())) {
+        boolean isRemote = leads.disk() == Buffers.Place.REMOTE;
+        if (!reach(isRemote ? -1 : leads.disk(), leads.offset())) {
             problem("owns the buffer at " + leads.offset() + ", and so does another");
             return;
         }
@@ -180,7 +183,7 @@ final class Survey implements Links {
             if (reach(-1, offset)) {
                 int type = Pool.typeOf(store.word(offset));
                 place = pool.name() + ": offset " + offset;
-                leak(-1, offset, nameOf(type));
+                leak(store.isRemote(offset) ? Buffers.Place.REMOTE : -1, offset, nameOf(type));
             }
         }
         for (int disk = 0; disk < store.diskCount(); disk++) {

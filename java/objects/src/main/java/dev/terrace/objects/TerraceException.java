@@ -13,6 +13,7 @@ public abstract sealed class TerraceException extends RuntimeException
                 TransactionAbortedException,
                 PoolFormatException,
                 SchemaMismatchException,
+                TierUnavailableException,
                 StaleReferenceException {
     @Serial
     private static final long serialVersionUID = 1L;

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assertions.fail;
 
+import dev.terrace.objects.store.Superblock;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -115,7 +116,7 @@ class DamageTest {
         fill();
         byte[] bytes = Files.readAllBytes(file());
         ByteBuffer page = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
-        page.putInt(VERSION_AT, page.getInt(VERSION_AT) + 1);
+        page.putInt(VERSION_AT, Superblock.VERSION_REMOTE + 1);
         CRC32C crc = new CRC32C();
         crc.update(bytes, 0, CHECKED_BYTES);
         page.putLong(CHECKED_BYTES, crc.getValue());

@@ -1,8 +1,12 @@
 package dev.terrace.objects;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
 import dev.terrace.objects.store.CrashStates;
 import dev.terrace.objects.store.RecordingRegion;
+import dev.terrace.objects.store.RecordingSegmentStore;
 import dev.terrace.objects.store.Region;
+import dev.terrace.objects.store.SegmentStore;
 import dev.terrace.objects.store.Store;
 import dev.terrace.objects.store.Superblock;
 import java.lang.foreign.Arena;
@@ -10,8 +14,10 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.UUID;
 import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
 
 /// Pools in memory whose stores are recorded: what is done to one, and all that a power cut may leave of it.
 public final class PoolRig implements AutoCloseable {
@@ -27,31 +33,52 @@ public final class PoolRig implements AutoCloseable {
     private final List<RecordingRegion.Event> events = new ArrayList<>();
     private final RecordingRegion pmem;
     private final RecordingRegion disk;
+    private final @Nullable RecordingSegmentStore segments;
     private final Superblock superblock;
     private final Pool pool;
     private Map<RecordingRegion, List<byte[]>> base = Map.of();
+    private Map<String, byte[]> baseSegments = Map.of();
 
     /// An empty pool.
     public PoolRig() {
+        this(false);
+    }
+
+    /// An empty pool, with a remote tier or without.
+    public PoolRig(boolean hasRemote) {
+        segments = hasRemote ? new RecordingSegmentStore(events) : null;
         superblock = new Superblock(new UUID(1, 2), 0x5eed, EXTENT_SHIFT, 1 << 16);
         pmem = new RecordingRegion("pmem", EXTENT_SHIFT, EXTENTS_MAX, arena, events);
         disk = new RecordingRegion("disk", EXTENT_SHIFT, EXTENTS_MAX, arena, events);
         Store.format(superblock, pmem);
-        pool = pool(superblock, pmem, disk, false);
+        pool = pool(superblock, pmem, disk, segments, false);
     }
 
     /// A pool that is opened after a power cut, from its first store on.
-    private PoolRig(Superblock superblock, List<byte[]> pmemImage, List<byte[]> diskImage) {
+    private PoolRig(
+            Superblock superblock,
+            List<byte[]> pmemImage,
+            List<byte[]> diskImage,
+            @Nullable Map<String, byte[]> segmentsImage) {
         this.superblock = superblock;
+        segments = segmentsImage == null ? null : new RecordingSegmentStore(events, segmentsImage);
         pmem = new RecordingRegion("pmem", EXTENT_SHIFT, EXTENTS_MAX, arena, events, pmemImage);
         disk = new RecordingRegion("disk", EXTENT_SHIFT, EXTENTS_MAX, arena, events, diskImage);
         begin();
-        pool = pool(superblock, pmem, disk, false);
+        pool = pool(superblock, pmem, disk, segments, false);
     }
 
-    private static Pool pool(Superblock superblock, Region pmem, Region disk, boolean readOnly) {
+    private static Pool pool(
+            Superblock superblock, Region pmem, Region disk, @Nullable SegmentStore segments, boolean readOnly) {
         Store.finishCommit(superblock, pmem, readOnly);
-        return Pool.on(new Store(superblock, pmem, List.of(new Store.TierRegion(StorageTier.SSD, disk)), readOnly));
+        Store.RemoteTier remote = segments == null ? null : new Store.RemoteTier(segments, Long.MAX_VALUE);
+        return Pool.on(
+                new Store(superblock, pmem, List.of(new Store.TierRegion(StorageTier.SSD, disk)), remote, readOnly));
+    }
+
+    /// The segments of its remote tier.
+    public RecordingSegmentStore segments() {
+        return Objects.requireNonNull(segments);
     }
 
     /// The pool.
@@ -65,6 +92,7 @@ public final class PoolRig implements AutoCloseable {
         base = new LinkedHashMap<>();
         base.put(pmem, pmem.image());
         base.put(disk, disk.image());
+        baseSegments = segments == null ? Map.of() : Map.copyOf(segments.segments());
     }
 
     /// What is done after each commit.
@@ -92,21 +120,40 @@ public final class PoolRig implements AutoCloseable {
 
     /// As [#forEachCrash(boolean, Crash)], if this had happened.
     public int forEachCrash(List<RecordingRegion.Event> instead, boolean readOnly, Crash look) {
-        return new CrashStates(List.copyOf(instead), base, COMBINATIONS_MAX, SAMPLE).forEach((happened, images) -> {
+        var states = new CrashStates(List.copyOf(instead), base, baseSegments, COMBINATIONS_MAX, SAMPLE);
+        return states.forEach((happened, images, left) -> {
             try (Arena mine = Arena.ofConfined()) {
                 List<RecordingRegion.Event> more = new ArrayList<>();
                 Region p = new RecordingRegion("pmem", EXTENT_SHIFT, EXTENTS_MAX, mine, more, images.get(pmem));
                 Region d = new RecordingRegion("disk", EXTENT_SHIFT, EXTENTS_MAX, mine, more, images.get(disk));
-                look.at(happened, pool(superblock, p, d, readOnly));
+                RecordingSegmentStore s = segments == null ? null : new RecordingSegmentStore(more, left);
+                Pool found = pool(superblock, p, d, s, readOnly);
+                look.at(happened, found);
+                if (s != null && !readOnly) {
+                    expectNoOrphans(found, s);
+                }
             }
         });
+    }
+
+    /// Throws if there are segments that the pool does not know, also after another has come.
+    private static void expectNoOrphans(Pool pool, RecordingSegmentStore segments) {
+        pool.create(Thing.on(StorageTier.REMOTE)).setBytes(new byte[100]);
+        long known = pool.statistics().capacity().getLast();
+        long there = segments.segments().entrySet().stream()
+                .filter(segment -> !segment.getKey().endsWith("-0000000000000000.segment"))
+                .mapToLong(segment -> segment.getValue().length)
+                .sum();
+        assertEquals(known, there, () -> "bytes of segments: " + segments.segments().keySet());
     }
 
     /// As [#forEachCrash(boolean, Crash)], after a second power cut while the first was recovered from.
     public int forEachCrashOfRecovery(Crash look) {
         int[] states = {0};
-        new CrashStates(List.copyOf(events), base, COMBINATIONS_FIRST_MAX, SAMPLE_FIRST).forEach((happened, images) -> {
-            try (PoolRig second = new PoolRig(superblock, images.get(pmem), images.get(disk))) {
+        var first = new CrashStates(List.copyOf(events), base, baseSegments, COMBINATIONS_FIRST_MAX, SAMPLE_FIRST);
+        first.forEach((happened, images, left) -> {
+            Map<String, byte[]> leftSegments = segments == null ? null : left;
+            try (PoolRig second = new PoolRig(superblock, images.get(pmem), images.get(disk), leftSegments)) {
                 states[0] += second.forEachCrash(false, (_, found) -> look.at(happened, found));
             }
         });
@@ -121,7 +168,12 @@ public final class PoolRig implements AutoCloseable {
 
     /// Does something to the pool of a new rig.
     public static PoolRig of(Consumer<Pool> prepare) {
-        PoolRig rig = new PoolRig();
+        return of(false, prepare);
+    }
+
+    /// The same, with a remote tier or without.
+    public static PoolRig of(boolean hasRemote, Consumer<Pool> prepare) {
+        PoolRig rig = new PoolRig(hasRemote);
         prepare.accept(rig.pool);
         return rig;
     }

@@ -15,7 +15,8 @@ import org.jspecify.annotations.Nullable;
 /// Values of any length, on any tier, and the words (*slots*) that lead to them.
 ///
 /// A slot is 0 for null; or up to seven bytes, with their number; or a place: kind (4 bits), disk (4 bits), nonce (16 bits), offset by
-/// 16 (40 bits). In persistent memory a buffer is a header, its length, its bytes; on a disk its length, their CRC-32C, its bytes.
+/// 16 (40 bits). In persistent memory a buffer is a header, its length, its bytes; on a disk its length, their CRC-32C, its bytes. A slot
+/// of a value on the remote tier leads to its record in persistent memory ([Remote]).
 ///
 /// Invariant: a buffer is written once, before the slot that leads to it is. Who reads a slot, the buffer, and the same slot again, all
 /// within 2^15 commits, has read that buffer: the nonce tells it from others that have been at that place.
@@ -26,6 +27,7 @@ public final class Buffers {
     private static final int KIND_INLINE = 1;
     private static final int KIND_PMEM = 2;
     private static final int KIND_DISK = 3;
+    private static final int KIND_REMOTE = 4;
     private static final int INLINE_BYTES_MAX = 7;
     private static final long NONCES = 1 << 15;
     private static final int PMEM_FRONT_BYTES = 16;
@@ -55,7 +57,11 @@ public final class Buffers {
         List<PoolFullException> full = new ArrayList<>();
         for (StorageTier tier : tiers) {
             try {
-                long slot = tier == StorageTier.PMEM ? putInPmem(bytes) : putOnDisk(tier, bytes);
+                long slot = switch (tier) {
+                    case PMEM -> putInPmem(bytes);
+                    case REMOTE -> place(KIND_REMOTE, 0, store.remote().put(bytes));
+                    default -> putOnDisk(tier, bytes);
+                };
                 if (!full.isEmpty()) {
                     onSpill.run();
                 }
@@ -165,18 +171,24 @@ public final class Buffers {
                 onFree.run();
             }
             case KIND_DISK -> store.freeOnDisk(disk(slot), offset(slot));
+            case KIND_REMOTE -> store.remote().free(offset(slot));
             default -> {}
         }
     }
 
-    /// Where a slot leads: on disk `disk`, or in persistent memory if that is -1.
-    public record Place(int disk, long offset) {}
+    /// Where a slot leads: on disk `disk`, or in persistent memory if that is -1, or to a value on the remote tier, whose record begins at
+    /// `offset` of persistent memory, if that is [#REMOTE].
+    public record Place(int disk, long offset) {
+        /// Behind the numbers of disks.
+        public static final int REMOTE = Superblock.DISKS_MAX;
+    }
 
     /// Where a slot leads; null if it holds its value itself.
     public static @Nullable Place place(long slot) {
         return switch (kind(slot)) {
             case KIND_PMEM -> new Place(-1, offset(slot));
             case KIND_DISK -> new Place(disk(slot), offset(slot));
+            case KIND_REMOTE -> new Place(Place.REMOTE, offset(slot));
             default -> null;
         };
     }
@@ -231,6 +243,7 @@ public final class Buffers {
             case KIND_INLINE -> (int) (slot >>> 4) & 0xf;
             case KIND_PMEM -> pmemLength(offset(slot));
             case KIND_DISK -> diskLength(store.disk(disk(slot)), offset(slot));
+            case KIND_REMOTE -> store.read(() -> store.remote().length(offset(slot)));
             default -> throw noSlot(slot);
         };
     }
@@ -242,6 +255,8 @@ public final class Buffers {
             case KIND_INLINE -> inlined(slot);
             case KIND_PMEM -> loadFromPmem(offset(slot));
             case KIND_DISK -> loadFromDisk(disk(slot), offset(slot));
+            // Its record may change without its slot.
+            case KIND_REMOTE -> store.read(() -> store.remote().load(offset(slot)));
             default -> throw noSlot(slot);
         };
     }

@@ -12,6 +12,10 @@ final class Headers {
     static final int FREE = 0;
     /// The type of a buffer: the bytes of a string or an array.
     static final int BUFFER = 0xffff;
+    /// The type of the record of a value on the remote tier.
+    static final int VALUE = 0xfffe;
+    /// The type of the record of a segment of the remote tier.
+    static final int SEGMENT = 0xfffd;
     /// Bytes of a header.
     static final int BYTES = 8;
 

@@ -34,6 +34,7 @@ public final class Store implements AutoCloseable {
 
     private final Region pmem;
     private final List<Disk> disks;
+    private final Remote remote;
     private final Superblock superblock;
     private final CommitLog log;
     private final boolean readOnly;
@@ -64,8 +65,8 @@ public final class Store implements AutoCloseable {
     /// @param commits transactions, and single words that were set on their own
     /// @param rollbacks transactions that were given up
     /// @param logBytes what went through the log
-    /// @param used bytes in use: in persistent memory, then on each disk
-    /// @param capacity bytes of the files: in persistent memory, then of each disk
+    /// @param used bytes in use: in persistent memory, then on each disk, then on the remote tier, if there is one
+    /// @param capacity bytes of the files: in persistent memory, then of each disk, then of all segments
     public record Statistics(long commits, long rollbacks, long logBytes, List<Long> used, List<Long> capacity) {}
 
     /// A thread's consistent read: kept from one to the next, which then makes no garbage.
@@ -78,10 +79,26 @@ public final class Store implements AutoCloseable {
     /// A region and the tier that it is.
     public record TierRegion(StorageTier tier, Region region) {}
 
-    /// Opens what [#format] has made.
+    /// A remote tier: its segments, and how many bytes they may take.
+    public record RemoteTier(SegmentStore segments, long bytesMax) {}
+
+    /// Opens what [#format] has made, without a remote tier.
     ///
     /// @throws PoolDamagedException if it is not that any more
     public Store(Superblock superblock, Region pmem, List<TierRegion> disks, boolean readOnly) {
+        this(superblock, pmem, disks, null, readOnly);
+    }
+
+    /// Opens what [#format] has made.
+    ///
+    /// @throws PoolDamagedException if it is not that any more
+    /// @throws dev.terrace.objects.PoolFormatException if the segments are not this pool's
+    public Store(
+            Superblock superblock,
+            Region pmem,
+            List<TierRegion> disks,
+            @Nullable RemoteTier remoteTier,
+            boolean readOnly) {
         this.superblock = superblock;
         this.pmem = pmem;
         this.readOnly = readOnly;
@@ -97,12 +114,14 @@ public final class Store implements AutoCloseable {
             all.add(new Disk(this, all.size(), disk, words, superblock.id()));
         }
         this.disks = List.copyOf(all);
+        remote = new Remote(this, pmem, superblock.id(), remoteTier);
         if (readOnly) {
             // A commit may be on its way to its places.
             read(() -> openDisks(all));
         } else {
             openDisks(all);
         }
+        remote.open();
     }
 
     /// Makes an empty pool of a region without extents.
@@ -154,6 +173,16 @@ public final class Store implements AutoCloseable {
     /// Disk `index`.
     Region disk(int index) {
         return disks.get(index).region();
+    }
+
+    /// The remote tier.
+    Remote remote() {
+        return remote;
+    }
+
+    /// Whether values can be put on a remote tier.
+    public boolean hasRemote() {
+        return remote.isThere();
     }
 
     /// The number of the last commit, odd while it is on its way to its places.
@@ -285,6 +314,7 @@ public final class Store implements AutoCloseable {
     }
 
     private void commit() {
+        writeSegments();
         try {
             if (overlay.size() == 1 && freed.isEmpty() && fresh.size() == 0) {
                 putWordAlone(overlay.offset(0), overlay.value(0));
@@ -300,6 +330,23 @@ public final class Store implements AutoCloseable {
         List<Runnable> actions = List.copyOf(afterCommit);
         forget();
         actions.forEach(Runnable::run);
+    }
+
+    /// Makes durable what the transaction has put on the remote tier. Nothing is in the log yet, so whatever fails there, the transaction
+    /// is rolled back.
+    private void writeSegments() {
+        depth++;
+        try {
+            remote.seal();
+            depth--;
+        } catch (PoolDamagedException e) {
+            depth--;
+            throw breakDown(e);
+        } catch (RuntimeException | Error e) {
+            depth--;
+            rollBack();
+            throw e;
+        }
     }
 
     private void commitWords() {
@@ -389,6 +436,7 @@ public final class Store implements AutoCloseable {
         afterCommit.clear();
         afterRollback.clear();
         disks.forEach(Disk::forget);
+        remote.forget();
         doomed = null;
         deletes = false;
     }
@@ -551,7 +599,7 @@ public final class Store implements AutoCloseable {
         int generation = Math.min(Headers.generation(header) + 1, Headers.GENERATION_MAX);
         putWord(offset, offset, Headers.of(superblock.secret(), offset, Headers.FREE, generation));
         freed.add(offset);
-        deletes |= Headers.type(header) != Headers.BUFFER;
+        deletes |= Headers.type(header) < Headers.SEGMENT;
     }
 
     /// Frees, once the transaction commits, what begins at `offset` on disk `index`.
@@ -594,14 +642,21 @@ public final class Store implements AutoCloseable {
         pmem.fence();
     }
 
-    /// Has a map ready for the next extent of each disk, if there is room.
+    /// Has what is needed ready to move values away from persistent memory when that is full, if there is room: a map for the next extent of
+    /// each disk, and a place for records of the remote tier.
     public void prepare() {
         if (!readOnly) {
             transact(() -> {
                 disks.forEach(Disk::haveMapReady);
                 return true;
             });
+            remote.prepare();
         }
+    }
+
+    /// Gives back what was kept ready, for somebody who moves values away now.
+    public void useReserve() {
+        remote.releaseReserve();
     }
 
     // Reading
@@ -721,6 +776,10 @@ public final class Store implements AutoCloseable {
                 used.add(disk.allocator().usedBytes());
                 capacity.add(capacity(disk.allocator(), disk.region()));
             }
+            if (remote.isThere() || remote.bytes() > 0) {
+                used.add(remote.liveBytes());
+                capacity.add(remote.bytes());
+            }
             return new Statistics(commits, rollbacks, loggedBytes, List.copyOf(used), List.copyOf(capacity));
         });
     }
@@ -746,19 +805,46 @@ public final class Store implements AutoCloseable {
         return growth > Long.MAX_VALUE / 2 ? growth : pmem.extents() * pmem.extentBytes() + growth;
     }
 
-    /// Whether something that begins at `offset` of disk `index` is in use; of persistent memory if that is -1.
+    /// Whether something that begins at `offset` of disk `index` is in use; of persistent memory if that is -1. On the remote tier, which
+    /// is [Buffers.Place#REMOTE], what begins is a value's record in persistent memory.
     public boolean isAllocated(int index, long offset) {
-        return allocatorOf(index).isAllocated(offset);
+        return allocatorOf(index).isAllocated(offset) && (index != Buffers.Place.REMOTE || remote.isValue(offset));
     }
 
     /// Bytes that are taken by what begins at `offset` of disk `index`; of persistent memory if that is -1.
     public long sizeOf(int index, long offset) {
-        return allocatorOf(index).sizeOf(offset);
+        return index == Buffers.Place.REMOTE ? remote.length(offset) : allocatorOf(index).sizeOf(offset);
     }
 
-    /// Shows what the store itself owns: the maps of disks.
+    /// Shows what the store itself owns: the maps of disks, the records of segments.
     public void links(Links links) {
         disks.forEach(disk -> disk.links(links));
+        remote.links(links);
+    }
+
+    /// What a compaction of the remote tier has done.
+    ///
+    /// @param values that were moved to other segments
+    /// @param bytes of these
+    /// @param bytesGivenBack by how much segments have become less
+    public record Compacted(long values, long bytes, long bytesGivenBack) {}
+
+    /// Moves values out of segments of the remote tier that are mostly empty, or small, and deletes those; in transactions of its own, beside
+    /// others who read and write.
+    ///
+    /// @throws dev.terrace.objects.TierUnavailableException if the tier cannot be reached
+    public Compacted compactRemote() {
+        return remote.compact();
+    }
+
+    /// Says what is wrong with what the store itself keeps, beside what its words lead to.
+    public List<String> wrong() {
+        return remote.wrong();
+    }
+
+    /// Whether the record of a value on the remote tier begins at `offset`.
+    public boolean isRemote(long offset) {
+        return remote.isValue(offset);
     }
 
     /// What compaction needs to know of the tiers.
@@ -768,13 +854,15 @@ public final class Store implements AutoCloseable {
 
     /// Of disk `index`; of persistent memory if that is -1.
     Allocator allocatorOf(int index) {
-        return index < 0 ? allocator : disks.get(index).allocator();
+        return index < 0 || index == Buffers.Place.REMOTE ? allocator : disks.get(index).allocator();
     }
 
     /// Frees, once the transaction commits, what begins at `offset` of disk `index`; of persistent memory if that is -1.
     public void free(int index, long offset) {
         if (index < 0) {
             free(offset);
+        } else if (index == Buffers.Place.REMOTE) {
+            remote.free(offset);
         } else {
             freeOnDisk(index, offset);
         }

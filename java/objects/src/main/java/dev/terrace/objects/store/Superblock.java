@@ -17,8 +17,10 @@ import java.util.zip.CRC32C;
 public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
     /// Bytes of the page.
     public static final int BYTES = 4096;
-    /// The version that this library writes, and the only one it knows.
+    /// The version of a pool without a remote tier.
     public static final int VERSION = 1;
+    /// The version of a pool that has been written to with a remote tier. What knows version 1 only would lose values there.
+    public static final int VERSION_REMOTE = 2;
 
     /// Offset of the number of the last commit: odd while its words are being stored in their places.
     public static final long SEQUENCE_AT = 64;
@@ -38,10 +40,23 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
     public static final long DISK_BYTES = 32;
     /// How many disks there may be.
     public static final int DISKS_MAX = 8;
+    /// Offset of the number that the next segment of the remote tier gets.
+    public static final long REMOTE_NEXT_AT = 512;
+    /// Offset of the number below which each segment is in use or has been deleted.
+    public static final long REMOTE_SETTLED_AT = 520;
+    /// Offset of the reference to the first segment that holds nothing any more.
+    public static final long REMOTE_EMPTY_AT = 528;
+    /// Offset of the number of bytes that segments have.
+    public static final long REMOTE_BYTES_AT = 536;
+    /// Offset of the number of those bytes that are in use.
+    public static final long REMOTE_LIVE_AT = 544;
+    /// Offset of the reference to a chunk that is kept for records of values.
+    public static final long REMOTE_RESERVE_AT = 552;
     /// Offset of the commit log.
     public static final long LOG_AT = BYTES;
 
     private static final long MAGIC = 0x314a424f52524554L;
+    private static final int VERSION_AT = 8;
     private static final int CHECKED_BYTES = 56;
 
     /// Writes it to a region of zeros.
@@ -63,16 +78,43 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
         if (bytes.length < CHECKED_BYTES + 8 || page.getLong(0) != MAGIC) {
             throw new PoolFormatException(name + " is no pool");
         }
-        int version = page.getInt(8);
-        if (version != VERSION) {
-            throw new PoolFormatException(name + " is a pool of version " + version + ", and this library knows version "
-                    + VERSION + (version > VERSION ? ": use a newer library" : ""));
+        int version = page.getInt(VERSION_AT);
+        if (version < VERSION || version > VERSION_REMOTE) {
+            throw new PoolFormatException(name + " is a pool of version " + version + ", and this library knows versions "
+                    + VERSION + " and " + VERSION_REMOTE + (version > VERSION ? ": use a newer library" : ""));
         }
-        if (page.getLong(CHECKED_BYTES) != crc(bytes)) {
+        if (page.getLong(CHECKED_BYTES) != crc(bytes) && page.getLong(CHECKED_BYTES) != crcBefore(bytes)) {
             throw new PoolDamagedException(name + ": the superblock is damaged");
         }
         UUID id = new UUID(page.getLong(16), page.getLong(24));
         return new Superblock(id, page.getLong(32), page.getInt(12), page.getLong(40));
+    }
+
+    /// Makes a pool one that has a remote tier. Version and checksum are stored one after the other, so one may be found that has the
+    /// checksum of the version before.
+    static void upgrade(Region region) {
+        byte[] page = new byte[CHECKED_BYTES + 8];
+        region.get(0, MemorySegment.ofArray(page), 0, page.length);
+        ByteBuffer fields = ByteBuffer.wrap(page).order(ByteOrder.LITTLE_ENDIAN);
+        if (fields.getInt(VERSION_AT) == VERSION_REMOTE && fields.getLong(CHECKED_BYTES) == crc(page)) {
+            return;
+        }
+        fields.putInt(VERSION_AT, VERSION_REMOTE);
+        storeWord(region, VERSION_AT, fields.getLong(VERSION_AT));
+        storeWord(region, CHECKED_BYTES, crc(page));
+    }
+
+    private static void storeWord(Region region, long at, long value) {
+        region.putLong(at, value);
+        region.flush(at, Long.BYTES);
+        region.fence();
+    }
+
+    /// The checksum that a page of this version had before it was one.
+    private static long crcBefore(byte[] page) {
+        byte[] before = page.clone();
+        ByteBuffer.wrap(before).order(ByteOrder.LITTLE_ENDIAN).putInt(VERSION_AT, VERSION);
+        return crc(before);
     }
 
     private static long crc(byte[] page) {

@@ -14,7 +14,7 @@ import java.util.Set;
 ///
 /// Units are lines of 64 bytes, of which each is written back as it was after some store: at the earliest after the last one
 /// that a fence has made durable. The states of a moment are all combinations of that; where there are too many, a sample that a seed
-/// decides, with all and nothing among it.
+/// decides, with all and nothing among it. A segment that was being written is not there, or half of it is, or all.
 public final class CrashStates {
     private static final int LINE_BYTES = 64;
 
@@ -24,6 +24,10 @@ public final class CrashStates {
     private final Map<Line, List<byte[]>> pending = new LinkedHashMap<>();
     /// Lines that the next fence of their region makes durable, and how many of their versions.
     private final Map<Line, Integer> flushed = new HashMap<>();
+    private final Map<String, byte[]> durableSegments;
+    /// Segments that are being written.
+    private final Map<String, byte[]> pendingSegments = new LinkedHashMap<>();
+    private Map<String, byte[]> segments = Map.of();
     private final Set<Integer> seen = new HashSet<>();
     private final int combinationsMax;
     private final int sampleSize;
@@ -35,7 +39,7 @@ public final class CrashStates {
     /// What is done with a state.
     public interface Look {
         /// Looks at what is left after the first `happened` events.
-        void at(int happened, Map<RecordingRegion, List<byte[]>> images);
+        void at(int happened, Map<RecordingRegion, List<byte[]>> images, Map<String, byte[]> segments);
     }
 
     /// The states of what is recorded, from `base` on.
@@ -45,12 +49,14 @@ public final class CrashStates {
     public CrashStates(
             List<RecordingRegion.Event> events,
             Map<RecordingRegion, List<byte[]>> base,
+            Map<String, byte[]> baseSegments,
             int combinationsMax,
             int sampleSize) {
         this.combinationsMax = combinationsMax;
         this.events = events;
         this.sampleSize = sampleSize;
         base.forEach((region, image) -> durable.put(region, copy(image)));
+        durableSegments = new LinkedHashMap<>(baseSegments);
     }
 
     private static List<byte[]> copy(List<byte[]> image) {
@@ -59,11 +65,15 @@ public final class CrashStates {
         return copy;
     }
 
-    /// Looks at all distinct states of all moments: before each fence, before and after a region becomes shorter, and at the end.
+    /// Looks at all distinct states of all moments: before each fence, before and after a region becomes shorter, before segments are durable
+    /// or deleted, and at the end.
     public int forEach(Look look) {
         while (next < events.size()) {
             RecordingRegion.Event event = events.get(next);
-            if (event instanceof RecordingRegion.Event.Fenced || event instanceof RecordingRegion.Event.Shrunk) {
+            if (event instanceof RecordingRegion.Event.Fenced
+                    || event instanceof RecordingRegion.Event.Shrunk
+                    || event instanceof RecordingRegion.Event.SegmentDurable
+                    || event instanceof RecordingRegion.Event.SegmentDeleted) {
                 lookNow(look);
             }
             take(event, look);
@@ -100,6 +110,17 @@ public final class CrashStates {
                 pending.keySet().removeIf(line -> line.region == region && line.offset >= end);
                 flushed.keySet().removeIf(line -> line.region == region && line.offset >= end);
                 lookNow(look);
+            }
+            case RecordingRegion.Event.SegmentBegun(String name, byte[] bytes) -> pendingSegments.put(name, bytes);
+            case RecordingRegion.Event.SegmentDurable(String name) -> {
+                byte[] bytes = pendingSegments.remove(name);
+                if (bytes != null) {
+                    durableSegments.put(name, bytes);
+                }
+            }
+            case RecordingRegion.Event.SegmentDeleted(String name) -> {
+                pendingSegments.remove(name);
+                durableSegments.remove(name);
             }
         }
     }
@@ -138,6 +159,23 @@ public final class CrashStates {
     }
 
     private void lookNow(Look look) {
+        List<Map<String, byte[]>> all = new ArrayList<>(List.of(durableSegments));
+        pendingSegments.forEach((name, bytes) -> {
+            for (Map<String, byte[]> without : List.copyOf(all)) {
+                for (int length : new int[] {bytes.length / 2, bytes.length}) {
+                    Map<String, byte[]> with = new LinkedHashMap<>(without);
+                    with.put(name, Arrays.copyOf(bytes, length));
+                    all.add(with);
+                }
+            }
+        });
+        for (Map<String, byte[]> some : all) {
+            segments = some;
+            lookAtRegions(look);
+        }
+    }
+
+    private void lookAtRegions(Look look) {
         List<Line> lines = List.copyOf(pending.keySet());
         long combinations = 1;
         for (Line line : lines) {
@@ -181,12 +219,15 @@ public final class CrashStates {
             }
         }
         int hash = 31 * next;
+        for (Map.Entry<String, byte[]> segment : segments.entrySet()) {
+            hash = 31 * hash + segment.getKey().hashCode() * 17 + Arrays.hashCode(segment.getValue());
+        }
         for (Map.Entry<Line, byte[]> changed : before.entrySet()) {
             hash = 31 * hash + changed.getKey().hashCode() * 17 + Arrays.hashCode(lineOf(durable, changed.getKey()));
         }
         if (seen.add(hash)) {
             states++;
-            look.at(next, durable);
+            look.at(next, durable, segments);
         }
         before.forEach((line, bytes) -> putLine(durable, line, bytes));
     }

@@ -3,12 +3,16 @@ package dev.terrace.objects.store;
 import static java.nio.charset.StandardCharsets.ISO_8859_1;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.terrace.objects.FieldKind;
 import dev.terrace.objects.FieldSpec;
 import dev.terrace.objects.GoldenPool;
 import dev.terrace.objects.InMemory;
+import dev.terrace.objects.Pool;
+import dev.terrace.objects.PoolDamagedException;
+import dev.terrace.objects.PoolOptions;
 import dev.terrace.objects.StorageTier;
 import java.io.IOException;
 import java.lang.reflect.Field;
@@ -18,9 +22,12 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
+import java.util.UUID;
 import java.util.zip.CRC32C;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -90,6 +97,11 @@ class FormatDocTest {
         code.put("LOG_HEADER_BYTES", "store.CommitLog.HEADER_BYTES");
         code.put("LOG_WORD_BYTES", "store.CommitLog.WORD_BYTES");
         code.put("LABEL_BYTES", "store.DiskLabel.BYTES");
+        code.put("TYPE_VALUE", "store.Headers.VALUE");
+        code.put("TYPE_SEGMENT", "store.Headers.SEGMENT");
+        code.put("SEGMENT_HEADER_BYTES", "store.Segment.HEADER_BYTES");
+        code.put("VALUE_FRONT_BYTES", "store.Segment.FRONT_BYTES");
+        code.put("REMOTE_RECORD_BYTES", "store.Remote.RECORD_BYTES");
         code.put("LINK_BYTES", "store.Chain.BYTES");
         code.put("INLINE_BYTES_MAX", "store.Buffers.INLINE_BYTES_MAX");
         code.put("RECORD_BYTES_MIN", "store.SizeClasses.SLOT_BYTES_MIN");
@@ -103,7 +115,8 @@ class FormatDocTest {
         assertTrue(page.contains("\nFormat version: **" + Superblock.VERSION + "**\n"));
         assertTrue(page.contains("\n* **" + Superblock.VERSION + "**:"), "it is in the list of changes");
         assertTrue(page.contains("pool `" + ascii(constant("store.Superblock.MAGIC")) + "`, disk `"
-                + ascii(constant("store.DiskLabel.MAGIC")) + "`"));
+                + ascii(constant("store.DiskLabel.MAGIC")) + "`, segment `" + ascii(constant("store.Segment.MAGIC")) + "`"));
+        assertTrue(page.contains("\n* **" + Superblock.VERSION_REMOTE + "**:"), "and so is the other");
     }
 
     private static String ascii(long word) {
@@ -230,6 +243,12 @@ class FormatDocTest {
         assertEquals(Superblock.ROOTS_AT, superblock.at("roots"));
         assertEquals(Superblock.DISKS_AT, superblock.at("disks"));
         assertEquals(Superblock.DISK_BYTES * Superblock.DISKS_MAX, superblock.size("disks"));
+        assertEquals(Superblock.REMOTE_NEXT_AT, superblock.at("remote_next"));
+        assertEquals(Superblock.REMOTE_SETTLED_AT, superblock.at("remote_settled"));
+        assertEquals(Superblock.REMOTE_EMPTY_AT, superblock.at("remote_empty"));
+        assertEquals(Superblock.REMOTE_BYTES_AT, superblock.at("remote_bytes"));
+        assertEquals(Superblock.REMOTE_LIVE_AT, superblock.at("remote_live"));
+        assertEquals(Superblock.REMOTE_RESERVE_AT, superblock.at("remote_reserve"));
         assertEquals(1, pool.getLong(superblock.at("disks")), "extents of disk 0");
         assertEquals(pool.getLong(superblock.at("disks") + 16), pool.getLong(superblock.at("disks") + 8), "first map and last");
         List<String> zeros = superblock.rows.keySet().stream().filter(field -> field.startsWith("reserved")).toList();
@@ -268,6 +287,83 @@ class FormatDocTest {
         assertEquals(GoldenPool.SUPERBLOCK.id().getLeastSignificantBits(), label.get("pool_id_low"));
         assertEquals(0, label.get("number"));
         assertEquals(label.crc(label.at("label_checksum")), label.get("label_checksum"));
+    }
+
+    /// From a slot to the bytes of a segment, by the page alone.
+    @Test
+    void aValueOnTheRemoteTierIsFoundByThePage(@TempDir(factory = InMemory.class) Path dir) throws IOException {
+        RecordingSegmentStore segments = new RecordingSegmentStore(new ArrayList<>());
+        long slotAt;
+        try (Pool made = Pool.open(dir, PoolOptions.defaults().extents(1 << 20).remote(segments))) {
+            Store store = made.store();
+            slotAt = store.transact(() -> {
+                long owner = store.allocate(32, Headers.BUFFER);
+                long first = made.buffers().put(List.of(StorageTier.REMOTE), "first of two".getBytes(ISO_8859_1));
+                store.putWord(owner, owner + 8, first);
+                store.putWord(owner, owner + 16, made.buffers().put(List.of(StorageTier.REMOTE), "second of two".getBytes(ISO_8859_1)));
+                return owner + 16;
+            });
+        }
+        ByteBuffer pool = read(dir.resolve("pool"));
+        Structure superblock = new Structure(pool, 0, structure(0));
+        assertEquals(Superblock.VERSION_REMOTE, superblock.get("version"));
+        assertEquals(2, superblock.get("remote_next"));
+        assertEquals(2, superblock.get("remote_settled"));
+        assertEquals(0, superblock.get("remote_empty"));
+        long slot = pool.getLong((int) slotAt);
+        assertEquals(4, slot & 0xff);
+        Structure value = new Structure(pool, (slot >>> 24) * 16, structure(4));
+        assertEquals(32, value.length());
+        assertEquals(Headers.VALUE, Headers.type(value.get("value_header")));
+        Structure record = new Structure(pool, value.get("segment"), structure(5));
+        assertEquals(32, record.length());
+        assertEquals(Headers.SEGMENT, Headers.type(record.get("segment_header")));
+        UUID id = new UUID(superblock.get("id_high"), superblock.get("id_low"));
+        String name = "terrace-" + id + "-" + HexFormat.of().toHexDigits(record.get("segment_number")) + ".segment";
+        ByteBuffer bytes = ByteBuffer.wrap(Objects.requireNonNull(segments.segments().get(name))).order(ByteOrder.LITTLE_ENDIAN);
+        Structure segment = new Structure(bytes, 0, structure(6));
+        assertEquals(64, segment.length());
+        assertEquals("TERRSEGM", ascii(segment.get("segment_magic")));
+        assertEquals(1, segment.get("segment_version"));
+        assertEquals(2, segment.get("values"));
+        assertEquals(id, new UUID(segment.get("owner_high"), segment.get("owner_low")));
+        assertEquals(1, segment.get("number"));
+        assertEquals(bytes.capacity(), segment.get("segment_bytes"));
+        assertEquals(bytes.capacity(), record.get("bytes"));
+        assertEquals(superblock.get("remote_bytes"), record.get("bytes"));
+        assertEquals(superblock.get("remote_live"), record.get("live"));
+        assertEquals(bytes.capacity() - 64, record.get("live"));
+        assertEquals(segment.crc(segment.at("header_checksum")), segment.get("header_checksum"));
+        int at = (int) value.get("place");
+        assertEquals(13, value.get("length"));
+        assertEquals(13, bytes.getInt(at));
+        assertEquals("second of two", new String(bytes.array(), at + 8, 13, ISO_8859_1));
+        CRC32C crc = new CRC32C();
+        crc.update(bytes.array(), at + 8, 13);
+        assertEquals(crc.getValue(), value.get("value_checksum"));
+        assertEquals((int) crc.getValue(), bytes.getInt(at + 4));
+    }
+
+    /// A power cut while a pool gets its remote tier leaves one of version 1 or one of version 2.
+    @Test
+    void aPoolThatIsGettingARemoteTierCanBeRead(@TempDir(factory = InMemory.class) Path dir) throws IOException {
+        RecordingSegmentStore segments = new RecordingSegmentStore(new ArrayList<>());
+        PoolOptions options = PoolOptions.defaults().extents(1 << 20);
+        Pool.open(dir, options).close();
+        byte[] before = Files.readAllBytes(dir.resolve("pool"));
+        Pool.open(dir, options.remote(segments)).close();
+        byte[] after = Files.readAllBytes(dir.resolve("pool"));
+        assertEquals(1, before[8]);
+        assertEquals(2, after[8]);
+        byte[] between = before.clone();
+        between[8] = 2;
+        Files.write(dir.resolve("pool"), between);
+        Pool.open(dir, options.toRead()).close();
+        Pool.open(dir, options.remote(segments)).close();
+        assertTrue(Arrays.equals(after, 0, 64, Files.readAllBytes(dir.resolve("pool")), 0, 64), "it is finished");
+        between[40]++;
+        Files.write(dir.resolve("pool"), between);
+        assertThrows(PoolDamagedException.class, () -> Pool.open(dir, options));
     }
 
     /// From the superblock to an integer of an object, by the page alone.
@@ -336,6 +432,6 @@ class FormatDocTest {
         String changed = page.replace("| 5 | 112 | 585 |", "| 5 | 112 | 586 |");
         assertNotEquals(page, changed);
         assertNotEquals(right, tables(changed, List.of("size class", "bytes", "slots")).getFirst());
-        assertEquals(4, tables(page, FIELDS).size(), "superblock, log, link, label");
+        assertEquals(7, tables(page, FIELDS).size(), "superblock, log, link, label, value, segment, a segment's begin");
     }
 }

@@ -14,11 +14,8 @@ public final class RecordingRegion extends Region {
     private final List<Event> events;
     private Runnable onCommit = () -> {};
 
-    /// What happened to a region.
+    /// What happened to a region, or to a store of segments.
     public sealed interface Event {
-        /// The region that it happened to.
-        RecordingRegion region();
-
         /// Bytes were stored.
         record Stored(RecordingRegion region, long offset, byte[] bytes) implements Event {}
 
@@ -33,6 +30,15 @@ public final class RecordingRegion extends Region {
 
         /// Only so many extents are left, but not durably.
         record Shrunk(RecordingRegion region, int extents) implements Event {}
+
+        /// A segment is being written.
+        record SegmentBegun(String name, byte[] bytes) implements Event {}
+
+        /// A segment that was being written is durable.
+        record SegmentDurable(String name) implements Event {}
+
+        /// A segment was deleted.
+        record SegmentDeleted(String name) implements Event {}
     }
 
     /// An empty region; what happens to it is added to `events`.

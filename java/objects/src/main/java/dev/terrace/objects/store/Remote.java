@@ -1,0 +1,586 @@
+package dev.terrace.objects.store;
+
+import dev.terrace.objects.PoolDamagedException;
+import dev.terrace.objects.PoolFormatException;
+import dev.terrace.objects.PoolFullException;
+import dev.terrace.objects.TerraceException;
+import dev.terrace.objects.TierUnavailableException;
+import java.io.EOFException;
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.nio.channels.ClosedByInterruptException;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.NoSuchFileException;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import org.jspecify.annotations.Nullable;
+
+/// The remote tier of a pool: values in segments, each of which is written once.
+///
+/// What a transaction puts here waits in memory; the commit writes it as a segment, or several, before its words go to the log. A slot leads
+/// to the *record* of a value in persistent memory, which says in which segment it is and where, and that to the record of the segment, which says how
+/// much of it is still in use. So nothing is listed or scanned, and a value moves to another segment without its slot.
+///
+/// Invariants:
+/// * A number of a segment is taken, durably, before the segment is written, and never again. Those below [Superblock#REMOTE_SETTLED_AT]
+///   belong to a transaction that has committed, or have been deleted: those from there on, and no others, may have been left by one
+///   that has not.
+/// * A segment that holds nothing any more is deleted only after the commit that says so, and its record goes after it.
+final class Remote {
+    /// Bytes of a value's record, and of a segment's.
+    static final int RECORD_BYTES = 32;
+
+    private static final int SEGMENT_AT = 8;
+    private static final int PLACE_AT = 16;
+    private static final int CHECKSUM_AT = 24;
+
+    private static final int NUMBER_AT = 8;
+    private static final int BYTES_AT = 16;
+    private static final int NEXT_AT = 24;
+
+    /// A transaction's values go to a segment of their own as soon as they take so many bytes.
+    private static final int SEGMENT_BYTES = 16 << 20;
+    private static final int CACHE_BYTES = 8 << 20;
+    /// Values that are moved in one transaction.
+    private static final int MOVED_AT_ONCE = 2000;
+    /// What is smaller is put together with others: less than a transaction of [#MOVED_AT_ONCE] of the smallest values makes.
+    private static final int SMALL_BYTES = 32_000;
+    /// The first segment is the label of the directory.
+    private static final long LABEL = 0;
+
+    private final Store store;
+    private final Region pmem;
+    private final UUID pool;
+    private final Store.@Nullable RemoteTier tier;
+    private final SegmentCache cache = new SegmentCache(CACHE_BYTES);
+
+    /// What the transaction has put and is in no segment yet, by the values' records.
+    private final Map<Long, byte[]> pending = new LinkedHashMap<>();
+    private long pendingBytes;
+    private boolean hasSegments;
+    private boolean empties;
+
+    /// What a use of the store of segments gives.
+    private interface Use<T extends @Nullable Object> {
+        T get(SegmentStore segments) throws IOException;
+    }
+
+    Remote(Store store, Region pmem, UUID pool, Store.@Nullable RemoteTier tier) {
+        this.store = store;
+        this.pmem = pmem;
+        this.pool = pool;
+        this.tier = tier;
+    }
+
+    /// Whether values can be put here.
+    boolean isThere() {
+        return tier != null;
+    }
+
+    /// Bytes of all segments.
+    long bytes() {
+        return store.word(Superblock.REMOTE_BYTES_AT);
+    }
+
+    /// Bytes of them that are in use.
+    long liveBytes() {
+        return store.word(Superblock.REMOTE_LIVE_AT);
+    }
+
+    // Opening
+
+    /// Looks whether the segments are this pool's. If that cannot be found out now, whoever uses them is told.
+    ///
+    /// @throws PoolFormatException if there are none, or others
+    void open() {
+        if (tier == null || store.word(Superblock.REMOTE_NEXT_AT) == 0) {
+            return;
+        }
+        try {
+            String wrong = use(segments -> {
+                try {
+                    return Segment.wrong(segments.read(name(LABEL), 0, Segment.HEADER_BYTES), pool, LABEL);
+                } catch (NoSuchFileException e) {
+                    return "there is no " + name(LABEL);
+                } catch (EOFException e) {
+                    return name(LABEL) + " is cut off";
+                }
+            });
+            if (wrong != null) {
+                throw new PoolFormatException(tier.segments().name() + " is not where this pool's segments are: " + wrong);
+            }
+        } catch (TierUnavailableException later) {
+            return;
+        }
+    }
+
+    /// Has a pool that is to be written know that it has a remote tier, and takes up what the last writer has left.
+    void prepare() {
+        if (tier == null) {
+            return;
+        }
+        Superblock.upgrade(pmem);
+        haveReserve();
+        try {
+            removeOrphans();
+        } catch (TierUnavailableException later) {
+            return;
+        }
+        removeEmpty();
+    }
+
+    /// Keeps a chunk of persistent memory, if there is one, for records of values that leave it when it is full.
+    private void haveReserve() {
+        try {
+            store.transact(() -> {
+                if (store.word(Superblock.REMOTE_RESERVE_AT) == 0) {
+                    long chunk = store.allocate(SizeClasses.CHUNK_BYTES, Headers.BUFFER);
+                    store.putWord(0, Superblock.REMOTE_RESERVE_AT, chunk);
+                }
+                return true;
+            });
+        } catch (PoolFullException full) {
+            return;
+        }
+    }
+
+    /// Gives that chunk back, for somebody who moves values away.
+    void releaseReserve() {
+        if (tier != null) {
+            store.transact(() -> {
+                long chunk = store.word(Superblock.REMOTE_RESERVE_AT);
+                if (chunk != 0) {
+                    store.putWord(0, Superblock.REMOTE_RESERVE_AT, 0);
+                    store.free(chunk);
+                }
+                return true;
+            });
+        }
+    }
+
+    // Values
+
+    /// Puts a value, and returns where its record is. In a transaction.
+    long put(byte[] bytes) {
+        if (tier == null) {
+            throw new IllegalArgumentException("the pool has no tier " + dev.terrace.objects.StorageTier.REMOTE);
+        }
+        long wanted = Segment.FRONT_BYTES + (long) bytes.length;
+        long then = bytes() + pendingBytes + wanted + Segment.HEADER_BYTES;
+        if (then > tier.bytesMax() || wanted > Integer.MAX_VALUE - 2 * Segment.HEADER_BYTES) {
+            throw new PoolFullException(tier.segments().name() + " has no room for " + bytes.length + " bytes: segments take " + bytes()
+                    + " bytes of " + tier.bytesMax());
+        }
+        if (pendingBytes + wanted > SEGMENT_BYTES) {
+            seal();
+        }
+        long value = store.allocate(RECORD_BYTES, Headers.VALUE);
+        store.putWord(value, value + PLACE_AT, bytes.length);
+        hold(value, bytes.clone());
+        return value;
+    }
+
+    private void hold(long value, byte[] bytes) {
+        pending.put(value, bytes);
+        pendingBytes += Segment.FRONT_BYTES + bytes.length;
+    }
+
+    /// Frees a value, once the transaction commits.
+    void free(long value) {
+        requireValue(value);
+        byte[] unsealed = pending.remove(value);
+        if (unsealed == null) {
+            leave(value);
+        } else {
+            pendingBytes -= Segment.FRONT_BYTES + unsealed.length;
+        }
+        store.free(value);
+    }
+
+    /// Its segment holds a value no more.
+    private void leave(long value) {
+        long segment = segmentOf(value);
+        long bytes = Segment.FRONT_BYTES + (long) length(value);
+        long left = store.word(segment + BYTES_AT) - bytes;
+        store.putWord(segment, segment + BYTES_AT, left);
+        store.putWord(0, Superblock.REMOTE_LIVE_AT, liveBytes() - bytes);
+        if ((int) left == 0) {
+            store.putWord(segment, segment + NEXT_AT, store.word(Superblock.REMOTE_EMPTY_AT));
+            store.putWord(0, Superblock.REMOTE_EMPTY_AT, segment);
+            if (!empties) {
+                empties = true;
+                store.afterCommit(this::removeEmpty);
+            }
+        }
+    }
+
+    /// How many bytes a value has.
+    int length(long value) {
+        requireValue(value);
+        return (int) store.word(value + PLACE_AT);
+    }
+
+    /// A value. In a transaction or a consistent read.
+    ///
+    /// @throws TierUnavailableException if it cannot be read now
+    /// @throws PoolDamagedException if it is not what was written
+    byte[] load(long value) {
+        requireValue(value);
+        byte[] unsealed = store.inTransaction() ? pending.get(value) : null;
+        if (unsealed != null) {
+            return unsealed.clone();
+        }
+        long number = store.word(segmentOf(value) + NUMBER_AT);
+        long place = store.word(value + PLACE_AT);
+        int length = (int) place;
+        long offset = place >>> 32;
+        byte[] known = cache.get(number, offset);
+        if (known != null && known.length == length) {
+            return known;
+        }
+        byte[] bytes = read(number, offset, length, (int) store.word(value + CHECKSUM_AT));
+        cache.put(number, offset, bytes);
+        return bytes;
+    }
+
+    private byte[] read(long number, long offset, int length, int checksum) {
+        if (length < 0 || length > Integer.MAX_VALUE - Segment.HEADER_BYTES) {
+            throw new PoolDamagedException(pmem.name() + ": the record of a value in segment " + number + " is damaged");
+        }
+        return use(segments -> {
+            String name = segments.name() + "/" + name(number);
+            try {
+                byte[] part = segments.read(name(number), offset, Segment.FRONT_BYTES + length);
+                byte[] bytes = Segment.value(part, checksum);
+                if (bytes == null) {
+                    String wrong = Segment.wrong(segments.read(name(number), 0, Segment.HEADER_BYTES), pool, number);
+                    throw new PoolDamagedException(name + ": " + length + " bytes at offset " + offset + " are damaged"
+                            + (wrong == null ? "" : ": " + wrong));
+                }
+                return bytes;
+            } catch (NoSuchFileException e) {
+                throw new PoolDamagedException(name + " is missing", e);
+            } catch (EOFException e) {
+                throw new PoolDamagedException(name + " is cut off: it ends before offset " + (offset + length), e);
+            }
+        });
+    }
+
+    /// Whether the record of a value begins at `offset`.
+    boolean isValue(long offset) {
+        return Headers.type(store.header(offset)) == Headers.VALUE && store.hasHeader(offset);
+    }
+
+    private void requireValue(long offset) {
+        if (!isValue(offset)) {
+            throw new PoolDamagedException(pmem.name() + ": there is no record of a value at offset " + offset);
+        }
+    }
+
+    private long segmentOf(long value) {
+        long segment = store.word(value + SEGMENT_AT);
+        if (Headers.type(store.header(segment)) != Headers.SEGMENT || !store.hasHeader(segment)) {
+            throw new PoolDamagedException(pmem.name() + ": the record of a value at offset " + value + " is damaged");
+        }
+        return segment;
+    }
+
+    // Segments
+
+    /// Writes what the transaction has put as a segment, durably.
+    ///
+    /// @throws TierUnavailableException if that cannot be done now
+    void seal() {
+        if (pending.isEmpty()) {
+            return;
+        }
+        if (!hasSegments) {
+            removeOrphans();
+            hasSegments = true;
+            store.afterRollback(this::abandon);
+        }
+        long segment = store.allocate(RECORD_BYTES, Headers.SEGMENT);
+        long number = takeNumber();
+        byte[] bytes = Segment.of(pool, number, pending.values());
+        write(number, bytes);
+        long live = bytes.length - Segment.HEADER_BYTES;
+        store.putWord(segment, segment + NUMBER_AT, number);
+        store.putWord(segment, segment + BYTES_AT, (long) bytes.length << 32 | live);
+        long offset = Segment.HEADER_BYTES;
+        for (Map.Entry<Long, byte[]> each : pending.entrySet()) {
+            long value = each.getKey();
+            store.putWord(value, value + SEGMENT_AT, segment);
+            store.putWord(value, value + PLACE_AT, offset << 32 | each.getValue().length);
+            store.putWord(value, value + CHECKSUM_AT, Segment.crc(each.getValue()) & 0xffffffffL);
+            offset += Segment.FRONT_BYTES + each.getValue().length;
+        }
+        store.putWord(0, Superblock.REMOTE_BYTES_AT, bytes() + bytes.length);
+        store.putWord(0, Superblock.REMOTE_LIVE_AT, liveBytes() + live);
+        store.putWord(0, Superblock.REMOTE_SETTLED_AT, number + 1);
+        pending.clear();
+        pendingBytes = 0;
+    }
+
+    private void write(long number, byte[] bytes) {
+        boolean[] isRepeated = {false};
+        use(segments -> {
+            try {
+                if (isRepeated[0]) {
+                    // An interrupt has left a part of it.
+                    segments.delete(name(number));
+                }
+                isRepeated[0] = true;
+                segments.write(name(number), bytes);
+                return true;
+            } catch (FileAlreadyExistsException e) {
+                // It is not for this pool to delete.
+                removeOrphans(number);
+                storeNow(Superblock.REMOTE_SETTLED_AT, number + 1);
+                throw new PoolFormatException(segments.name() + "/" + name(number)
+                        + " is there already: a copy of this pool writes to the same directory", e);
+            }
+        });
+    }
+
+    /// The number of the next segment, which is no other's from now on.
+    private long takeNumber() {
+        long next = pmem.getLong(Superblock.REMOTE_NEXT_AT);
+        if (next == LABEL) {
+            byte[] label = Segment.of(pool, LABEL, List.of());
+            use(segments -> {
+                // One that was not finished.
+                segments.delete(name(LABEL));
+                segments.write(name(LABEL), label);
+                return true;
+            });
+            storeNow(Superblock.REMOTE_SETTLED_AT, LABEL + 1);
+            next = LABEL + 1;
+        }
+        storeNow(Superblock.REMOTE_NEXT_AT, next + 1);
+        return next;
+    }
+
+    /// Stores a word that only who writes looks at, and no transaction has changed: it lasts whatever becomes of that.
+    private void storeNow(long at, long value) {
+        pmem.putLong(at, value);
+        pmem.flush(at, Long.BYTES);
+        pmem.fence();
+    }
+
+    /// Deletes segments of transactions that have not committed.
+    private void removeOrphans() {
+        removeOrphans(pmem.getLong(Superblock.REMOTE_NEXT_AT));
+    }
+
+    /// The same, as far as their numbers are below `end`.
+    private void removeOrphans(long end) {
+        long settled = Math.max(LABEL + 1, pmem.getLong(Superblock.REMOTE_SETTLED_AT));
+        for (long number = settled; number < end; number++) {
+            delete(number);
+        }
+        if (settled < end) {
+            storeNow(Superblock.REMOTE_SETTLED_AT, end);
+        }
+    }
+
+    /// The transaction is rolled back: its segments go now, or when the tier can be reached.
+    private void abandon() {
+        try {
+            removeOrphans();
+        } catch (TierUnavailableException later) {
+            return;
+        }
+    }
+
+    private void delete(long number) {
+        use(segments -> {
+            segments.delete(name(number));
+            return true;
+        });
+    }
+
+    /// Deletes segments that hold nothing any more, and then their records; or leaves that to a later one if the tier cannot be reached.
+    private void removeEmpty() {
+        try {
+            boolean more = tier != null;
+            while (more) {
+                more = store.alone(this::removeFirstEmpty);
+            }
+        } catch (TierUnavailableException later) {
+            return;
+        }
+    }
+
+    /// While no other thread writes. Whether there was one.
+    private boolean removeFirstEmpty() {
+        long empty = store.word(Superblock.REMOTE_EMPTY_AT);
+        if (empty == 0) {
+            return false;
+        }
+        delete(store.word(empty + NUMBER_AT));
+        return store.transact(() -> {
+            store.putWord(0, Superblock.REMOTE_BYTES_AT, bytes() - (store.word(empty + BYTES_AT) >>> 32));
+            store.putWord(0, Superblock.REMOTE_EMPTY_AT, store.word(empty + NEXT_AT));
+            store.free(empty);
+            return true;
+        });
+    }
+
+    /// The transaction is over.
+    void forget() {
+        pending.clear();
+        pendingBytes = 0;
+        hasSegments = false;
+        empties = false;
+    }
+
+    // Looking at all of it
+
+    /// Shows the records of segments, and the chunk that is kept.
+    void links(Links links) {
+        if (store.word(Superblock.REMOTE_RESERVE_AT) != 0) {
+            links.owned(store.word(Superblock.REMOTE_RESERVE_AT));
+        }
+        records(Headers.SEGMENT).forEach(links::owned);
+    }
+
+    /// Says of each segment whose records of values do not come to what its own says what is wrong with it.
+    List<String> wrong() {
+        Map<Long, Long> live = new LinkedHashMap<>();
+        records(Headers.SEGMENT).forEach(segment -> live.put(segment, (long) (int) store.word(segment + BYTES_AT)));
+        for (long value : records(Headers.VALUE)) {
+            live.merge(store.word(value + SEGMENT_AT), -Segment.FRONT_BYTES - (long) (int) store.word(value + PLACE_AT), Long::sum);
+        }
+        List<String> wrong = new ArrayList<>();
+        live.forEach((segment, difference) -> {
+            if (difference != 0) {
+                wrong.add("segment at " + segment + ": the bytes that it holds are not what its record says");
+            }
+        });
+        return wrong;
+    }
+
+    private List<Long> records(int type) {
+        List<Long> found = new ArrayList<>();
+        for (long at = store.nextAllocated(0); at >= 0; at = store.nextAllocated(at + 1)) {
+            if (Headers.type(store.word(at)) == type) {
+                found.add(at);
+            }
+        }
+        return found;
+    }
+
+    // Compaction
+
+    /// Moves the values of segments that are mostly empty, or small, to new ones, in transactions of their own, and deletes those
+    /// segments. What has been moved stays moved if it ends before it is done.
+    ///
+    /// @throws TierUnavailableException if the tier cannot be reached
+    Store.Compacted compact() {
+        if (tier == null) {
+            return new Store.Compacted(0, 0, 0);
+        }
+        removeEmpty();
+        long before = bytes();
+        Set<Long> sparse = sparse();
+        List<Long> found = new ArrayList<>();
+        for (long value : records(Headers.VALUE)) {
+            if (sparse.contains(store.word(value + SEGMENT_AT))) {
+                found.add(value);
+            }
+        }
+        long[] moved = {0, 0};
+        for (int from = 0; from < found.size(); from += MOVED_AT_ONCE) {
+            List<Long> some = found.subList(from, Math.min(found.size(), from + MOVED_AT_ONCE));
+            store.transact(() -> {
+                for (long value : some) {
+                    // Others may have freed it meanwhile.
+                    if (isValue(value) && sparse.contains(store.word(value + SEGMENT_AT))) {
+                        move(value, moved);
+                    }
+                }
+                return true;
+            });
+        }
+        return new Store.Compacted(moved[0], moved[1], before - bytes());
+    }
+
+    /// Segments that are worth it.
+    private Set<Long> sparse() {
+        Set<Long> sparse = new HashSet<>();
+        Set<Long> small = new HashSet<>();
+        for (long segment : records(Headers.SEGMENT)) {
+            long bytes = store.word(segment + BYTES_AT);
+            long live = bytes & 0xffffffffL;
+            if (live == 0) {
+                continue;
+            }
+            if (2 * live < (bytes >>> 32)) {
+                sparse.add(segment);
+            } else if (bytes >>> 32 < SMALL_BYTES) {
+                small.add(segment);
+            }
+        }
+        if (sparse.size() + small.size() > 1) {
+            sparse.addAll(small);
+        }
+        return sparse;
+    }
+
+    private void move(long value, long[] moved) {
+        byte[] bytes;
+        try {
+            bytes = load(value);
+        } catch (PoolDamagedException damaged) {
+            // It stays where it is, for a look at all of the pool to tell.
+            return;
+        }
+        leave(value);
+        if (pendingBytes + bytes.length > SEGMENT_BYTES) {
+            seal();
+        }
+        hold(value, bytes);
+        moved[0]++;
+        moved[1] += bytes.length;
+    }
+
+    // Access
+
+    private String name(long number) {
+        return Segment.name(pool, number);
+    }
+
+    /// Uses the store of segments, also in a thread that is interrupted, and leaves it interrupted then.
+    private <T extends @Nullable Object> T use(Use<T> use) {
+        if (tier == null) {
+            throw new TierUnavailableException(
+                    pmem.name() + " has values on a remote tier: name it when the pool is opened", null);
+        }
+        boolean interrupted = Thread.interrupted();
+        try {
+            while (true) {
+                try {
+                    return use.get(tier.segments());
+                } catch (ClosedByInterruptException | InterruptedIOException e) {
+                    if (!Thread.interrupted()) {
+                        throw e;
+                    }
+                    interrupted = true;
+                }
+            }
+        } catch (TerraceException e) {
+            throw e;
+        } catch (IOException | RuntimeException e) {
+            throw new TierUnavailableException(tier.segments().name() + " cannot be reached: " + e, e);
+        } finally {
+            if (interrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+}
