@@ -4,6 +4,8 @@ import dev.terrace.objects.store.Buffers;
 import dev.terrace.objects.store.Layout;
 import dev.terrace.objects.store.Store;
 import dev.terrace.objects.store.Text;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.LongFunction;
@@ -12,6 +14,9 @@ import org.jspecify.annotations.Nullable;
 
 /// Fields of objects, however they were stored and whatever is laid over them: what [DurableObject] leaves to others.
 final class Fields {
+    /// Other threads see a value of these with all that it holds.
+    private static final VarHandle VOLATILE = MethodHandles.arrayElementVarHandle(Object[].class);
+
     private final Pool pool;
     private final Store store;
     private final Buffers buffers;
@@ -123,7 +128,7 @@ final class Fields {
                 byte[] bytes = buffers.get(object.record() + object.mapping().offset(field));
                 bits = bytes == null ? 0 : fromBytes(bytes);
             }
-            java.lang.invoke.VarHandle.loadLoadFence();
+            VarHandle.loadLoadFence();
             check(object);
             return stored == null ? 0 : widen(bits, stored.kind(), kind);
         });
@@ -143,7 +148,7 @@ final class Fields {
     long getBitsAt(DurableObject object, int offset, int width) {
         return guarded(() -> {
             long bits = bitsAt(object.record() + offset, width);
-            java.lang.invoke.VarHandle.loadLoadFence();
+            VarHandle.loadLoadFence();
             check(object);
             return bits;
         });
@@ -251,7 +256,7 @@ final class Fields {
         return guarded(() -> {
             boolean isStored = holder.mapping().stored(field) != null;
             T found = isStored ? get.apply(holder.record() + holder.mapping().offset(field)) : otherwise;
-            java.lang.invoke.VarHandle.loadLoadFence();
+            VarHandle.loadLoadFence();
             check(holder);
             return found;
         });
@@ -399,7 +404,7 @@ final class Fields {
             return null;
         });
         @Nullable Object[] values = volatiles.get(object.reference());
-        return values == null ? null : values[field];
+        return values == null ? null : VOLATILE.getAcquire(values, field);
     }
 
     void setVolatile(DurableObject object, int field, @Nullable Object value) {
@@ -410,9 +415,9 @@ final class Fields {
         @Nullable Object[] values = volatiles.computeIfAbsent(
                 object.reference(), _ -> new @Nullable Object[object.mapping().type.fields().size()]);
         Object before = values[field];
-        store.afterRead(() -> values[field] = value);
+        store.afterRead(() -> VOLATILE.setRelease(values, field, value));
         if (store.inTransaction()) {
-            store.afterRollback(() -> values[field] = before);
+            store.afterRollback(() -> VOLATILE.setRelease(values, field, before));
         }
     }
 }
