@@ -5,7 +5,8 @@ import dev.terrace.objects.store.Compaction;
 import dev.terrace.objects.store.Store;
 import java.util.List;
 
-/// Moves values closer together: out of chunks of which little is in use, and out of the ends of disks, which are given back then.
+/// Moves values closer together: out of chunks of which little is in use, out of the ends of disks, which are given back then, and out of
+/// segments of which most is free.
 ///
 /// Objects, nodes and links do not move, so chunks that hold one stay as they are. Each plan needs a look at all slots that counts what
 /// can move, and one that moves; others read and write meanwhile, and what they change is left alone. Who ends in the middle
@@ -25,6 +26,17 @@ final class Compactor {
 
     /// Compacts, alone of its kind. Outside of transactions, as it takes many.
     synchronized CompactionReport run() {
+        CompactionReport near = compactNear();
+        Store.Compacted remote = store.compactRemote();
+        return new CompactionReport(
+                near.valuesMoved() + remote.values(),
+                near.bytesMoved() + remote.bytes(),
+                near.chunksFreed(),
+                near.bytesGivenBack() + remote.bytesGivenBack());
+    }
+
+    /// Compacts persistent memory and disks.
+    private CompactionReport compactNear() {
         try (Compaction compaction = store.compaction()) {
             long freeBefore = compaction.freeChunks();
             compaction.releaseEmpty();

@@ -249,12 +249,13 @@ public final class Pool implements AutoCloseable {
     }
 
     /// Moves strings, arrays and other values closer together, each on its tier, so that chunks of which little was in use come free for
-    /// other sizes, and disks' files get shorter. Objects stay where they are, and the file in persistent memory as long as it
+    /// other sizes, disks' files get shorter, and segments of a remote tier of which little was in use are deleted. Objects stay where they are, and the file in persistent memory as long as it
     /// is. Others read and write meanwhile; whatever ends this in the middle, the pool is sound, and the next call goes on.
     ///
     /// @return what it has done
     /// @throws IllegalStateException in a transaction
     /// @throws PoolDamagedException if a value that is to move is damaged
+    /// @throws TierUnavailableException if the remote tier cannot be reached; the others have been compacted then
     public CompactionReport compact() {
         if (store.inTransaction()) {
             throw new IllegalStateException("a pool cannot be compacted within a transaction");

@@ -126,9 +126,9 @@ class RemoteCrashTest {
                     });
                     make(rig.pool(), "a", 60);
                 }),
-                new Step("compact", RemoteCrashTest::makeSeveral, rig -> rig.pool().store().compactRemote()),
+                new Step("compact", RemoteCrashTest::makeSeveral, rig -> rig.pool().compact()),
                 new Step("compact and free", RemoteCrashTest::makeSeveral, rig -> {
-                    rig.pool().store().compactRemote();
+                    rig.pool().compact();
                     thing(rig.pool(), "a1").setBytes(null);
                     thing(rig.pool(), "b").setBytes(bytes(9, 9));
                 }));

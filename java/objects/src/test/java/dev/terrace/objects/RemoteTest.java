@@ -14,6 +14,12 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -306,6 +312,127 @@ class RemoteTest {
             expectSound(reader);
         }
         assertEquals(1, names().size());
+    }
+
+    @Test
+    void segmentsThatAreMostlyEmptyOrSmallAreCompacted() throws IOException {
+        try (Pool pool = Pool.open(dir, options)) {
+            List<Thing> large = new ArrayList<>();
+            pool.transact(() -> {
+                for (int i = 0; i < 10; i++) {
+                    large.add(make(pool, "large " + i, bytes(i, 20_000)));
+                }
+            });
+            List<Thing> small = new ArrayList<>();
+            for (int i = 0; i < 20; i++) {
+                small.add(make(pool, "small " + i, bytes(i, 100 + i)));
+            }
+            assertEquals(21, names().size());
+            for (Thing thing : large.subList(0, 4)) {
+                thing.setBytes(null);
+            }
+            CompactionReport first = pool.compact();
+            assertEquals(2, names().size(), "one of which most is in use, and one of all that were small");
+            assertEquals(20, first.valuesMoved());
+            assertEquals(20 * 100 + 190, first.bytesMoved());
+            assertEquals(19 * 64, first.bytesGivenBack());
+            large.get(4).setBytes(null);
+            large.get(5).setBytes(null);
+            CompactionReport second = pool.compact();
+            assertEquals(24, second.valuesMoved());
+            assertEquals(1, names().size());
+            assertEquals(new CompactionReport(0, 0, 0, 0), pool.compact(), "there is nothing left to do");
+            for (int i = 0; i < 20; i++) {
+                assertArrayEquals(bytes(i, 100 + i), small.get(i).getBytes());
+                assertArrayEquals(i < 6 || i > 9 ? null : bytes(i, 20_000), i > 9 ? null : large.get(i).getBytes());
+            }
+            List<Long> use = remoteUse(pool);
+            assertEquals(use.get(0) + 64, use.get(1));
+            expectSound(pool);
+        }
+        try (Pool pool = Pool.open(dir, options)) {
+            assertArrayEquals(bytes(7, 20_000), thing(pool, "large 7").getBytes());
+            expectSound(pool);
+        }
+    }
+
+    @Test
+    void whatCannotBeMovedStaysWhereItIs() throws IOException {
+        try (Pool pool = Pool.open(dir, options)) {
+            make(pool, "a", bytes(1, 100));
+            make(pool, "b", bytes(2, 100));
+        }
+        flip(names().getFirst(), 80);
+        try (Pool pool = Pool.open(dir, options)) {
+            assertEquals(1, pool.compact().valuesMoved());
+            assertEquals(2, names().size());
+            assertThrows(PoolDamagedException.class, () -> thing(pool, "a").getBytes());
+            assertArrayEquals(bytes(2, 100), thing(pool, "b").getBytes());
+            make(pool, "c", bytes(3, 100));
+            make(pool, "d", bytes(4, 100));
+        }
+        segments.reachable(false);
+        try (Pool pool = Pool.open(dir, options)) {
+            assertThrows(TierUnavailableException.class, pool::compact);
+            segments.reachable(true);
+            assertArrayEquals(bytes(3, 100), thing(pool, "c").getBytes());
+            assertEquals(1, pool.check().problems().size());
+        }
+    }
+
+    /// Values move and their segments go while others read them: what they read is always whole.
+    @Test
+    void readersFollowValuesThatMove() throws IOException, InterruptedException, ExecutionException {
+        try (Pool pool = Pool.open(dir, options); ExecutorService threads = Executors.newFixedThreadPool(2)) {
+            Thing first = make(pool, "first", bytes(1, 1000));
+            Thing second = make(pool, "second", bytes(2, 2000));
+            AtomicBoolean done = new AtomicBoolean();
+            CountDownLatch reading = new CountDownLatch(2);
+            List<Future<?>> readers = new ArrayList<>();
+            for (int i = 0; i < 2; i++) {
+                readers.add(threads.submit(() -> {
+                    do {
+                        assertArrayEquals(bytes(1, 1000), first.getBytes());
+                        assertArrayEquals(bytes(2, 2000), second.getBytes());
+                        assertEquals(1000, first.lengthOfBytes());
+                        reading.countDown();
+                    } while (!done.get());
+                }));
+            }
+            try {
+                reading.await();
+                for (int i = 0; i < 50; i++) {
+                    Thing more = make(pool, "more", bytes(i, 500));
+                    assertTrue(pool.compact().valuesMoved() > 0);
+                    more.delete();
+                }
+            } finally {
+                done.set(true);
+            }
+            for (Future<?> reader : readers) {
+                reader.get();
+            }
+            expectSound(pool);
+        }
+    }
+
+    /// Beside a writer that commits between any two looks, a consistent read would else go to the tier each time.
+    @Test
+    void whatWasReadOnceIsNotReadAgain() throws IOException {
+        try (Pool pool = Pool.open(dir, options)) {
+            make(pool, "thing", bytes(1, 1000));
+        }
+        try (Pool pool = Pool.open(dir, options)) {
+            Thing thing = thing(pool, "thing");
+            int before = segments.reads();
+            for (int i = 0; i < 5; i++) {
+                assertArrayEquals(bytes(1, 1000), thing.getBytes());
+            }
+            assertEquals(before + 1, segments.reads());
+            byte[] mine = Objects.requireNonNull(thing.getBytes());
+            mine[0]++;
+            assertArrayEquals(bytes(1, 1000), thing.getBytes(), "what a program does with its copy is its own");
+        }
     }
 
     @Test

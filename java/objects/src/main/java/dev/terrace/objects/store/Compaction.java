@@ -30,7 +30,9 @@ public final class Compaction implements AutoCloseable {
 
     /// There is a value that can move.
     public void count(Buffers.Place place) {
-        of(place).count(place.offset());
+        if (place.disk() != Buffers.Place.REMOTE) {
+            of(place).count(place.offset());
+        }
     }
 
     private Evacuation of(Buffers.Place place) {
@@ -55,7 +57,7 @@ public final class Compaction implements AutoCloseable {
 
     /// Whether a value that lies there is to leave.
     public boolean wants(Buffers.Place place) {
-        return of(place).wants(place.offset());
+        return place.disk() != Buffers.Place.REMOTE && of(place).wants(place.offset());
     }
 
     /// Whether any value is to leave.
