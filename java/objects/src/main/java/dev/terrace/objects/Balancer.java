@@ -85,7 +85,7 @@ final class Balancer {
     boolean makeRoom() {
         long wantedBytes = Math.max(1, store.pmem().extents() * store.pmem().extentBytes() / DEMOTED_SHARE);
         return store.alone(() -> {
-            store.useReserve();
+            store.remote().releaseReserve();
             long moved = 0;
             boolean wrapped = false;
             while (moved < wantedBytes) {

@@ -2,6 +2,7 @@ package dev.terrace.objects;
 
 import dev.terrace.objects.store.Buffers;
 import dev.terrace.objects.store.Compaction;
+import dev.terrace.objects.store.Remote;
 import dev.terrace.objects.store.Store;
 import java.util.List;
 
@@ -27,7 +28,7 @@ final class Compactor {
     /// Compacts, alone of its kind. Outside of transactions, as it takes many.
     synchronized CompactionReport run() {
         CompactionReport near = compactNear();
-        Store.Compacted remote = store.compactRemote();
+        Remote.Compacted remote = store.remote().compact();
         return new CompactionReport(
                 near.valuesMoved() + remote.values(),
                 near.bytesMoved() + remote.bytes(),

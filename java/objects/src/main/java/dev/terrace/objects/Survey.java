@@ -52,7 +52,7 @@ final class Survey implements Links {
         }
         findLeaks();
         place = pool.name();
-        store.wrong().forEach(this::problem);
+        store.remote().wrong().forEach(this::problem);
         return new PoolReport(
                 List.copyOf(problems),
                 Map.copyOf(objects),
@@ -183,7 +183,7 @@ final class Survey implements Links {
             if (reach(-1, offset)) {
                 int type = Pool.typeOf(store.word(offset));
                 place = pool.name() + ": offset " + offset;
-                leak(store.isRemote(offset) ? Buffers.Place.REMOTE : -1, offset, nameOf(type));
+                leak(store.remote().isValue(offset) ? Buffers.Place.REMOTE : -1, offset, nameOf(type));
             }
         }
         for (int disk = 0; disk < store.diskCount(); disk++) {

@@ -12,14 +12,15 @@ import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
 /// A process of this test's own that runs a class's `main`, and talks in lines.
-final class ChildJvm implements AutoCloseable {
+public final class ChildJvm implements AutoCloseable {
     private static final long SECONDS_MAX = 120;
 
     private final Process process;
     private final BufferedReader lines;
     private final Path errors;
 
-    ChildJvm(Class<?> main, Object... arguments) throws IOException {
+    /// Starts it.
+    public ChildJvm(Class<?> main, Object... arguments) throws IOException {
         List<String> command = new ArrayList<>();
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
         // Such processes live for a moment: that is not worth an optimizing compiler.
@@ -36,12 +37,12 @@ final class ChildJvm implements AutoCloseable {
     }
 
     /// What it says next; null if it says no more.
-    @Nullable String line() throws IOException {
+    public @Nullable String line() throws IOException {
         return lines.readLine();
     }
 
     /// What it says next, which must be something.
-    String expectLine() throws IOException {
+    public String expectLine() throws IOException {
         String line = lines.readLine();
         if (line == null) {
             throw new AssertionError("the process has ended: " + errors());
@@ -50,7 +51,7 @@ final class ChildJvm implements AutoCloseable {
     }
 
     /// Says something to it.
-    void say(String what) {
+    public void say(String what) {
         try {
             OutputStream out = process.getOutputStream();
             out.write((what + "\n").getBytes(StandardCharsets.UTF_8));
@@ -61,7 +62,7 @@ final class ChildJvm implements AutoCloseable {
     }
 
     /// Kills it, as `kill -9` does. What it has said before can still be read.
-    void kill() {
+    public void kill() {
         // Its handle leaves open what it has written to.
         process.toHandle().destroyForcibly();
         process.onExit().join();
@@ -70,7 +71,7 @@ final class ChildJvm implements AutoCloseable {
     /// Waits until it ends by itself.
     ///
     /// @return its exit status
-    int await() throws InterruptedException {
+    public int await() throws InterruptedException {
         if (!process.waitFor(SECONDS_MAX, TimeUnit.SECONDS)) {
             throw new AssertionError("the process does not end: " + errors());
         }
@@ -78,7 +79,7 @@ final class ChildJvm implements AutoCloseable {
     }
 
     /// What it complained of.
-    String errors() {
+    public String errors() {
         try {
             return Files.readString(errors);
         } catch (IOException e) {

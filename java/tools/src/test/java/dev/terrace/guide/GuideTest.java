@@ -16,7 +16,9 @@ import dev.terrace.objects.RetierReport;
 import dev.terrace.objects.StaleReferenceException;
 import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.TerraceException;
+import dev.terrace.objects.remote.HadoopSegments;
 import java.io.IOException;
+import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -172,6 +174,17 @@ class GuideTest {
         }
         assertTrue(Files.exists(ssd.resolve("disk-0")));
         assertEquals(0, Files.size(hdd.resolve("disk-1")));
+    }
+
+    @Test
+    void aRemoteTier() throws IOException {
+        Path place = dir.resolve("people");
+        PoolOptions large = options;
+        URI directory = dir.resolve("segments").toUri();
+        try (HadoopSegments segments = HadoopSegments.open(directory);
+                Pool pool = Pool.open(place, large.remote(segments))) {
+            assertEquals(3, pool.statistics().used().size(), "persistent memory, a disk, segments");
+        }
     }
 
     @Test

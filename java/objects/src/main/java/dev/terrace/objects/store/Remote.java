@@ -31,7 +31,7 @@ import org.jspecify.annotations.Nullable;
 ///   belong to a transaction that has committed, or have been deleted: those from there on, and no others, may have been left by one
 ///   that has not.
 /// * A segment that holds nothing any more is deleted only after the commit that says so, and its record goes after it.
-final class Remote {
+public final class Remote {
     /// Bytes of a value's record, and of a segment's.
     static final int RECORD_BYTES = 32;
 
@@ -77,8 +77,8 @@ final class Remote {
         this.tier = tier;
     }
 
-    /// Whether values can be put here.
-    boolean isThere() {
+    /// Whether it has a place: a store of segments was named when the pool was opened.
+    public boolean isThere() {
         return tier != null;
     }
 
@@ -150,7 +150,7 @@ final class Remote {
     }
 
     /// Gives that chunk back, for somebody who moves values away.
-    void releaseReserve() {
+    public void releaseReserve() {
         if (tier != null) {
             store.transact(() -> {
                 long chunk = store.word(Superblock.REMOTE_RESERVE_AT);
@@ -272,7 +272,7 @@ final class Remote {
     }
 
     /// Whether the record of a value begins at `offset`.
-    boolean isValue(long offset) {
+    public boolean isValue(long offset) {
         return Headers.type(store.header(offset)) == Headers.VALUE && store.hasHeader(offset);
     }
 
@@ -450,7 +450,7 @@ final class Remote {
     }
 
     /// Says of each segment whose records of values do not come to what its own says what is wrong with it.
-    List<String> wrong() {
+    public List<String> wrong() {
         Map<Long, Long> live = new LinkedHashMap<>();
         records(Headers.SEGMENT).forEach(segment -> live.put(segment, (long) (int) store.word(segment + BYTES_AT)));
         for (long value : records(Headers.VALUE)) {
@@ -477,13 +477,20 @@ final class Remote {
 
     // Compaction
 
+    /// What compaction has done.
+    ///
+    /// @param values that were moved to other segments
+    /// @param bytes of these
+    /// @param bytesGivenBack by how much segments have become less
+    public record Compacted(long values, long bytes, long bytesGivenBack) {}
+
     /// Moves the values of segments that are mostly empty, or small, to new ones, in transactions of their own, and deletes those
     /// segments. What has been moved stays moved if it ends before it is done.
     ///
     /// @throws TierUnavailableException if the tier cannot be reached
-    Store.Compacted compact() {
+    public Compacted compact() {
         if (tier == null) {
-            return new Store.Compacted(0, 0, 0);
+            return new Compacted(0, 0, 0);
         }
         removeEmpty();
         long before = bytes();
@@ -507,7 +514,7 @@ final class Remote {
                 return true;
             });
         }
-        return new Store.Compacted(moved[0], moved[1], before - bytes());
+        return new Compacted(moved[0], moved[1], before - bytes());
     }
 
     /// Segments that are worth it.

@@ -175,14 +175,9 @@ public final class Store implements AutoCloseable {
         return disks.get(index).region();
     }
 
-    /// The remote tier.
-    Remote remote() {
+    /// The remote tier, which may have no place.
+    public Remote remote() {
         return remote;
-    }
-
-    /// Whether values can be put on a remote tier.
-    public boolean hasRemote() {
-        return remote.isThere();
     }
 
     /// The number of the last commit, odd while it is on its way to its places.
@@ -654,11 +649,6 @@ public final class Store implements AutoCloseable {
         }
     }
 
-    /// Gives back what was kept ready, for somebody who moves values away now.
-    public void useReserve() {
-        remote.releaseReserve();
-    }
-
     // Reading
 
     /// Runs `work` so that all that it reads is of one committed state; it may be run more than once.
@@ -820,31 +810,6 @@ public final class Store implements AutoCloseable {
     public void links(Links links) {
         disks.forEach(disk -> disk.links(links));
         remote.links(links);
-    }
-
-    /// What a compaction of the remote tier has done.
-    ///
-    /// @param values that were moved to other segments
-    /// @param bytes of these
-    /// @param bytesGivenBack by how much segments have become less
-    public record Compacted(long values, long bytes, long bytesGivenBack) {}
-
-    /// Moves values out of segments of the remote tier that are mostly empty, or small, and deletes those; in transactions of its own, beside
-    /// others who read and write.
-    ///
-    /// @throws dev.terrace.objects.TierUnavailableException if the tier cannot be reached
-    public Compacted compactRemote() {
-        return remote.compact();
-    }
-
-    /// Says what is wrong with what the store itself keeps, beside what its words lead to.
-    public List<String> wrong() {
-        return remote.wrong();
-    }
-
-    /// Whether the record of a value on the remote tier begins at `offset`.
-    public boolean isRemote(long offset) {
-        return remote.isValue(offset);
     }
 
     /// What compaction needs to know of the tiers.

@@ -29,7 +29,8 @@ final class CheckCommand implements Callable<Integer> {
     @Override
     public Integer call() throws IOException {
         PrintWriter out = spec.commandLine().getOut();
-        try (Pool pool = arguments.openToRead()) {
+        try (PoolArguments.Opened opened = arguments.openToRead()) {
+            Pool pool = opened.pool();
             PoolReport report = Progress.during(spec, () -> PoolArguments.readAll(pool, pool::check));
             if (arguments.isJson()) {
                 out.println(Json.of(asMap(report)));

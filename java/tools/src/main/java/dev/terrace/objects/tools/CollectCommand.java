@@ -29,7 +29,8 @@ final class CollectCommand implements Callable<Integer> {
     @Override
     public Integer call() throws IOException {
         PrintWriter out = spec.commandLine().getOut();
-        try (Pool pool = arguments.openToWrite()) {
+        try (PoolArguments.Opened opened = arguments.openToWrite()) {
+            Pool pool = opened.pool();
             PoolReport report = Progress.during(spec, pool::collect);
             if (arguments.isJson()) {
                 Map<String, Object> map = new LinkedHashMap<>();

@@ -28,7 +28,8 @@ final class CompactCommand implements Callable<Integer> {
     @Override
     public Integer call() throws IOException {
         PrintWriter out = spec.commandLine().getOut();
-        try (Pool pool = arguments.openToWrite()) {
+        try (PoolArguments.Opened opened = arguments.openToWrite()) {
+            Pool pool = opened.pool();
             CompactionReport report = Progress.during(spec, pool::compact);
             if (arguments.isJson()) {
                 Map<String, Object> map = new LinkedHashMap<>();
@@ -40,7 +41,7 @@ final class CompactCommand implements Callable<Integer> {
             } else {
                 out.println("moved: " + report.valuesMoved() + " values, " + Text.bytes(report.bytesMoved()));
                 out.println("freed: " + report.chunksFreed() + " chunks of 64 KiB");
-                out.println("given back: " + Text.bytes(report.bytesGivenBack()) + " of disks");
+                out.println("given back: " + Text.bytes(report.bytesGivenBack()) + " of disks and segments");
             }
             return Main.OK;
         }

@@ -43,7 +43,8 @@ final class DumpCommand implements Callable<Integer> {
         if (limit < 0) {
             throw new ParameterException(spec.commandLine(), "--limit is not negative");
         }
-        try (Pool pool = arguments.openToRead()) {
+        try (PoolArguments.Opened opened = arguments.openToRead()) {
+            Pool pool = opened.pool();
             PoolDump dump = new PoolDump(pool);
             String wanted = ALL.equals(objects) ? null : objects;
             if (wanted != null && !dump.forms().containsKey(wanted)) {

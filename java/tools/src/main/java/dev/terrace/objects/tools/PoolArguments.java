@@ -3,10 +3,13 @@ package dev.terrace.objects.tools;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolOptions;
 import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.remote.HadoopSegments;
 import java.io.IOException;
+import java.net.URI;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.ITypeConverter;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Parameters;
@@ -26,6 +29,12 @@ final class PoolArguments {
             description = "A disk of the pool: ssd or hdd, and its directory; in the order in which programs name them."
                     + " Without this option: an SSD in the pool's directory.")
     private List<PoolOptions.Disk> disks = List.of();
+
+    @Option(
+            names = "--remote",
+            paramLabel = "URI",
+            description = "The directory of the pool's remote tier, in any file system that Hadoop knows: hdfs://host/dir, file:///dir.")
+    private @Nullable URI remote;
 
     @Option(names = "--json", description = "Answers in JSON.")
     private boolean json;
@@ -49,14 +58,42 @@ final class PoolArguments {
         return json;
     }
 
+    /// An open pool, and what it needs.
+    record Opened(Pool pool, @Nullable HadoopSegments segments) implements AutoCloseable {
+        @Override
+        public void close() throws IOException {
+            pool.close();
+            if (segments != null) {
+                segments.close();
+            }
+        }
+    }
+
     /// Opens the pool, which another process may be writing to.
-    Pool openToRead() throws IOException {
-        return Pool.open(pool, options().toRead());
+    Opened openToRead() throws IOException {
+        return open(options().toRead());
     }
 
     /// Opens the pool to write.
-    Pool openToWrite() throws IOException {
-        return Pool.open(pool, options().existing());
+    Opened openToWrite() throws IOException {
+        return open(options().existing());
+    }
+
+    private Opened open(PoolOptions options) throws IOException {
+        if (remote == null) {
+            return new Opened(Pool.open(pool, options), null);
+        }
+        HadoopSegments segments = HadoopSegments.open(remote);
+        boolean done = false;
+        try {
+            Opened opened = new Opened(Pool.open(pool, options.remote(segments)), segments);
+            done = true;
+            return opened;
+        } finally {
+            if (!done) {
+                segments.close();
+            }
+        }
     }
 
     private PoolOptions options() {

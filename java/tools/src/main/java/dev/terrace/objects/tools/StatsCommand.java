@@ -31,7 +31,7 @@ final class StatsCommand implements Callable<Integer> {
     @Spec
     private CommandSpec spec = CommandSpec.create();
 
-    /// A tier of the pool: its name, bytes in use, bytes of its file.
+    /// A tier of the pool: its name, bytes in use, bytes of its file or segments.
     private record TierUse(String name, long used, long capacity) {}
 
     /// A class: objects that roots reach, bytes that these take, forms that it has had.
@@ -43,7 +43,8 @@ final class StatsCommand implements Callable<Integer> {
     @Override
     public Integer call() throws IOException {
         PrintWriter out = spec.commandLine().getOut();
-        try (Pool pool = arguments.openToRead()) {
+        try (PoolArguments.Opened opened = arguments.openToRead()) {
+            Pool pool = opened.pool();
             Found found = Progress.during(spec, () -> PoolArguments.readAll(pool, () -> find(pool)));
             if (arguments.isJson()) {
                 out.println(Json.of(asMap(found)));
@@ -68,12 +69,19 @@ final class StatsCommand implements Callable<Integer> {
         Store.Statistics statistics = pool.statistics();
         List<TierUse> tiers = new ArrayList<>();
         for (int i = 0; i < statistics.used().size(); i++) {
-            String name = i == 0
-                    ? "pmem"
-                    : "disk-" + (i - 1) + " " + pool.store().diskTier(i - 1).name().toLowerCase(Locale.ROOT);
-            tiers.add(new TierUse(name, statistics.used().get(i), statistics.capacity().get(i)));
+            tiers.add(new TierUse(nameOf(i, pool), statistics.used().get(i), statistics.capacity().get(i)));
         }
         return tiers;
+    }
+
+    private static String nameOf(int tier, Pool pool) {
+        if (tier == 0) {
+            return "pmem";
+        }
+        int disk = tier - 1;
+        return disk < pool.store().diskCount()
+                ? "disk-" + disk + " " + pool.store().diskTier(disk).name().toLowerCase(Locale.ROOT)
+                : "remote";
     }
 
     private static Map<String, Object> asMap(Found found) {

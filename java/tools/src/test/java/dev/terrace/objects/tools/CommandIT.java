@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolOptions;
 import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.remote.HadoopSegments;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.charset.StandardCharsets;
@@ -15,6 +16,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -117,12 +119,42 @@ class CommandIT {
             large.delete();
             rest.delete();
         }
-        String moved = "moved: 0 values, 0 B\nfreed: 0 chunks of 64 KiB\ngiven back: 1.0 MiB of disks\n";
+        String moved = "moved: 0 values, 0 B\nfreed: 0 chunks of 64 KiB\ngiven back: 1.0 MiB of disks and segments\n";
         assertEquals(new Result(0, moved, ""), run("compact"));
         assertEquals(1 << 20, Files.size(dir.resolve("disk").resolve("disk-0")));
         String json = "{\"moved\":0,\"moved_bytes\":0,\"freed_chunks\":0,\"given_back_bytes\":0}\n";
         assertEquals(new Result(0, json, ""), runJson("compact"));
         assertEquals(new Result(0, "2 objects of 1 class\nThe pool is sound.\n", ""), run("check"));
+    }
+
+    @Test
+    void aRemoteTierIsNamedByItsDirectory() throws Exception {
+        Path directory = dir.resolve("segments");
+        try (HadoopSegments segments = HadoopSegments.open(directory.toUri());
+                Pool pool = Pool.open(place, options.remote(segments))) {
+            for (int i = 0; i < 3; i++) {
+                DurableArchive archive = DurableArchive.create(pool);
+                archive.setNumber(i);
+                archive.setPages(new byte[1000]);
+                pool.root("archive " + i, DurableArchive.class).set(archive);
+            }
+        }
+        String[] named = {"--remote", directory.toUri().toString()};
+        assertEquals(new Result(0, "5 objects of 2 classes\nThe pool is sound.\n", ""), runNamed("check", named));
+        Result stats = runNamed("stats", named);
+        assertEquals(0, stats.status(), stats::err);
+        assertTrue(Pattern.compile("remote +3.0 KiB +3.1 KiB").matcher(stats.out()).find(), stats::out);
+        String moved = "moved: 3 values, 2.9 KiB\nfreed: 0 chunks of 64 KiB\ngiven back: 128 B of disks and segments\n";
+        assertEquals(new Result(0, moved, ""), runNamed("compact", named));
+        Result without = run("check");
+        assertEquals(8, without.status(), without::out);
+        assertTrue(without.err().contains("name it when the pool is opened"), without::err);
+    }
+
+    private Result runNamed(String command, String... more) throws IOException, InterruptedException {
+        List<String> all = new ArrayList<>(List.of(command, place.toString(), "--disk", "hdd=" + dir.resolve("disk")));
+        all.addAll(List.of(more));
+        return run(all.toArray(String[]::new));
     }
 
     @Test
