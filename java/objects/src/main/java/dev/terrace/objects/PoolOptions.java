@@ -43,7 +43,7 @@ public record PoolOptions(
     /// A remote tier.
     ///
     /// @param segments where its segments are; it stays open for as long as the pool, and whoever has opened it closes it
-    /// @param bytesMax how many bytes they may take
+    /// @param bytesMax how many bytes they may take; a compaction may take more for a moment
     public record Remote(SegmentStore segments, long bytesMax) {}
 
     /// Checks the numbers.

@@ -22,6 +22,8 @@ import org.junit.jupiter.params.provider.MethodSource;
 /// leaves none.
 class RemoteCrashTest {
     private static final ObjectType<Thing> THING = Thing.on(StorageTier.REMOTE);
+    /// May also lie in persistent memory.
+    private static final ObjectType<Thing> EITHER = Thing.on(StorageTier.PMEM, StorageTier.REMOTE);
 
     /// What is done to a rig's pool.
     private interface Work {
@@ -70,6 +72,20 @@ class RemoteCrashTest {
             make(rig.pool(), "c", 500);
         });
         thing(rig.pool(), "c").setBytes(null);
+    }
+
+    private static void makeEither(PoolRig rig) {
+        rig.pool().transact(() -> {
+            for (int i = 0; i < 3; i++) {
+                Thing thing = rig.pool().create(EITHER);
+                thing.setBytes(bytes(i, 100));
+                rig.pool().root("either " + i, EITHER).set(thing);
+            }
+        });
+    }
+
+    private static void makeRoom(PoolRig rig) {
+        assertTrue(rig.pool().balancer().makeRoom());
     }
 
     private static Step change(String name, Work work) {
@@ -127,6 +143,17 @@ class RemoteCrashTest {
                     make(rig.pool(), "a", 60);
                 }),
                 new Step("compact", RemoteCrashTest::makeSeveral, rig -> rig.pool().compact()),
+                new Step("leave persistent memory", RemoteCrashTest::makeEither, RemoteCrashTest::makeRoom),
+                new Step(
+                        "come back to persistent memory",
+                        rig -> {
+                            makeEither(rig);
+                            makeRoom(rig);
+                        },
+                        rig -> {
+                            rig.pool().balancer().promoteAll();
+                            assertEquals(300, rig.pool().promotedBytes());
+                        }),
                 new Step("compact and free", RemoteCrashTest::makeSeveral, rig -> {
                     rig.pool().compact();
                     thing(rig.pool(), "a1").setBytes(null);
@@ -142,7 +169,7 @@ class RemoteCrashTest {
                 DurablePerson person = pool.root(root, DurablePerson.TYPE).get();
                 text.append(root).append(person == null ? "" : person.contents());
             } else {
-                @Nullable Thing thing = pool.root(root, THING).get();
+                @Nullable Thing thing = pool.root(root, root.startsWith("either") ? EITHER : THING).get();
                 text.append(root).append(thing == null ? "" : Arrays.hashCode(thing.getBytes()) + thing.getText());
             }
         }

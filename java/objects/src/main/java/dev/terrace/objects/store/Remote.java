@@ -18,6 +18,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
+import java.util.function.LongConsumer;
 import org.jspecify.annotations.Nullable;
 
 /// The remote tier of a pool: values in segments, each of which is written once.
@@ -47,9 +48,9 @@ public final class Remote {
     private static final int SEGMENT_BYTES = 16 << 20;
     private static final int CACHE_BYTES = 8 << 20;
     /// Values that are moved in one transaction.
-    private static final int MOVED_AT_ONCE = 2000;
+    private static final int MOVED_AT_ONCE = 1000;
     /// What is smaller is put together with others: less than a transaction of [#MOVED_AT_ONCE] of the smallest values makes.
-    private static final int SMALL_BYTES = 32_000;
+    private static final int SMALL_BYTES = 16_000;
     /// The first segment is the label of the directory.
     private static final long LABEL = 0;
 
@@ -126,11 +127,13 @@ public final class Remote {
         }
         Superblock.upgrade(pmem);
         haveReserve();
-        try {
-            removeOrphans();
-        } catch (TierUnavailableException later) {
-            return;
-        }
+        // Segments of a transaction that is under way are none that somebody has left.
+        store.alone(() -> {
+            if (!hasSegments) {
+                abandon();
+            }
+            return true;
+        });
         removeEmpty();
     }
 
@@ -207,6 +210,9 @@ public final class Remote {
         long segment = segmentOf(value);
         long bytes = Segment.FRONT_BYTES + (long) length(value);
         long left = store.word(segment + BYTES_AT) - bytes;
+        if (bytes < 0 || (int) left < 0) {
+            throw damaged(value);
+        }
         store.putWord(segment, segment + BYTES_AT, left);
         store.putWord(0, Superblock.REMOTE_LIVE_AT, liveBytes() - bytes);
         if ((int) left == 0) {
@@ -235,23 +241,29 @@ public final class Remote {
         if (unsealed != null) {
             return unsealed.clone();
         }
-        long number = store.word(segmentOf(value) + NUMBER_AT);
+        long segment = segmentOf(value);
+        long number = store.word(segment + NUMBER_AT);
         long place = store.word(value + PLACE_AT);
         int length = (int) place;
         long offset = place >>> 32;
+        if (length < 0 || offset + Segment.FRONT_BYTES + length > store.word(segment + BYTES_AT) >>> 32) {
+            throw damaged(value);
+        }
+        int checksum = (int) store.word(value + CHECKSUM_AT);
         byte[] known = cache.get(number, offset);
-        if (known != null && known.length == length) {
+        if (known != null && known.length == length && Segment.crc(known) == checksum) {
             return known;
         }
-        byte[] bytes = read(number, offset, length, (int) store.word(value + CHECKSUM_AT));
+        byte[] bytes = read(number, offset, length, checksum);
         cache.put(number, offset, bytes);
         return bytes;
     }
 
+    private PoolDamagedException damaged(long value) {
+        return new PoolDamagedException(pmem.name() + ": the record of a value at offset " + value + " is damaged");
+    }
+
     private byte[] read(long number, long offset, int length, int checksum) {
-        if (length < 0 || length > Integer.MAX_VALUE - Segment.HEADER_BYTES) {
-            throw new PoolDamagedException(pmem.name() + ": the record of a value in segment " + number + " is damaged");
-        }
         return use(segments -> {
             String name = segments.name() + "/" + name(number);
             try {
@@ -285,7 +297,7 @@ public final class Remote {
     private long segmentOf(long value) {
         long segment = store.word(value + SEGMENT_AT);
         if (Headers.type(store.header(segment)) != Headers.SEGMENT || !store.hasHeader(segment)) {
-            throw new PoolDamagedException(pmem.name() + ": the record of a value at offset " + value + " is damaged");
+            throw damaged(value);
         }
         return segment;
     }
@@ -388,7 +400,7 @@ public final class Remote {
         }
     }
 
-    /// The transaction is rolled back: its segments go now, or when the tier can be reached.
+    /// What a transaction has written that did not commit goes now, or when the tier can be reached.
     private void abandon() {
         try {
             removeOrphans();
@@ -446,16 +458,16 @@ public final class Remote {
         if (store.word(Superblock.REMOTE_RESERVE_AT) != 0) {
             links.owned(store.word(Superblock.REMOTE_RESERVE_AT));
         }
-        records(Headers.SEGMENT).forEach(links::owned);
+        forEach(Headers.SEGMENT, links::owned);
     }
 
     /// Says of each segment whose records of values do not come to what its own says what is wrong with it.
     public List<String> wrong() {
         Map<Long, Long> live = new LinkedHashMap<>();
-        records(Headers.SEGMENT).forEach(segment -> live.put(segment, (long) (int) store.word(segment + BYTES_AT)));
-        for (long value : records(Headers.VALUE)) {
+        forEach(Headers.SEGMENT, segment -> live.put(segment, store.word(segment + BYTES_AT) & 0xffffffffL));
+        forEach(Headers.VALUE, value -> {
             live.merge(store.word(value + SEGMENT_AT), -Segment.FRONT_BYTES - (long) (int) store.word(value + PLACE_AT), Long::sum);
-        }
+        });
         List<String> wrong = new ArrayList<>();
         live.forEach((segment, difference) -> {
             if (difference != 0) {
@@ -465,14 +477,12 @@ public final class Remote {
         return wrong;
     }
 
-    private List<Long> records(int type) {
-        List<Long> found = new ArrayList<>();
+    private void forEach(int type, LongConsumer look) {
         for (long at = store.nextAllocated(0); at >= 0; at = store.nextAllocated(at + 1)) {
             if (Headers.type(store.word(at)) == type) {
-                found.add(at);
+                look.accept(at);
             }
         }
-        return found;
     }
 
     // Compaction
@@ -496,64 +506,71 @@ public final class Remote {
         long before = bytes();
         Set<Long> sparse = sparse();
         List<Long> found = new ArrayList<>();
-        for (long value : records(Headers.VALUE)) {
+        forEach(Headers.VALUE, value -> {
             if (sparse.contains(store.word(value + SEGMENT_AT))) {
                 found.add(value);
             }
+        });
+        long values = 0;
+        long bytes = 0;
+        try {
+            for (int from = 0; from < found.size(); from += MOVED_AT_ONCE) {
+                List<Long> some = found.subList(from, Math.min(found.size(), from + MOVED_AT_ONCE));
+                List<Integer> moved = store.transact(() -> move(some, sparse));
+                values += moved.size();
+                bytes += moved.stream().mapToLong(Integer::longValue).sum();
+            }
+        } catch (PoolFullException noRoomForMore) {
+            // What has been moved stays moved.
+            return new Compacted(values, bytes, before - bytes());
         }
-        long[] moved = {0, 0};
-        for (int from = 0; from < found.size(); from += MOVED_AT_ONCE) {
-            List<Long> some = found.subList(from, Math.min(found.size(), from + MOVED_AT_ONCE));
-            store.transact(() -> {
-                for (long value : some) {
-                    // Others may have freed it meanwhile.
-                    if (isValue(value) && sparse.contains(store.word(value + SEGMENT_AT))) {
-                        move(value, moved);
-                    }
+        return new Compacted(values, bytes, before - bytes());
+    }
+
+    /// Moves values that are still in such segments, and returns how many bytes each has.
+    private List<Integer> move(List<Long> values, Set<Long> from) {
+        List<Integer> moved = new ArrayList<>();
+        for (long value : values) {
+            // Others may have freed it meanwhile.
+            byte[] bytes = isValue(value) && from.contains(store.word(value + SEGMENT_AT)) ? loadToMove(value) : null;
+            if (bytes != null) {
+                leave(value);
+                if (pendingBytes + bytes.length > SEGMENT_BYTES) {
+                    seal();
                 }
-                return true;
-            });
+                hold(value, bytes);
+                moved.add(bytes.length);
+            }
         }
-        return new Compacted(moved[0], moved[1], before - bytes());
+        return moved;
+    }
+
+    /// A value; null if it is damaged: it stays where it is, for a look at all of the pool to tell.
+    private byte @Nullable [] loadToMove(long value) {
+        try {
+            return load(value);
+        } catch (PoolDamagedException damaged) {
+            return null;
+        }
     }
 
     /// Segments that are worth it.
     private Set<Long> sparse() {
         Set<Long> sparse = new HashSet<>();
         Set<Long> small = new HashSet<>();
-        for (long segment : records(Headers.SEGMENT)) {
+        forEach(Headers.SEGMENT, segment -> {
             long bytes = store.word(segment + BYTES_AT);
             long live = bytes & 0xffffffffL;
-            if (live == 0) {
-                continue;
-            }
-            if (2 * live < (bytes >>> 32)) {
+            if (live > 0 && 2 * live < bytes >>> 32) {
                 sparse.add(segment);
-            } else if (bytes >>> 32 < SMALL_BYTES) {
+            } else if (live > 0 && bytes >>> 32 < SMALL_BYTES) {
                 small.add(segment);
             }
-        }
+        });
         if (sparse.size() + small.size() > 1) {
             sparse.addAll(small);
         }
         return sparse;
-    }
-
-    private void move(long value, long[] moved) {
-        byte[] bytes;
-        try {
-            bytes = load(value);
-        } catch (PoolDamagedException damaged) {
-            // It stays where it is, for a look at all of the pool to tell.
-            return;
-        }
-        leave(value);
-        if (pendingBytes + bytes.length > SEGMENT_BYTES) {
-            seal();
-        }
-        hold(value, bytes);
-        moved[0]++;
-        moved[1] += bytes.length;
     }
 
     // Access
