@@ -9,7 +9,6 @@ import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.TerraceException;
 import dev.terrace.objects.TransactionAbortedException;
 import java.lang.foreign.MemorySegment;
-import java.lang.invoke.VarHandle;
 import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.List;
@@ -29,7 +28,6 @@ import org.jspecify.annotations.Nullable;
 /// * A single word that is stored on its own is a commit of its own, since a word is never torn. The sequence moves behind it.
 /// * One thread writes at a time.
 public final class Store implements AutoCloseable {
-    private static final int ATTEMPTS_BEFORE_LOCK = 64;
     private static final long NONE = -1;
 
     private final Region pmem;
@@ -52,8 +50,7 @@ public final class Store implements AutoCloseable {
     private @Nullable Throwable doomed;
 
     private final Epoch epoch;
-    private final ThreadLocal<@Nullable Overlay> view = new ThreadLocal<>();
-    private final ThreadLocal<Reading> reading = ThreadLocal.withInitial(Reading::new);
+    private final Reads reads;
     private volatile @Nullable TerraceException broken;
 
     private long commits;
@@ -68,13 +65,6 @@ public final class Store implements AutoCloseable {
     /// @param used bytes in use: in persistent memory, then on each disk, then on the remote tier, if there is one
     /// @param capacity bytes of the files: in persistent memory, then of each disk, then of all segments
     public record Statistics(long commits, long rollbacks, long logBytes, List<Long> used, List<Long> capacity) {}
-
-    /// A thread's consistent read: kept from one to the next, which then makes no garbage.
-    private static final class Reading {
-        boolean isUnderWay;
-        /// What is to be done after it.
-        final List<Runnable> after = new ArrayList<>();
-    }
 
     /// A region and the tier that it is.
     public record TierRegion(StorageTier tier, Region region) {}
@@ -104,6 +94,7 @@ public final class Store implements AutoCloseable {
         this.readOnly = readOnly;
         epoch = new Epoch(readOnly ? pmem : null);
         log = new CommitLog(pmem, superblock.logBytes());
+        reads = new Reads(this, log, epoch, writer, readOnly);
         Words words = new TransactionWords();
         allocator = new Allocator(words, pmem, true, superblock.secret());
         for (int extent = 0; extent < pmem.extents(); extent++) {
@@ -216,7 +207,7 @@ public final class Store implements AutoCloseable {
         if (writer.isHeldByCurrentThread()) {
             return overlay.size() == 0 ? null : overlay;
         }
-        return view.get();
+        return reads.laidOver();
     }
 
     /// A word as this thread is to see it.
@@ -253,7 +244,7 @@ public final class Store implements AutoCloseable {
         if (readOnly) {
             throw new PoolReadOnlyException(pmem.name() + " was opened to be read");
         }
-        if (reading.get().isUnderWay) {
+        if (reads.isUnderWay()) {
             throw new PoolReadOnlyException("a consistent read cannot write");
         }
         writer.lock();
@@ -653,63 +644,15 @@ public final class Store implements AutoCloseable {
 
     /// Runs `work` so that all that it reads is of one committed state; it may be run more than once.
     public <T extends @Nullable Object> T read(Supplier<T> work) {
-        Reading mine = reading.get();
-        if (inTransaction() || mine.isUnderWay) {
-            return work.get();
-        }
-        mine.isUnderWay = true;
-        try {
-            T result = attempt(work, mine.after);
-            mine.after.forEach(Runnable::run);
-            return result;
-        } finally {
-            mine.isUnderWay = false;
-            mine.after.clear();
-        }
+        return inTransaction() ? work.get() : reads.read(work);
     }
 
     /// Done when, and only if, what this thread has read has turned out to be of one committed state; at once if that is so anyway.
     public void afterRead(Runnable action) {
-        Reading mine = reading.get();
-        if (!mine.isUnderWay || inTransaction()) {
+        if (inTransaction()) {
             action.run();
         } else {
-            mine.after.add(action);
-        }
-    }
-
-    private <T extends @Nullable Object> T attempt(Supplier<T> work, List<Runnable> actions) {
-        for (int attempt = 0; readOnly || attempt < ATTEMPTS_BEFORE_LOCK; attempt++) {
-            actions.clear();
-            long sequence = sequence();
-            Overlay laidOver = null;
-            if ((sequence & 1) != 0) {
-                laidOver = unstored(sequence);
-                if (laidOver == null) {
-                    Thread.onSpinWait();
-                    continue;
-                }
-            }
-            T result;
-            try {
-                result = laidOver == null ? work.get() : readWith(laidOver, work);
-            } catch (RuntimeException | Error e) {
-                if (sequence() == sequence) {
-                    throw e;
-                }
-                continue;
-            }
-            VarHandle.acquireFence();
-            if (sequence() == sequence) {
-                return result;
-            }
-        }
-        actions.clear();
-        writer.lock();
-        try {
-            return work.get();
-        } finally {
-            writer.unlock();
+            reads.afterRead(action);
         }
     }
 
@@ -729,29 +672,6 @@ public final class Store implements AutoCloseable {
             return work.get();
         } finally {
             writer.unlock();
-        }
-    }
-
-    /// The words of a commit that may not be in their places; null if that has changed meanwhile.
-    private @Nullable Overlay unstored(long sequence) {
-        try {
-            return log.read(sequence);
-        } catch (PoolDamagedException e) {
-            if (sequence() == sequence) {
-                throw e;
-            }
-            return null;
-        }
-    }
-
-    private <T extends @Nullable Object> T readWith(Overlay laidOver, Supplier<T> work) {
-        view.set(laidOver);
-        epoch.layOver();
-        try {
-            return work.get();
-        } finally {
-            epoch.takeOff();
-            view.remove();
         }
     }
 
