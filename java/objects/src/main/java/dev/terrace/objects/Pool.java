@@ -274,6 +274,7 @@ public final class Pool implements AutoCloseable {
     /// @throws IllegalStateException in a transaction
     /// @throws PoolDamagedException if a value that is to move is damaged
     /// @throws SchemaMismatchException if the class is not what the pool has stored of it
+    /// @throws TierUnavailableException if it needs the remote tier, and that cannot be reached
     public RetierReport retier(ObjectType<?> type) {
         if (store.inTransaction()) {
             throw new IllegalStateException("values cannot be brought to other tiers within a transaction: that takes many");

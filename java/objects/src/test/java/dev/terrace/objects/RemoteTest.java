@@ -357,6 +357,32 @@ class RemoteTest {
     }
 
     @Test
+    void otherTagsBringValuesToTheTierAndBack() throws IOException {
+        ObjectType<Thing> near = Thing.named("Retagged", StorageTier.SSD);
+        ObjectType<Thing> far = Thing.named("Retagged", StorageTier.REMOTE, StorageTier.SSD);
+        try (Pool pool = Pool.open(dir, options)) {
+            for (int i = 0; i < 10; i++) {
+                Thing thing = pool.create(near);
+                thing.setBytes(bytes(i, 1000));
+                pool.root("thing " + i, near).set(thing);
+            }
+        }
+        for (ObjectType<Thing> type : List.of(far, near)) {
+            try (Pool pool = Pool.open(dir, options)) {
+                assertEquals(new RetierReport(10, 10_000, 0, 0), pool.retier(type));
+                assertEquals(new RetierReport(0, 0, 0, 0), pool.retier(type));
+                assertEquals(type == far, pool.statistics().used().getLast() > 0);
+                assertEquals(type == near, pool.statistics().used().get(1) > 0);
+                for (int i = 0; i < 10; i++) {
+                    assertArrayEquals(bytes(i, 1000), Objects.requireNonNull(pool.root("thing " + i, type).get()).getBytes());
+                }
+                expectSound(pool);
+            }
+        }
+        assertEquals(List.of(), names());
+    }
+
+    @Test
     void whatCannotBeMovedStaysWhereItIs() throws IOException {
         try (Pool pool = Pool.open(dir, options)) {
             make(pool, "a", bytes(1, 100));

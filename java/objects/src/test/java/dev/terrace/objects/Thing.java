@@ -15,14 +15,19 @@ public final class Thing extends DurableObject {
 
     /// The class whose fields lie on these tiers.
     public static ObjectType<Thing> on(StorageTier... tiers) {
-        return TYPES.computeIfAbsent(List.of(tiers), key -> ObjectType.of(
-                "dev.terrace.objects.Thing" + key,
+        return TYPES.computeIfAbsent(List.of(tiers), key -> named("dev.terrace.objects.Thing" + key, tiers));
+    }
+
+    /// The class of this name, whose fields lie on these tiers.
+    static ObjectType<Thing> named(String name, StorageTier... tiers) {
+        return ObjectType.of(
+                name,
                 Thing.class,
                 Thing::new,
                 List.of(),
                 FieldSpec.of("bytes", FieldKind.BYTES).on(tiers).orNull(),
                 FieldSpec.of("text", FieldKind.STRING).on(tiers).orNull(),
-                FieldSpec.of("number", FieldKind.LONG).on(tiers)));
+                FieldSpec.of("number", FieldKind.LONG).on(tiers));
     }
 
     private boolean isVolatile() {

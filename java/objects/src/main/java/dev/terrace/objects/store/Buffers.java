@@ -121,12 +121,20 @@ public final class Buffers {
     /// Which of these tiers a place is on, the first as number 0; -1 if it is on none.
     public int indexOf(Place place, List<StorageTier> tiers) {
         for (int i = 0; i < tiers.size(); i++) {
-            int device = tiers.get(i) == StorageTier.PMEM ? -1 : diskOf(tiers.get(i));
-            if (device == place.disk()) {
+            if (deviceOf(tiers.get(i)) == place.disk()) {
                 return i;
             }
         }
         return -1;
+    }
+
+    /// What places say of a tier: a disk's number, or what stands for it.
+    private int deviceOf(StorageTier tier) {
+        return switch (tier) {
+            case PMEM -> -1;
+            case REMOTE -> Place.REMOTE;
+            default -> diskOf(tier);
+        };
     }
 
     /// The disk that is this tier.
