@@ -34,7 +34,7 @@ final class OpenPools {
             Path key = directory.toRealPath();
             Open open = POOLS.get(key);
             if (open == null) {
-                Pool pool = Pool.on(PoolFiles.open(key, options));
+                Pool pool = poolOn(PoolFiles.open(key, options));
                 POOLS.put(key, new Open(pool, options.readOnly()));
                 return pool;
             }
@@ -43,6 +43,20 @@ final class OpenPools {
             }
             open.count++;
             return open.pool;
+        }
+    }
+
+    /// A pool that cannot be used gives its files back, and its lock.
+    private static Pool poolOn(PoolFiles files) {
+        boolean done = false;
+        try {
+            Pool pool = Pool.on(files);
+            done = true;
+            return pool;
+        } finally {
+            if (!done) {
+                files.close();
+            }
         }
     }
 

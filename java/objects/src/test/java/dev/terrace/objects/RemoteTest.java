@@ -5,7 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.terrace.objects.collections.DurableList;
+import dev.terrace.objects.collections.ElementType;
 import dev.terrace.objects.store.RecordingSegmentStore;
+import dev.terrace.objects.store.Superblock;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -239,6 +242,29 @@ class RemoteTest {
         }
     }
 
+    /// Words that say what is to be deleted are not believed when they are damaged.
+    @Test
+    void damagedWordsOfTheSuperblockDeleteNothing() throws IOException {
+        try (Pool pool = Pool.open(dir, options)) {
+            make(pool, "thing", bytes(1, 1000));
+            make(pool, "other", bytes(2, 1000));
+        }
+        byte[] sound = Files.readAllBytes(dir.resolve("pool"));
+        for (long word : new long[] {Superblock.REMOTE_NEXT_AT, Superblock.REMOTE_SETTLED_AT, Superblock.REMOTE_EMPTY_AT}) {
+            for (int bit = 0; bit < 64; bit++) {
+                byte[] damaged = sound.clone();
+                damaged[(int) word + bit / 8] ^= (byte) (1 << bit % 8);
+                Files.write(dir.resolve("pool"), damaged);
+                assertThrows(PoolDamagedException.class, () -> Pool.open(dir, options));
+                assertEquals(2, names().size());
+            }
+        }
+        Files.write(dir.resolve("pool"), sound);
+        try (Pool pool = Pool.open(dir, options)) {
+            expectSound(pool);
+        }
+    }
+
     @Test
     void segmentsOfAnotherPoolAreNotTakenForItsOwn() throws IOException {
         RecordingSegmentStore elsewhere = new RecordingSegmentStore(new ArrayList<>());
@@ -380,6 +406,53 @@ class RemoteTest {
             }
         }
         assertEquals(List.of(), names());
+    }
+
+    /// Has a list whose texts lie on the remote tier.
+    private static final class Book extends DurableObject {
+        static final ObjectType<Book> TYPE = ObjectType.of(
+                "dev.terrace.objects.Book",
+                Book.class,
+                Book::new,
+                List.of(),
+                FieldSpec.of("pages", FieldKind.REFERENCE).on(StorageTier.REMOTE).to("java.util.List<java.lang.String>").orNull());
+
+        DurableList<String> pages() {
+            return Objects.requireNonNull(getList(0, TYPE.offset(0), ElementType.STRING));
+        }
+
+        void setPages(List<String> pages) {
+            setList(0, TYPE.offset(0), ElementType.STRING, pages);
+        }
+    }
+
+    @Test
+    void elementsOfCollectionsLieThere() throws IOException {
+        List<String> pages = new ArrayList<>();
+        for (int i = 0; i < 3000; i++) {
+            pages.add("the text of page " + i);
+        }
+        try (Pool pool = Pool.open(dir, options)) {
+            pool.transact(() -> {
+                Book book = pool.create(Book.TYPE);
+                book.setPages(pages);
+                pool.root("book", Book.TYPE).set(book);
+            });
+            assertEquals(1, names().size());
+            assertEquals(pages, Objects.requireNonNull(pool.root("book", Book.TYPE).get()).pages());
+            expectSound(pool);
+        }
+        try (Pool pool = Pool.open(dir, options)) {
+            Book book = Objects.requireNonNull(pool.root("book", Book.TYPE).get());
+            book.pages().subList(100, 2900).clear();
+            assertEquals(200, pool.compact().valuesMoved());
+            assertEquals(pages.get(99), book.pages().get(99));
+            assertEquals(pages.get(2900), book.pages().get(100));
+            expectSound(pool);
+            book.pages().clear();
+            assertEquals(List.of(), names());
+            expectSound(pool);
+        }
     }
 
     @Test

@@ -8,6 +8,8 @@ import dev.terrace.objects.TierUnavailableException;
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.InterruptedIOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.channels.ClosedByInterruptException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.NoSuchFileException;
@@ -51,6 +53,7 @@ public final class Remote {
     private static final int MOVED_AT_ONCE = 1000;
     /// What is smaller is put together with others: less than a transaction of [#MOVED_AT_ONCE] of the smallest values makes.
     private static final int SMALL_BYTES = 16_000;
+    private static final int NUMBER_BITS = 40;
     /// The first segment is the label of the directory.
     private static final long LABEL = 0;
 
@@ -296,10 +299,35 @@ public final class Remote {
 
     private long segmentOf(long value) {
         long segment = store.word(value + SEGMENT_AT);
-        if (Headers.type(store.header(segment)) != Headers.SEGMENT || !store.hasHeader(segment)) {
+        if (!isSegment(segment)) {
             throw damaged(value);
         }
         return segment;
+    }
+
+    private boolean isSegment(long offset) {
+        return Headers.type(store.header(offset)) == Headers.SEGMENT && store.hasHeader(offset);
+    }
+
+    // Numbers of segments in the superblock: what they lead to is deleted, so they carry a checksum.
+
+    /// The word of a number: it, and in the upper 24 bits its checksum.
+    static long checked(long number) {
+        byte[] bytes = ByteBuffer.allocate(Long.BYTES).order(ByteOrder.LITTLE_ENDIAN).putLong(number).array();
+        return (long) Segment.crc(bytes) << NUMBER_BITS | number;
+    }
+
+    private long number(long at) {
+        long word = pmem.getLong(at);
+        long number = word & (1L << NUMBER_BITS) - 1;
+        if (word != 0 && word != checked(number)) {
+            throw damagedWords();
+        }
+        return number;
+    }
+
+    private PoolDamagedException damagedWords() {
+        return new PoolDamagedException(pmem.name() + ": the words of the remote tier are damaged");
     }
 
     // Segments
@@ -333,7 +361,7 @@ public final class Remote {
         }
         store.putWord(0, Superblock.REMOTE_BYTES_AT, bytes() + bytes.length);
         store.putWord(0, Superblock.REMOTE_LIVE_AT, liveBytes() + live);
-        store.putWord(0, Superblock.REMOTE_SETTLED_AT, number + 1);
+        store.putWord(0, Superblock.REMOTE_SETTLED_AT, checked(number + 1));
         pending.clear();
         pendingBytes = 0;
     }
@@ -361,7 +389,7 @@ public final class Remote {
 
     /// The number of the next segment, which is no other's from now on.
     private long takeNumber() {
-        long next = pmem.getLong(Superblock.REMOTE_NEXT_AT);
+        long next = number(Superblock.REMOTE_NEXT_AT);
         if (next == LABEL) {
             byte[] label = Segment.of(pool, LABEL, List.of());
             use(segments -> {
@@ -377,21 +405,21 @@ public final class Remote {
         return next;
     }
 
-    /// Stores a word that only who writes looks at, and no transaction has changed: it lasts whatever becomes of that.
-    private void storeNow(long at, long value) {
-        pmem.putLong(at, value);
+    /// Stores a number that only who writes looks at, and no transaction has changed: it lasts whatever becomes of that.
+    private void storeNow(long at, long number) {
+        pmem.putLong(at, checked(number));
         pmem.flush(at, Long.BYTES);
         pmem.fence();
     }
 
     /// Deletes segments of transactions that have not committed.
     private void removeOrphans() {
-        removeOrphans(pmem.getLong(Superblock.REMOTE_NEXT_AT));
+        removeOrphans(number(Superblock.REMOTE_NEXT_AT));
     }
 
     /// The same, as far as their numbers are below `end`.
     private void removeOrphans(long end) {
-        long settled = Math.max(LABEL + 1, pmem.getLong(Superblock.REMOTE_SETTLED_AT));
+        long settled = Math.max(LABEL + 1, number(Superblock.REMOTE_SETTLED_AT));
         for (long number = settled; number < end; number++) {
             delete(number);
         }
@@ -433,6 +461,9 @@ public final class Remote {
         long empty = store.word(Superblock.REMOTE_EMPTY_AT);
         if (empty == 0) {
             return false;
+        }
+        if (!isSegment(empty) || (int) store.word(empty + BYTES_AT) != 0) {
+            throw damagedWords();
         }
         delete(store.word(empty + NUMBER_AT));
         return store.transact(() -> {

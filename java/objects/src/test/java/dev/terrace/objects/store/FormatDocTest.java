@@ -307,8 +307,10 @@ class FormatDocTest {
         ByteBuffer pool = read(dir.resolve("pool"));
         Structure superblock = new Structure(pool, 0, structure(0));
         assertEquals(Superblock.VERSION_REMOTE, superblock.get("version"));
-        assertEquals(2, superblock.get("remote_next"));
-        assertEquals(2, superblock.get("remote_settled"));
+        CRC32C ofNumber = new CRC32C();
+        ofNumber.update(new byte[] {2, 0, 0, 0, 0, 0, 0, 0});
+        assertEquals(2 | ofNumber.getValue() << 40, superblock.get("remote_next"));
+        assertEquals(2 | ofNumber.getValue() << 40, superblock.get("remote_settled"));
         assertEquals(0, superblock.get("remote_empty"));
         long slot = pool.getLong((int) slotAt);
         assertEquals(4, slot & 0xff);
