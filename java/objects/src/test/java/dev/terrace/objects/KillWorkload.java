@@ -14,6 +14,10 @@ final class KillWorkload {
     static final int CELLS = 10;
     private static final int TEXT_MAX = 40_000;
     private static final int IMAGE_MAX = 30_000;
+    /// Every so many transactions the disk becomes longer, and is compacted.
+    private static final int COMPACTED_EACH = 6;
+    /// Most of an extent.
+    private static final int FILLER_BYTES = 850_000;
 
     /// How many different things a transaction may be, by its random number.
     private static final int KINDS = 16;
@@ -54,6 +58,10 @@ final class KillWorkload {
         void writeToDisk(Content content) {
             setBytes(4, TYPE.offset(4), content.image());
             setLong(5, TYPE.offset(5), content.number);
+        }
+
+        void fill(int bytes) {
+            setBytes(4, TYPE.offset(4), new byte[bytes]);
         }
 
         String inPmem() {
@@ -124,6 +132,7 @@ final class KillWorkload {
     void prepare() {
         pool.transact(() -> {
             root("count").set(pool.create(Cell.TYPE));
+            root("filler").set(pool.create(Cell.TYPE));
             for (int i = 0; i < CELLS; i++) {
                 makeAnew(i, 0);
             }
@@ -160,8 +169,20 @@ final class KillWorkload {
         return random.ints(0, CELLS).distinct().limit(1 + random.nextInt(CELLS / 2)).toArray();
     }
 
-    /// Does transaction `number`.
+    /// Does transaction `number`, and what changes nothing that is looked at.
     void step(int number) {
+        boolean compacts = number % COMPACTED_EACH == 0;
+        if (compacts) {
+            get("filler").fill(FILLER_BYTES);
+        }
+        change(number);
+        if (compacts) {
+            get("filler").fill(0);
+            pool.compact();
+        }
+    }
+
+    private void change(int number) {
         int kind = kind(number);
         Cell count = get("count");
         if (kind == KIND_ALONE) {
