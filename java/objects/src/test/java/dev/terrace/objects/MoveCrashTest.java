@@ -23,8 +23,8 @@ import org.junit.jupiter.params.provider.MethodSource;
 class MoveCrashTest {
     /// All chunks but one that may be used of a disk's first extent.
     private static final int MOST_BYTES = 900_000;
-    /// A chunk.
-    private static final int REST_BYTES = 40_000;
+    /// What takes a chunk.
+    private static final int CHUNK_BYTES = 60_000;
 
     /// Something that moves values, and what must be there for it.
     ///
@@ -84,11 +84,30 @@ class MoveCrashTest {
         DurablePerson most = DurablePerson.create(pool);
         most.setImage(new byte[MOST_BYTES]);
         DurablePerson rest = DurablePerson.create(pool);
-        rest.setImage(new byte[REST_BYTES]);
+        rest.setImage(new byte[CHUNK_BYTES]);
         make(pool, 3);
         most.delete();
         rest.delete();
         assertEquals(2L << 20, pool.statistics().capacity().get(1));
+    }
+
+    private static void fillPmem(Pool pool) {
+        make(pool, 1);
+        DurableList<byte[]> filler = DurableList.root(pool, "filler", ElementType.BYTES);
+        while (pool.store().roomInPmem() > pool.store().pmem().bytesToGrow()) {
+            filler.add(new byte[CHUNK_BYTES]);
+        }
+        assertEquals(1L << 20, pool.statistics().capacity().getFirst());
+    }
+
+    private static void fillFirstExtent(Pool pool) {
+        make(pool, 1);
+        DurableList<byte[]> filler = DurableList.root(pool, "filler", ElementType.BYTES, StorageTier.DISK);
+        // The label has a chunk, and so have the values that are there.
+        for (int i = 0; i < 14; i++) {
+            filler.add(new byte[CHUNK_BYTES]);
+        }
+        assertEquals(1L << 20, pool.statistics().capacity().get(1));
     }
 
     private static void emptyDisk(Pool pool) {
@@ -148,13 +167,12 @@ class MoveCrashTest {
                     compactAndGiveBack(pool);
                     people(pool).getFirst().setImage(new byte[MOST_BYTES]);
                 }),
-                new Step("persistent memory grows", pool -> make(pool, 1), pool -> {
-                    people(pool).getFirst().setPlace("x".repeat(700_000));
+                new Step("persistent memory grows", MoveCrashTest::fillPmem, pool -> {
+                    people(pool).getFirst().setPlace("x".repeat(CHUNK_BYTES));
                     assertEquals(2L << 20, pool.statistics().capacity().getFirst());
                 }),
-                new Step("a disk grows", pool -> make(pool, 1), pool -> {
-                    people(pool).getFirst().setImage(new byte[700_000]);
-                    people(pool).getFirst().setImage(new byte[700_001]);
+                new Step("a disk grows", MoveCrashTest::fillFirstExtent, pool -> {
+                    people(pool).getFirst().setImage(new byte[CHUNK_BYTES]);
                     assertEquals(2L << 20, pool.statistics().capacity().get(1));
                 }),
                 new Step("retagging", pool -> make(pool, 3), pool ->
