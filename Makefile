@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run run-objects test test-objects schedules crash-long bench bench-objects fuzz lint lint-rust lint-objects fmt clean
+.PHONY: help run run-objects test test-objects stress-objects schedules crash-long bench bench-objects fuzz lint lint-rust lint-objects fmt clean
 
 # Cargo and Maven use all cores, each.
 .NOTPARALLEL:
@@ -12,6 +12,7 @@ help:
 	@echo "make run-objects   only the Java part"
 	@echo "make test   lints, unit and integration tests, then real programs on real mounts, then the Java part"
 	@echo "make test-objects  only the Java part; ARGS='-Dtest=PoolTest -pl objects' runs some of it"
+	@echo "make stress-objects  what threads of the Java part may see of each other, for an hour; ARGS='-m tough' takes longer"
 	@echo "make schedules  only the models of what threads share, under many schedules; ARGS='names::' runs some"
 	@echo "make crash-long  200 kills and power cuts under load, then crash states for a night: ROUNDS=200 HOURS=8 SEED=1"
 	@echo "make bench  benchmarks, each beside its baseline; ARGS='--filter read' measures some of them"
@@ -32,6 +33,12 @@ test:
 
 test-objects:
 	@scripts/java.sh verify $(ARGS)
+
+# Each test with all that jcstress knows of compilers; the planted mistakes are left to the tests.
+stress-objects:
+	@scripts/java.sh --quiet package -DskipTests --projects stress --also-make
+	cd java/stress/target && "$$(../../../scripts/java.sh --home)/bin/java" --enable-native-access=ALL-UNNAMED \
+		-cp 'classes:lib/*' dev.terrace.objects.stress.Stress '[.](?!Planted)[A-Za-z]+Tests[.]' long stress-long $(ARGS)
 
 schedules:
 	@scripts/schedules.sh $(ARGS)

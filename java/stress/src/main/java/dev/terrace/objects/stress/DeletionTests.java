@@ -1,0 +1,125 @@
+package dev.terrace.objects.stress;
+
+import dev.terrace.objects.Pool;
+import dev.terrace.objects.StaleReferenceException;
+import org.openjdk.jcstress.annotations.Actor;
+import org.openjdk.jcstress.annotations.Description;
+import org.openjdk.jcstress.annotations.Expect;
+import org.openjdk.jcstress.annotations.JCStressTest;
+import org.openjdk.jcstress.annotations.Outcome;
+import org.openjdk.jcstress.annotations.State;
+import org.openjdk.jcstress.infra.results.JI_Result;
+
+/// Getters beside the deletion of their object, in whose place another is made at once. The second result is 1 if it is the same place:
+/// without that the tests would show nothing.
+public final class DeletionTests {
+    private static final long STALE = -1;
+
+    private DeletionTests() {}
+
+    /// Deletes the object there, and makes another.
+    static int replace(int place, DurablePair old) {
+        old.delete();
+        DurablePair next = Rig.POOL.transact(() -> {
+            DurablePair made = DurablePair.create(Rig.POOL);
+            made.setFirst(2);
+            long[] row = new long[Pair.LENGTH];
+            java.util.Arrays.fill(row, 2);
+            made.setRow(row);
+            return made;
+        });
+        Rig.set(place, next);
+        return Pool.recordOf(old.reference()) == Pool.recordOf(next.reference()) ? 1 : 0;
+    }
+
+    static DurablePair prepare(int place) {
+        return Rig.POOL.transact(() -> {
+            DurablePair pair = Rig.renew(place);
+            pair.setFirst(1);
+            long[] row = new long[Pair.LENGTH];
+            java.util.Arrays.fill(row, 1);
+            pair.setRow(row);
+            return pair;
+        });
+    }
+
+    @JCStressTest
+    @Description("A getter beside the deletion of its object.")
+    @Outcome(id = {"1, 0", "1, 1", "-1, 0", "-1, 1"}, expect = Expect.ACCEPTABLE, desc = "the old value, or that it is gone")
+    @Outcome(id = {"2, 0", "2, 1"}, expect = Expect.FORBIDDEN, desc = "the new object's value")
+    @Outcome(expect = Expect.FORBIDDEN, desc = "what was in between")
+    @State
+    public static class InProcess {
+        private final int place = Rig.nextPlace();
+        private final DurablePair pair = prepare(place);
+
+        @Actor
+        public void replace(JI_Result seen) {
+            seen.r2 = DeletionTests.replace(place, pair);
+        }
+
+        @Actor
+        public void get(JI_Result seen) {
+            try {
+                seen.r1 = Rig.look(1, pair::getFirst);
+            } catch (StaleReferenceException e) {
+                seen.r1 = STALE;
+            }
+        }
+    }
+
+    @JCStressTest
+    @Description("The same of a pool that is only read, which counts no deletions.")
+    @Outcome(id = {"1, 0", "1, 1", "-1, 0", "-1, 1"}, expect = Expect.ACCEPTABLE, desc = "the old value, or that it is gone")
+    @Outcome(id = {"2, 0", "2, 1"}, expect = Expect.FORBIDDEN, desc = "the new object's value")
+    @Outcome(expect = Expect.FORBIDDEN, desc = "what was in between")
+    @State
+    public static class OnlyReading {
+        private final int place = Rig.nextPlace();
+        private final DurablePair pair = prepare(place);
+        private final DurablePair same = Rig.reader(pair);
+
+        @Actor
+        public void replace(JI_Result seen) {
+            seen.r2 = DeletionTests.replace(place, pair);
+        }
+
+        @Actor
+        public void get(JI_Result seen) {
+            try {
+                seen.r1 = Rig.look(1, same::getFirst);
+            } catch (StaleReferenceException e) {
+                seen.r1 = STALE;
+            }
+        }
+    }
+
+    @JCStressTest
+    @Description("An array's copy beside the deletion of its object.")
+    @Outcome(id = {"1, 0", "1, 1", "-1, 0", "-1, 1"}, expect = Expect.ACCEPTABLE, desc = "the old array, or that it is gone")
+    @Outcome(id = {"2, 0", "2, 1"}, expect = Expect.FORBIDDEN, desc = "the new object's array")
+    @Outcome(expect = Expect.FORBIDDEN, desc = "what was in between")
+    @State
+    public static class Copy {
+        private final int place = Rig.nextPlace();
+        private final DurablePair pair = prepare(place);
+
+        @Actor
+        public void replace(JI_Result seen) {
+            seen.r2 = DeletionTests.replace(place, pair);
+        }
+
+        @Actor
+        public void get(JI_Result seen) {
+            long[] row = new long[Pair.LENGTH];
+            try {
+                seen.r1 = Rig.look(1, () -> {
+                    pair.copyRow(row);
+                    return ArrayTests.same(row);
+                });
+            } catch (StaleReferenceException e) {
+                seen.r1 = STALE;
+            }
+        }
+    }
+}
