@@ -137,7 +137,9 @@ final class PoolFiles {
         }
         PoolOptions.Remote remote = options.remote();
         Store.RemoteTier remoteTier = remote == null ? null : new Store.RemoteTier(remote.segments(), remote.bytesMax());
-        return new Store(superblock, pmem, disks, remoteTier, options.readOnly());
+        Store store = new Store(superblock, pmem, disks, remoteTier, options.readOnly());
+        store.setPatience(options.patience());
+        return store;
     }
 
     /// What lies behind the extents that the pool knows is one that had come when the process ended, and holds zeros. If it does not,

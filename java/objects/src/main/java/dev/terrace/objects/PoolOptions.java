@@ -2,6 +2,7 @@ package dev.terrace.objects;
 
 import dev.terrace.objects.store.SegmentStore;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -14,17 +15,19 @@ import org.jspecify.annotations.Nullable;
 /// @param extentBytes by how much files become longer, a power of two from 1 MiB to 1 GiB; for files that are made
 /// @param disks its disks; none: one, an SSD, in the pool's own directory
 /// @param remote its remote tier; null: it has none
+/// @param patience for how long a read of a pool that is only read is repeated while another process commits all the time
 public record PoolOptions(
         boolean readOnly,
         boolean create,
         long pmemBytesMax,
         long extentBytes,
         List<Disk> disks,
-        @Nullable Remote remote) {
+        @Nullable Remote remote,
+        Duration patience) {
     private static final long EXTENT_BYTES_MIN = 1 << 20;
     private static final long EXTENT_BYTES_MAX = 1 << 30;
     private static final PoolOptions DEFAULTS =
-            new PoolOptions(false, true, Long.MAX_VALUE, 64 << 20, List.of(), null);
+            new PoolOptions(false, true, Long.MAX_VALUE, 64 << 20, List.of(), null, Duration.ofSeconds(10));
 
     /// A disk.
     ///
@@ -62,29 +65,35 @@ public record PoolOptions(
 
     /// The same, only to read.
     public PoolOptions toRead() {
-        return new PoolOptions(true, false, pmemBytesMax, extentBytes, disks, remote);
+        return new PoolOptions(true, false, pmemBytesMax, extentBytes, disks, remote, patience);
     }
 
     /// The same, for a pool that must be there.
     public PoolOptions existing() {
-        return new PoolOptions(readOnly, false, pmemBytesMax, extentBytes, disks, remote);
+        return new PoolOptions(readOnly, false, pmemBytesMax, extentBytes, disks, remote, patience);
     }
 
     /// The same, with at most so much persistent memory.
     public PoolOptions pmem(long bytesMax) {
-        return new PoolOptions(readOnly, create, bytesMax, extentBytes, disks, remote);
+        return new PoolOptions(readOnly, create, bytesMax, extentBytes, disks, remote, patience);
     }
 
     /// The same, with files that become longer by so much.
     public PoolOptions extents(long bytes) {
-        return new PoolOptions(readOnly, create, pmemBytesMax, bytes, disks, remote);
+        return new PoolOptions(readOnly, create, pmemBytesMax, bytes, disks, remote, patience);
+    }
+
+    /// The same, whose reads, where it is only read, are repeated for so long while another process commits all the time; then they throw
+    /// [PoolBusyException].
+    public PoolOptions patience(Duration time) {
+        return new PoolOptions(readOnly, create, pmemBytesMax, extentBytes, disks, remote, time);
     }
 
     /// The same, with a disk more. A pool's disks are given in the same order each time.
     public PoolOptions disk(StorageTier tier, Path directory, long bytesMax) {
         List<Disk> more = new ArrayList<>(disks);
         more.add(new Disk(tier, directory, bytesMax));
-        return new PoolOptions(readOnly, create, pmemBytesMax, extentBytes, more, remote);
+        return new PoolOptions(readOnly, create, pmemBytesMax, extentBytes, more, remote, patience);
     }
 
     /// The same, with a disk more that may become as full as it can.
@@ -94,7 +103,7 @@ public record PoolOptions(
 
     /// The same, with a remote tier whose segments may take so many bytes.
     public PoolOptions remote(SegmentStore segments, long bytesMax) {
-        return new PoolOptions(readOnly, create, pmemBytesMax, extentBytes, disks, new Remote(segments, bytesMax));
+        return new PoolOptions(readOnly, create, pmemBytesMax, extentBytes, disks, new Remote(segments, bytesMax), patience);
     }
 
     /// The same, with a remote tier that may become as full as it can.

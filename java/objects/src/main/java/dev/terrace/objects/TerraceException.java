@@ -6,6 +6,7 @@ import org.jspecify.annotations.Nullable;
 /// What can go wrong with a pool. The message names the thing and, where there is one, the remedy.
 public abstract sealed class TerraceException extends RuntimeException
         permits PoolFullException,
+                PoolBusyException,
                 PoolDamagedException,
                 PoolClosedException,
                 PoolLockedException,

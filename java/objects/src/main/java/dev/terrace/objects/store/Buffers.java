@@ -227,7 +227,10 @@ public final class Buffers {
 
     /// What the slot at `at` leads to, found while it led there.
     <T extends @Nullable Object> T settled(long at, LongFunction<T> find) {
-        while (true) {
+        Reads reads = store.reads();
+        long until = 0;
+        for (int attempt = 0; reads.mayTryAgain(attempt); attempt++) {
+            until = reads.patienceEnds(attempt, until);
             long sequence = store.sequence();
             long slot = store.word(at);
             try {
@@ -243,6 +246,7 @@ public final class Buffers {
                 }
             }
         }
+        return store.alone(() -> find.apply(store.word(at)));
     }
 
     private int lengthOf(long slot) {

@@ -1,7 +1,9 @@
 package dev.terrace.objects.store;
 
+import dev.terrace.objects.PoolBusyException;
 import dev.terrace.objects.PoolDamagedException;
 import java.lang.invoke.VarHandle;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.locks.ReentrantLock;
@@ -13,6 +15,8 @@ import org.jspecify.annotations.Nullable;
 /// A read that a commit has come between is repeated. In the process that writes, one that this has happened to often has the writer wait.
 final class Reads {
     private static final int ATTEMPTS_BEFORE_LOCK = 64;
+    /// How often who cannot lock reads something at least before it gives up.
+    private static final int ATTEMPTS_MIN = 4;
 
     private final Store store;
     private final CommitLog log;
@@ -21,6 +25,7 @@ final class Reads {
     private final boolean readOnly;
     private final ThreadLocal<@Nullable Overlay> view = new ThreadLocal<>();
     private final ThreadLocal<Reading> reading = ThreadLocal.withInitial(Reading::new);
+    private volatile Duration patience = Duration.ofSeconds(10);
 
     /// A thread's consistent read: kept from one to the next, which then makes no garbage.
     private static final class Reading {
@@ -35,6 +40,32 @@ final class Reads {
         this.epoch = epoch;
         this.writer = writer;
         this.readOnly = readOnly;
+    }
+
+    void setPatience(Duration time) {
+        patience = time;
+    }
+
+    /// Whether a read that was overtaken by a commit is repeated; if not, it is for [Store#alone(Supplier)].
+    boolean mayTryAgain(int attempt) {
+        return readOnly || attempt < ATTEMPTS_BEFORE_LOCK;
+    }
+
+    /// Until when something is read again, as it was overtaken by commits so often.
+    ///
+    /// @param until what this returned before the attempt before
+    /// @throws PoolBusyException if that is over
+    long patienceEnds(int attempt, long until) {
+        if (attempt == 0 || !readOnly) {
+            return 0;
+        }
+        long now = System.nanoTime();
+        if (attempt >= ATTEMPTS_MIN && now - until >= 0) {
+            throw new PoolBusyException(store.pmem().name() + ": another process has committed so often for "
+                    + patience.toMillis() / 1000.0 + " s that what was to be read was never of one commit: read less at a time,"
+                    + " read in the process that writes, or when it pauses");
+        }
+        return attempt == 1 ? now + patience.toNanos() : until;
     }
 
     /// Whether this thread is reading.
@@ -75,7 +106,9 @@ final class Reads {
     }
 
     private <T extends @Nullable Object> T attempt(Supplier<T> work, List<Runnable> actions) {
-        for (int attempt = 0; readOnly || attempt < ATTEMPTS_BEFORE_LOCK; attempt++) {
+        long until = 0;
+        for (int attempt = 0; mayTryAgain(attempt); attempt++) {
+            until = patienceEnds(attempt, until);
             actions.clear();
             long sequence = store.sequence();
             Overlay laidOver = null;

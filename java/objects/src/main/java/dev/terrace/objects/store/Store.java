@@ -9,6 +9,7 @@ import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.TerraceException;
 import dev.terrace.objects.TransactionAbortedException;
 import java.lang.foreign.MemorySegment;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.List;
@@ -654,6 +655,15 @@ public final class Store implements AutoCloseable {
         } else {
             reads.afterRead(action);
         }
+    }
+
+    /// Sets for how long reads are repeated where nobody can be kept from writing.
+    public void setPatience(Duration time) {
+        reads.setPatience(time);
+    }
+
+    Reads reads() {
+        return reads;
     }
 
     /// Runs `work` while no other thread writes; in a pool that is only read, as [#read(Supplier)].

@@ -31,7 +31,7 @@ final class CheckCommand implements Callable<Integer> {
         PrintWriter out = spec.commandLine().getOut();
         try (PoolArguments.Opened opened = arguments.openToRead()) {
             Pool pool = opened.pool();
-            PoolReport report = Progress.during(spec, () -> PoolArguments.readAll(pool, pool::check));
+            PoolReport report = Progress.during(spec, pool::check);
             if (arguments.isJson()) {
                 out.println(Json.of(asMap(report)));
             } else {

@@ -55,7 +55,6 @@ public final class Main {
     private static String message(Exception failure) throws Exception {
         return switch (failure) {
             case TerraceException e -> String.valueOf(e.getMessage());
-            case BusyException e -> String.valueOf(e.getMessage());
             case FileSystemException e -> e.getFile() + ": " + (e.getReason() == null ? e.getClass().getSimpleName() : e.getReason());
             case IOException e -> String.valueOf(e.getMessage());
             case UncheckedIOException e -> String.valueOf(e.getMessage());

@@ -7,8 +7,8 @@ import dev.terrace.objects.remote.HadoopSegments;
 import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
-import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.ITypeConverter;
 import picocli.CommandLine.Option;
@@ -17,8 +17,6 @@ import picocli.CommandLine.TypeConversionException;
 
 /// Which pool, and how the answer is to look: what all subcommands are told.
 final class PoolArguments {
-    private static final int ATTEMPTS_MAX = 100;
-
     @Parameters(paramLabel = "POOL", description = "The pool's directory.")
     private Path pool = Path.of("");
 
@@ -35,6 +33,12 @@ final class PoolArguments {
             paramLabel = "URI",
             description = "The directory of the pool's remote tier, in any file system that Hadoop knows: hdfs://host/dir, file:///dir.")
     private @Nullable URI remote;
+
+    @Option(
+            names = "--patience",
+            paramLabel = "SECONDS",
+            description = "How long to try again while a program commits all the time; 10 without this option.")
+    private int patience = 10;
 
     @Option(names = "--json", description = "Answers in JSON.")
     private boolean json;
@@ -97,24 +101,10 @@ final class PoolArguments {
     }
 
     private PoolOptions options() {
-        PoolOptions options = PoolOptions.defaults();
+        PoolOptions options = PoolOptions.defaults().patience(Duration.ofSeconds(patience));
         for (PoolOptions.Disk disk : disks) {
             options = options.disk(disk.tier(), java.util.Objects.requireNonNull(disk.directory()));
         }
         return options;
-    }
-
-    /// Runs `work`, which looks at all of a pool, so that it sees one committed state.
-    ///
-    /// @throws BusyException if another process commits so often that there is no time for it
-    static <T> T readAll(Pool pool, Supplier<T> work) {
-        int[] attempts = {0};
-        return pool.read(() -> {
-            if (++attempts[0] > ATTEMPTS_MAX) {
-                throw new BusyException("another process writes to the pool all the time, so it was never the same from the first "
-                        + "byte to the last: repeat this when less is written");
-            }
-            return work.get();
-        });
     }
 }

@@ -45,7 +45,7 @@ final class StatsCommand implements Callable<Integer> {
         PrintWriter out = spec.commandLine().getOut();
         try (PoolArguments.Opened opened = arguments.openToRead()) {
             Pool pool = opened.pool();
-            Found found = Progress.during(spec, () -> PoolArguments.readAll(pool, () -> find(pool)));
+            Found found = Progress.during(spec, () -> pool.read(() -> find(pool)));
             if (arguments.isJson()) {
                 out.println(Json.of(asMap(found)));
             } else {

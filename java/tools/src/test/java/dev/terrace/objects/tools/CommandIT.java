@@ -219,6 +219,7 @@ class CommandIT {
             assertEquals("3 objects of 1 class\nThe pool is sound.\n", run("check").out);
             assertEquals(0, run("stats").status);
             assertEquals(0, run("dump").status);
+            assertEquals(0, runJson("check", "--patience", "0").status, "nobody commits meanwhile");
             Result collect = run("collect");
             assertEquals(8, collect.status);
             assertTrue(collect.err.contains("is open in another process"), collect.err);
