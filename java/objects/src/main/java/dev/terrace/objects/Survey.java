@@ -146,11 +146,15 @@ final class Survey implements Links {
         } else if (CollectionRecords.isCollection(type)) {
             objects.merge(nameOf(type), 1L, Long::sum);
         }
+        int before = problems.size();
         try {
             if (Remains.isRecord(type)) {
                 Remains.links(pool, record, this);
             } else {
                 Records.links(pool, record, this);
+            }
+            if (problems.size() == before) {
+                ValueCheck.run(pool, record);
             }
         } catch (PoolDamagedException | IndexOutOfBoundsException e) {
             problem(String.valueOf(e.getMessage()));
@@ -193,6 +197,11 @@ final class Survey implements Links {
                 }
             }
         }
+        new Orphans(pool).among(leaks).forEach(orphan -> {
+            place = pool.name();
+            problem("nothing owns what begins at " + orphan.offset() + (orphan.disk() < 0 ? "" : " of disk " + orphan.disk())
+                    + ": what led there is damaged");
+        });
     }
 
     private void leak(int disk, long offset, String name) {

@@ -330,6 +330,26 @@ final class Anchor {
         }
     }
 
+    /// Throws if what the collection at `record` holds is not in its places, or not of its types; what [#links] has shown has been looked at
+    /// already.
+    static void check(Pool pool, long record) {
+        Anchor anchor = ofRecord(pool, record);
+        int first = anchor.firstCode();
+        int second = anchor.secondCode();
+        switch (Pool.typeOf(anchor.header)) {
+            case LIST, ARRAY -> new Cells(anchor, ElementType.needsPresence(first)).check(anchor.size(), first);
+            case MAP -> new HashTable(anchor, ElementType.isBuffered(first), false).check(first, second);
+            case TREE -> {
+                ElementType<?> keys = ElementType.withCode(first);
+                if (keys == null) {
+                    throw anchor.damaged("has keys of type " + first + ", which have no order");
+                }
+                BTree.check(anchor, keys, second);
+            }
+            default -> throw anchor.damaged("is none");
+        }
+    }
+
     /// Throws if nothing that collections are made of begins there.
     void requireNode(long node) {
         if (Pool.typeOf(store.header(node)) != NODE || !store.hasHeader(node)) {

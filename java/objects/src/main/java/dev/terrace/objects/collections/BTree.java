@@ -3,6 +3,8 @@ package dev.terrace.objects.collections;
 import dev.terrace.objects.store.Buffers;
 import dev.terrace.objects.store.Links;
 import dev.terrace.objects.store.Store;
+import java.util.ArrayList;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /// A B-tree: the entries of a sorted map in the order of their keys.
@@ -521,6 +523,40 @@ final class BTree<K, V> {
         if (hasBuffer) {
             anchor.pool.buffers().free(anchor.store.word(at));
         }
+    }
+
+    /// Throws if a tree's keys, which are elements of this type, are not in their order, or its nodes are not as full and as deep as they
+    /// should be.
+    static <K> void check(Anchor anchor, ElementType<K> keys, int valueCode) {
+        // Its values are only looked at as words.
+        BTree<K, K> tree = new BTree<>(anchor, keys, keys);
+        if (tree.root() != 0) {
+            tree.check(tree.root(), 0, new ArrayList<>(), valueCode);
+        }
+    }
+
+    /// Checks what is below a node, and returns how deep that is.
+    ///
+    /// @param last the last key before it, if there is one; afterwards its own last
+    private int check(long node, int depth, List<K> last, int valueCode) {
+        if (depth > 0 && count(node) < ENTRIES_MIN) {
+            throw anchor.damaged("has a node of only " + count(node) + " entries");
+        }
+        int height = isInner(node) ? check(child(node, 0), depth + 1, last, valueCode) : 0;
+        for (int i = 0; i < count(node); i++) {
+            ElementType.check(keys.code(), anchor, keyAt(node, i));
+            if (!last.isEmpty() && keys.compare(last.removeLast(), anchor.pool, keyAt(node, i)) >= 0) {
+                throw anchor.damaged("has keys that are not in their order");
+            }
+            last.add(key(position(node, i)));
+            if ((store.word(node + NULLS_AT) >>> i & 1) == 0) {
+                ElementType.check(valueCode, anchor, valueAt(node, i));
+            }
+            if (isInner(node) && check(child(node, i + 1), depth + 1, last, valueCode) != height) {
+                throw anchor.damaged("has leaves that are not equally deep");
+            }
+        }
+        return height + 1;
     }
 
     /// Shows what a tree owns, and where its keys and values lead, which are elements with these numbers.

@@ -16,6 +16,8 @@ final class Cells {
     private static final int CAPACITY_AT = Anchor.EXTRA_AT;
     private static final int CAPACITY_MIN = 4;
     private static final long LEVELS_MASK = 15;
+    /// Enough for as many words as a record can count.
+    private static final int LEVELS_MAX = 4;
 
     private final Anchor anchor;
     private final Store store;
@@ -193,6 +195,7 @@ final class Cells {
 
     /// Shows the nodes that hold so many words, and where the words lead if they are elements with this number, not 0.
     void links(long count, int code, Links links) {
+        requireRoom(count);
         long root = anchor.get(Anchor.ROOT_AT);
         if (root != 0) {
             links(root & ~LEVELS_MASK, levels(), 0, count, code, links);
@@ -211,6 +214,28 @@ final class Cells {
                 return;
             } else {
                 ElementType.links(code, anchor, node, at, anchor.tiers(), links);
+            }
+        }
+    }
+
+    /// Throws if there cannot be so many words.
+    private void requireRoom(long count) {
+        boolean isNowhere = anchor.get(Anchor.ROOT_AT) == 0;
+        if (levels() > LEVELS_MAX || capacity() < 0 || capacity() > WIDTH) {
+            throw anchor.damaged("has a root that none can have");
+        }
+        long room = isNowhere ? 0 : capacity() << levels() * SHIFT;
+        if (count > room) {
+            throw anchor.damaged("has " + count + " words, and room for " + room);
+        }
+    }
+
+    /// Throws if one of so many words is not that of an element with this number, or null.
+    void check(long count, int code) {
+        for (long i = 0; i < count; i++) {
+            long leaf = leaf(i);
+            if (isPresent(leaf, i)) {
+                ElementType.check(code, anchor, at(leaf, i));
             }
         }
     }

@@ -42,6 +42,13 @@ public final class CollectionRecords {
         Anchor.links(pool, record, links);
     }
 
+    /// Throws if what the collection at `record` holds is not in its places, or not of its types; what [#links] has shown is sound.
+    ///
+    /// @throws dev.terrace.objects.PoolDamagedException with what is wrong first
+    public static void check(Pool pool, long record) {
+        Anchor.check(pool, record);
+    }
+
     /// Deletes the collection that a reference leads to. In a transaction.
     ///
     /// @throws dev.terrace.objects.StaleReferenceException if it has been deleted

@@ -92,6 +92,52 @@ public final class ElementType<E> {
         return code == OBJECT_CODE ? objectName : code > 0 && code < NAMES.length ? NAMES[code] : NAMES[0];
     }
 
+    /// The type with this number; null if that is none, or that of objects, which are of many types.
+    static @Nullable ElementType<?> withCode(int code) {
+        return switch (code) {
+            case TEXT_CODE -> STRING;
+            case BOOLEAN_CODE -> BOOLEAN;
+            case BYTE_CODE -> BYTE;
+            case SHORT_CODE -> SHORT;
+            case CHARACTER_CODE -> CHARACTER;
+            case INTEGER_CODE -> INTEGER;
+            case LONG_CODE -> LONG;
+            case FLOAT_CODE -> FLOAT;
+            case DOUBLE_CODE -> DOUBLE;
+            case BYTES_CODE -> BYTES;
+            default -> null;
+        };
+    }
+
+    /// Throws if the word at `at` is not one of an element with this number.
+    static void check(int code, Anchor anchor, long at) {
+        long word = anchor.store.word(at);
+        boolean isOne = switch (code) {
+            case TEXT_CODE -> {
+                Text.decode(anchor.pool.buffers().get(at));
+                yield true;
+            }
+            case LONG_CODE, BYTES_CODE, OBJECT_CODE -> true;
+            case DOUBLE_CODE -> word == Double.doubleToLongBits(Double.longBitsToDouble(word));
+            default -> word == 0 || word >>> 32 == 1 && isOne(code, (int) word);
+        };
+        if (!isOne) {
+            throw anchor.damaged("holds 0x" + Long.toHexString(word) + " as " + nameOf(code, ""));
+        }
+    }
+
+    private static boolean isOne(int code, int bits) {
+        return switch (code) {
+            case BOOLEAN_CODE -> (bits & ~1) == 0;
+            case BYTE_CODE -> bits == (byte) bits;
+            case SHORT_CODE -> bits == (short) bits;
+            case CHARACTER_CODE -> bits == (char) bits;
+            case INTEGER_CODE -> true;
+            case FLOAT_CODE -> bits == Float.floatToIntBits(Float.intBitsToFloat(bits));
+            default -> false;
+        };
+    }
+
     /// Whether elements with this number have names of their own.
     static boolean isObject(int code) {
         return code == OBJECT_CODE;

@@ -366,6 +366,41 @@ final class HashTable {
         }
     }
 
+    /// Throws if an entry is not where its hash belongs, its key is there twice, or key or value is none of its type. In a table whose keys are
+    /// known to be buffered, or not.
+    void check(int keyCode, int valueCode) {
+        for (long index = 0; index < buckets(); index++) {
+            long[] places = places(index);
+            for (int i = 0; i < places.length; i++) {
+                requireInPlace(index, places[i], keyCode, valueCode);
+                for (int j = 0; j < i; j++) {
+                    requireOther(places[i], places[j]);
+                }
+            }
+        }
+    }
+
+    private void requireInPlace(long index, long place, int keyCode, int valueCode) {
+        long hash = hashOf(place);
+        long wanted = flagsOf(hash, isKeyNull(place)) | (isValueNull(place) ? VALUE_IS_NULL : 0);
+        if (indexOf(hash, buckets()) != index || flags(place) != wanted) {
+            throw anchor.damaged("has a key in bucket " + index + " whose hash belongs elsewhere");
+        }
+        ElementType.check(keyCode, anchor, entryOf(place));
+        ElementType.check(valueCode, anchor, valueAt(entryOf(place)));
+    }
+
+    private void requireOther(long place, long before) {
+        boolean isNull = isKeyNull(place);
+        long entry = entryOf(place);
+        boolean isSame = keysBuffered && !isNull
+                ? Arrays.equals(buffers.get(entryOf(before)), buffers.get(entry))
+                : store.word(entryOf(before)) == store.word(entry);
+        if (isSame && isNull == isKeyNull(before)) {
+            throw anchor.damaged("has a key twice");
+        }
+    }
+
     /// Shows what the table owns, and where its keys and values lead, which are elements with these numbers.
     void links(int keyCode, int valueCode, Links links) {
         long count = buckets();
