@@ -1,5 +1,6 @@
 package dev.terrace.objects;
 
+import dev.terrace.objects.collections.CollectionElements;
 import dev.terrace.objects.collections.CollectionRecords;
 import dev.terrace.objects.store.Layout;
 import dev.terrace.objects.store.Store;
@@ -21,6 +22,7 @@ public final class PoolDump {
 
     private final Pool pool;
     private final Store store;
+    private final int elementsMax;
     /// By the forms' numbers.
     private final Map<Integer, TypeMapping> mappings = new HashMap<>();
 
@@ -28,7 +30,20 @@ public final class PoolDump {
     ///
     /// @param reference that leads there (POOL-FORMAT.md)
     /// @param type what is there: a class, or a collection and how many elements it has; null: it has been deleted
-    public record Reference(long reference, @Nullable String type) {}
+    /// @param elements of a collection, if they are wanted
+    public record Reference(long reference, @Nullable String type, @Nullable Elements elements) {
+        /// To what is no collection, or one whose elements are not wanted.
+        public Reference(long reference, @Nullable String type) {
+            this(reference, type, null);
+        }
+    }
+
+    /// The first elements of a collection.
+    ///
+    /// @param count how many it has
+    /// @param areEntries whether they are keys with values
+    /// @param first keys and values in turn, or elements: boxed values, strings, bytes, [Reference], null. References in here show no elements
+    public record Elements(long count, boolean areEntries, List<@Nullable Object> first) {}
 
     /// A constant of an enum.
     public record Constant(String name) {}
@@ -50,9 +65,17 @@ public final class PoolDump {
     /// What was found at an offset.
     private record Found(long record, @Nullable GenericObject object) {}
 
-    /// For this pool.
+    /// Of this pool, without the elements of collections.
     public PoolDump(Pool pool) {
+        this(pool, 0);
+    }
+
+    /// Of this pool.
+    ///
+    /// @param elementsMax how many elements of each collection are shown
+    public PoolDump(Pool pool, int elementsMax) {
         this.pool = pool;
+        this.elementsMax = elementsMax;
         store = pool.store();
     }
 
@@ -180,7 +203,31 @@ public final class PoolDump {
     private Reference reference(long reference) {
         long record = Pool.recordOf(reference);
         long header = store.header(record);
-        return new Reference(reference, Pool.leadsTo(reference, header) ? describe(record, Pool.typeOf(header)) : null);
+        String type = Pool.leadsTo(reference, header) ? describe(record, Pool.typeOf(header)) : null;
+        boolean hasElements = type != null && elementsMax > 0 && CollectionRecords.isCollection(Pool.typeOf(header));
+        return new Reference(reference, type, hasElements ? elements(record) : null);
+    }
+
+    private Elements elements(long record) {
+        boolean areEntries = CollectionElements.areEntries(pool, record);
+        List<@Nullable Object> first = new ArrayList<>();
+        CollectionElements.forEach(pool, record, elementsMax, (key, value) -> {
+            if (areEntries) {
+                first.add(element(key));
+            }
+            first.add(element(value));
+        });
+        return new Elements(CollectionElements.count(pool, record), areEntries, Collections.unmodifiableList(first));
+    }
+
+    private @Nullable Object element(@Nullable Object value) {
+        if (!(value instanceof CollectionElements.ObjectElement element)) {
+            return value;
+        }
+        long record = Pool.recordOf(element.reference());
+        long header = store.header(record);
+        boolean isThere = Pool.leadsTo(element.reference(), header);
+        return new Reference(element.reference(), isThere ? describe(record, Pool.typeOf(header)) : null);
     }
 
     private String describe(long record, int type) {

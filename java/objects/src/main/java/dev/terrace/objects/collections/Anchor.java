@@ -307,7 +307,8 @@ final class Anchor {
         anchor.contentLinks(links);
     }
 
-    private static Anchor ofRecord(Pool pool, long record) {
+    /// The collection whose record this is, whatever it holds.
+    static Anchor ofRecord(Pool pool, long record) {
         long content = pool.store().word(record + CONTENT_AT);
         return new Anchor(pool, record, new Content(content, tiersOf(content)));
     }
@@ -389,11 +390,13 @@ final class Anchor {
         resize(0);
     }
 
-    private int firstCode() {
+    /// The number of the type of elements, or keys.
+    int firstCode() {
         return (int) get(CONTENT_AT) & 0xff;
     }
 
-    private int secondCode() {
+    /// The number of the type of values; 0 if it maps nothing.
+    int secondCode() {
         return (int) get(CONTENT_AT) >>> 8 & 0xff;
     }
 

@@ -525,6 +525,26 @@ final class BTree<K, V> {
         }
     }
 
+    /// What looks at entries: where the words of key and value are, the latter -1 if it is null.
+    interface Visitor {
+        /// Looks at one.
+        void entry(long keyAt, long valueAt);
+    }
+
+    /// Shows the first entries of a tree whose keys are elements of this type, in their order.
+    static <K> void forEach(Anchor anchor, ElementType<K> keys, long limit, Visitor visitor) {
+        // Its values are not read here.
+        BTree<K, K> tree = new BTree<>(anchor, keys, keys);
+        long position = tree.first();
+        for (long left = limit; left > 0 && position != NONE; left--) {
+            long node = nodeOf(position);
+            int index = indexOf(position);
+            boolean isNull = (tree.store.word(node + NULLS_AT) >>> index & 1) != 0;
+            visitor.entry(keyAt(node, index), isNull ? -1 : valueAt(node, index));
+            position = tree.next(position, tree.key(position));
+        }
+    }
+
     /// Throws if a tree's keys, which are elements of this type, are not in their order, or its nodes are not as full and as deep as they
     /// should be.
     static <K> void check(Anchor anchor, ElementType<K> keys, int valueCode) {

@@ -35,17 +35,23 @@ final class DumpCommand implements Callable<Integer> {
     @Option(names = "--limit", paramLabel = "N", description = "At most so many objects.")
     private long limit = Long.MAX_VALUE;
 
+    @Option(
+            names = "--elements",
+            paramLabel = "N",
+            description = "At most so many elements of each list, array, map and sorted map; 16 without this option.")
+    private int elements = 16;
+
     @Spec
     private CommandSpec spec = CommandSpec.create();
 
     @Override
     public Integer call() throws IOException {
-        if (limit < 0) {
-            throw new ParameterException(spec.commandLine(), "--limit is not negative");
+        if (limit < 0 || elements < 0) {
+            throw new ParameterException(spec.commandLine(), (limit < 0 ? "--limit" : "--elements") + " is not negative");
         }
         try (PoolArguments.Opened opened = arguments.openToRead()) {
             Pool pool = opened.pool();
-            PoolDump dump = new PoolDump(pool);
+            PoolDump dump = new PoolDump(pool, elements);
             String wanted = ALL.equals(objects) ? null : objects;
             if (wanted != null && !dump.forms().containsKey(wanted)) {
                 throw new ParameterException(

@@ -3,12 +3,14 @@ package dev.terrace.objects.tools;
 import dev.terrace.objects.FieldSpec;
 import dev.terrace.objects.PoolDump;
 import dev.terrace.objects.PoolDump.Constant;
+import dev.terrace.objects.PoolDump.Elements;
 import dev.terrace.objects.PoolDump.GenericObject;
 import dev.terrace.objects.PoolDump.Reference;
 import dev.terrace.objects.StoredType;
 import java.io.PrintWriter;
 import java.lang.reflect.Array;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
@@ -77,9 +79,25 @@ final class DumpWriter {
                     : Json.of(string.substring(0, CHARACTERS_MAX)) + "... " + string.length() + " characters";
             case Character character -> Json.of(character.toString());
             case Constant constant -> constant.name();
-            case Reference leads -> hex(leads.reference()) + (leads.type() == null ? " (deleted)" : " of " + leads.type());
+            case Reference leads -> hex(leads.reference())
+                    + (leads.type() == null ? " (deleted)" : " of " + leads.type())
+                    + (leads.elements() == null ? "" : " " + elementsText(leads.elements()));
             default -> value.getClass().isArray() ? arrayText(value) : value.toString();
         };
+    }
+
+    private static String elementsText(Elements elements) {
+        List<String> shown = new ArrayList<>();
+        int step = elements.areEntries() ? 2 : 1;
+        List<@Nullable Object> all = elements.first();
+        for (int i = 0; i < all.size(); i += step) {
+            shown.add(text(all.get(i)) + (step == 2 ? ": " + text(all.get(i + 1)) : ""));
+        }
+        if (shown.size() < elements.count()) {
+            shown.add("...");
+        }
+        String joined = String.join(", ", shown);
+        return elements.areEntries() ? "{" + joined + "}" : "[" + joined + "]";
     }
 
     private static String arrayText(Object array) {
@@ -120,7 +138,22 @@ final class DumpWriter {
         Map<String, @Nullable Object> map = new LinkedHashMap<>();
         map.put("reference", hex(leads.reference()));
         map.put("class", leads.type());
+        if (leads.elements() != null) {
+            map.put("count", leads.elements().count());
+            map.put("first", elementsMap(leads.elements()));
+        }
         return map;
+    }
+
+    /// Of a map a list of pairs: keys need not be strings.
+    private static List<Object> elementsMap(Elements elements) {
+        List<@Nullable Object> shown = new ArrayList<>();
+        List<@Nullable Object> all = elements.first();
+        for (int i = 0; i < all.size(); i += elements.areEntries() ? 2 : 1) {
+            Object element = jsonValue(all.get(i));
+            shown.add(elements.areEntries() ? Arrays.asList(element, jsonValue(all.get(i + 1))) : element);
+        }
+        return shown;
     }
 
     private static Map<String, Object> asMap(StoredType type) {

@@ -7,6 +7,11 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolOptions;
 import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.collections.DurableArray;
+import dev.terrace.objects.collections.DurableList;
+import dev.terrace.objects.collections.DurableMap;
+import dev.terrace.objects.collections.DurableTree;
+import dev.terrace.objects.collections.ElementType;
 import dev.terrace.objects.remote.HadoopSegments;
 import java.io.IOException;
 import java.io.RandomAccessFile;
@@ -14,6 +19,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Pattern;
@@ -200,7 +206,7 @@ class CommandIT {
         assertTrue(text.out.contains("  row: doubles[20] on pmem, at "), text.out);
         assertTrue(text.out.contains("  color: enum " + CLASS + ".Color [RED, GREEN] or null on pmem, at "), text.out);
         assertTrue(text.out.contains("  label = \"item\\n1 \\u00e6\"\n  color = GREEN\n  sign = \"\\\"\"\n  rank = null\n"), text.out);
-        assertTrue(text.out.matches("(?s).* tags = 0x[0-9a-f]+ of list of 2\n.*"), text.out);
+        assertTrue(text.out.matches("(?s).* tags = 0x[0-9a-f]+ of list of 2 \\[\"a\", \"b\"]\n.*"), text.out);
         assertTrue(text.out.contains("0.0, 0.0, ...] 20 elements\n"), text.out);
         assertEquals(2, text.out.split("\nobject 0x", -1).length - 1, text.out);
         Result json = runJson("dump", "--objects=" + CLASS, "--limit", "1");
@@ -209,6 +215,40 @@ class CommandIT {
         assertTrue(json.out.contains("\"class\":\"" + CLASS + "\",\"form\":1,\"fields\":{\"number\":2,"), json.out);
         assertTrue(json.out.contains("\"picture\":{\"length\":36,\"first\":[97,32,112,"), json.out);
         assertTrue(json.out.endsWith("\"next\":null,\"tags\":null}}]}\n"), json.out);
+    }
+
+    @Test
+    void dumpShowsElementsOfCollections() throws Exception {
+        try (Pool pool = Pool.open(place, options)) {
+            pool.transact(() -> {
+                DurableItem item = pool.root("first \"item\"", DurableItem.class).get();
+                DurableList.root(pool, "a list", ElementType.of(DurableItem.TYPE)).addAll(Arrays.asList(item, null));
+                DurableArray.root(pool, "an array", ElementType.LONG, 2).set(1, 7L);
+                DurableTree<String, Double> tree = DurableTree.root(pool, "a tree", ElementType.STRING, ElementType.DOUBLE);
+                for (int i = 0; i < 100; i++) {
+                    tree.put(String.format("key\n%02d", i), i == 1 ? null : i / 2.0);
+                }
+                DurableMap.root(pool, "a map", ElementType.CHARACTER, ElementType.BYTES).put(null, new byte[] {1, 2});
+            });
+        }
+        Result text = run("dump", place.toString(), "--disk", "hdd=" + dir.resolve("disk"), "--elements=3");
+        assertEquals(0, text.status, text.err);
+        String item = "0x[0-9a-f]+ of " + CLASS;
+        List<String> lines = text.out.lines().toList();
+        assertTrue(lines.get(0).matches("root \"a list\" -> 0x[0-9a-f]+ of list of 2 \\[" + item + ", null]"), text.out);
+        assertTrue(lines.get(1).endsWith(" of map of 1 {null: [1, 2]}"), text.out);
+        assertTrue(lines.get(2).endsWith(
+                " of sorted map of 100 {\"key\\n00\": 0.0, \"key\\n01\": null, \"key\\n02\": 1.0, ...}"), text.out);
+        assertTrue(lines.get(3).endsWith(" of array of 2 [null, 7]"), text.out);
+        assertEquals(-1, run("dump").out.lines().toList().get(2).indexOf("key\\n16"), "16 of them without the option");
+        Result json = runJson("dump", "--elements", "2");
+        assertTrue(json.out.contains("\"class\":\"sorted map of 100\",\"count\":100,"
+                + "\"first\":[[\"key\\n00\",0.0],[\"key\\n01\",null]]}"), json.out);
+        assertTrue(json.out.contains("\"count\":1,\"first\":[[null,{\"length\":2,\"first\":[1,2]}]]}"), json.out);
+        assertTrue(json.out.contains("\"class\":\"array of 2\",\"count\":2,\"first\":[null,7]}"), json.out);
+        Result none = runJson("dump", "--elements", "0");
+        assertTrue(none.out.contains("\"class\":\"list of 2\"},"), none.out);
+        assertEquals(2, runJson("dump", "--elements", "-1").status);
     }
 
     /// While this process has the pool open to write.
