@@ -16,6 +16,11 @@ import dev.terrace.objects.RetierReport;
 import dev.terrace.objects.StaleReferenceException;
 import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.TerraceException;
+import dev.terrace.objects.collections.DurableArray;
+import dev.terrace.objects.collections.DurableList;
+import dev.terrace.objects.collections.DurableMap;
+import dev.terrace.objects.collections.DurableTree;
+import dev.terrace.objects.collections.ElementType;
 import dev.terrace.objects.remote.HadoopSegments;
 import java.io.IOException;
 import java.net.URI;
@@ -23,7 +28,10 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.ConcurrentModificationException;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -140,6 +148,73 @@ class GuideTest {
                 sum += position[2] * people.get().getAge();
             }
             assertEquals(16.5, sum);
+        }
+    }
+
+    @Test
+    void collectionsAsRoots() throws IOException {
+        try (Pool pool = Pool.open(dir, options)) {
+            DurableList<String> log = DurableList.root(pool, "log", ElementType.STRING);
+            DurableMap<String, Long> counts = DurableMap.root(pool, "counts", ElementType.STRING, ElementType.LONG);
+            DurableTree<Integer, DurablePerson> byAge =
+                    DurableTree.root(pool, "by age", ElementType.INTEGER, ElementType.of(DurablePerson.TYPE));
+            DurableArray<Double> weights = DurableArray.root(pool, "weights", ElementType.DOUBLE, 1000);
+            log.add("opened");
+            counts.merge("opened", 1L, Long::sum);
+            byAge.put(11, bob(pool));
+            weights.set(999, 0.5);
+            assertEquals("Bob", byAge.firstEntry().getValue().getName());
+            assertEquals(List.of(), List.copyOf(byAge.tailMap(12).values()));
+            assertNull(weights.get(0));
+
+            pool.transact(() -> {
+                log.add("counted");
+                counts.merge("counted", 1L, Long::sum);
+            });
+            long sum = pool.read(() -> counts.values().stream().mapToLong(Long::longValue).sum());
+            assertEquals(2, sum);
+
+            byAge.remove(11).delete();
+            log.delete();
+            pool.setRootReference("log", 0);
+            assertThrows(StaleReferenceException.class, () -> log.get(0));
+            assertEquals(1, pool.check().staleReferences(), "the root that led to Bob");
+        }
+    }
+
+    @Test
+    void collectionsAsFields() throws IOException {
+        try (Pool pool = Pool.open(dir, options)) {
+            DurablePerson bob = bob(pool);
+            DurablePerson eve = DurablePerson.create(pool);
+            DurableTeam team = DurableTeam.create(pool);
+            assertNull(team.getMembers());
+            team.setMembers(List.of(bob));
+            team.getMembers().add(eve);
+            team.setScores(new TreeMap<>(Map.of("spring", 3, "summer", 5)));
+            team.getScores().merge("summer", 1, Integer::sum);
+            assertEquals(6, team.getScores().get("summer"));
+
+            DurableList<DurablePerson> before = team.getMembers();
+            team.setMembers(List.of(eve));
+            assertFalse(before.isAlive());
+            assertTrue(bob.isAlive());
+        }
+    }
+
+    @Test
+    void iteration() throws IOException {
+        try (Pool pool = Pool.open(dir, options)) {
+            DurableList<Integer> numbers = DurableList.root(pool, "numbers", ElementType.INTEGER);
+            numbers.addAll(List.of(1, 2, 3, 4));
+            numbers.removeIf(number -> number % 2 == 1);
+            assertThrows(ConcurrentModificationException.class, () -> {
+                for (int number : numbers) {
+                    numbers.add(number);
+                }
+            });
+            List<Integer> asOfOneCommit = List.copyOf(numbers);
+            assertEquals(List.of(2, 4, 2), asOfOneCommit);
         }
     }
 
