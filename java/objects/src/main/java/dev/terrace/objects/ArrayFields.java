@@ -108,20 +108,16 @@ final class ArrayFields {
     long getElement(DurableObject whole, int field, int index) {
         DurableObject object = fields.toRead(whole, field);
         FieldSpec spec = object.mapping().field(field);
-        int width = spec.kind().width();
         FieldSpec stored = object.mapping().stored(field);
         if (stored != null && stored.isInline()) {
+            int width = spec.kind().width();
             java.util.Objects.checkIndex(index, spec.fixedLength());
             return fields.getBitsAt(object, object.mapping().offset(field) + index * width, width);
         }
-        byte[] bytes = bytes(object, field);
-        int count = bytes == null ? 0 : bytes.length / width;
-        java.util.Objects.checkIndex(index, count);
-        byte[] element = new byte[Long.BYTES];
-        System.arraycopy(java.util.Objects.requireNonNull(bytes), index * width, element, 0, width);
-        return MemorySegment.ofArray(element).get(WORD, 0);
+        return fields.getSlotElement(object, field, index);
     }
 
+    /// An array behind a slot is written anew as a whole: its buffer is never changed, as others may be reading it, all of one commit.
     void setElement(DurableObject whole, int field, int index, long bits) {
         DurableObject object = fields.toWrite(whole, field);
         FieldSpec spec = object.mapping().field(field);

@@ -59,6 +59,23 @@ final class Fields {
         }));
     }
 
+    /// Reads one thing of an object that is of one commit by itself. If the object is not there any more, that is what is said, whatever was read
+    /// in its place, or could not be.
+    private <T extends @Nullable Object> T readAlone(DurableObject object, Supplier<T> work) {
+        return guarded(() -> {
+            T found;
+            try {
+                found = work.get();
+            } catch (TerraceException | IndexOutOfBoundsException | InternalError e) {
+                check(object);
+                throw e;
+            }
+            java.lang.invoke.VarHandle.loadLoadFence();
+            check(object);
+            return found;
+        });
+    }
+
     /// Changes an object in a transaction.
     void change(DurableObject object, Runnable work) {
         pool.change(() -> {
@@ -118,7 +135,7 @@ final class Fields {
 
     /// As [#getBits(DurableObject, int, FieldKind)], of what this very record holds.
     long getStoredBits(DurableObject object, int field, FieldKind kind) {
-        return guarded(() -> {
+        return readAlone(object, () -> {
             FieldSpec stored = object.mapping().stored(field);
             long bits = 0;
             if (stored != null && stored.isInline()) {
@@ -128,8 +145,6 @@ final class Fields {
                 byte[] bytes = buffers.get(object.record() + object.mapping().offset(field));
                 bits = bytes == null ? 0 : fromBytes(bytes);
             }
-            VarHandle.loadLoadFence();
-            check(object);
             return stored == null ? 0 : widen(bits, stored.kind(), kind);
         });
     }
@@ -146,12 +161,7 @@ final class Fields {
 
     /// The bits at byte `offset` of a record.
     long getBitsAt(DurableObject object, int offset, int width) {
-        return guarded(() -> {
-            long bits = bitsAt(object.record() + offset, width);
-            VarHandle.loadLoadFence();
-            check(object);
-            return bits;
-        });
+        return readAlone(object, () -> bitsAt(object.record() + offset, width));
     }
 
     /// Sets the bits at byte `offset` of a record.
@@ -251,14 +261,23 @@ final class Fields {
         return fromSlot(object, field, -1, buffers::length);
     }
 
+    /// The bits of an element of the array that the slot of a field leads to; of one with a fixed length that was never set they are zero.
+    long getSlotElement(DurableObject object, int field, int index) {
+        FieldSpec spec = object.mapping().field(field);
+        int width = spec.kind().width();
+        Long bits = fromSlot(object, field, null, at -> buffers.element(at, index, width, spec.fixedLength()));
+        if (bits == null) {
+            java.util.Objects.checkIndex(index, spec.fixedLength());
+            return 0;
+        }
+        return bits;
+    }
+
     private <T extends @Nullable Object> T fromSlot(DurableObject object, int field, T otherwise, LongFunction<T> get) {
         DurableObject holder = toRead(object, field);
-        return guarded(() -> {
+        return readAlone(holder, () -> {
             boolean isStored = holder.mapping().stored(field) != null;
-            T found = isStored ? get.apply(holder.record() + holder.mapping().offset(field)) : otherwise;
-            VarHandle.loadLoadFence();
-            check(holder);
-            return found;
+            return isStored ? get.apply(holder.record() + holder.mapping().offset(field)) : otherwise;
         });
     }
 

@@ -2,6 +2,7 @@ package dev.terrace.objects;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.lang.invoke.MethodType;
@@ -127,6 +128,67 @@ class ElementsTest {
         }
     }
 
+    /// Elements behind slots: in the slot itself, in persistent memory, on a disk, and of arrays that were never set.
+    static final class Behind extends DurableObject {
+        static final ObjectType<Behind> TYPE = ObjectType.of(
+                "dev.terrace.objects.Behind",
+                Behind.class,
+                Behind::new,
+                List.of(),
+                FieldSpec.of("free", FieldKind.SHORTS).orNull(),
+                FieldSpec.of("disk", FieldKind.INTS).on(StorageTier.DISK).orNull(),
+                FieldSpec.of("fixed", FieldKind.LONGS).on(StorageTier.PMEM, StorageTier.DISK).ofLength(4));
+    }
+
+    @Test
+    void anElementBehindASlotIsFoundWhereverTheArrayIs(@TempDir Path dir) throws IOException {
+        try (Pool pool = Pool.open(dir, PoolOptions.defaults().extents(1 << 20))) {
+            Behind behind = pool.create(Behind.TYPE);
+            assertEquals(0, behind.getLongAt(2, -1, 4, 3));
+            assertThrows(IndexOutOfBoundsException.class, () -> behind.getLongAt(2, -1, 4, 4));
+            behind.setLongAt(2, -1, 3, -7);
+            assertEquals(-7, behind.getLongAt(2, -1, 4, 3));
+            for (int length : new int[] {1, 3, 4, 1000}) {
+                short[] shorts = new short[length];
+                int[] ints = new int[length];
+                for (int i = 0; i < length; i++) {
+                    shorts[i] = (short) (-1 - i);
+                    ints[i] = Integer.MIN_VALUE + i;
+                }
+                behind.setShorts(0, -1, shorts);
+                behind.setInts(1, -1, ints);
+                for (int i = 0; i < length; i++) {
+                    assertEquals(shorts[i], behind.getShortAt(0, -1, 0, i), length + " elements");
+                    assertEquals(ints[i], behind.getIntAt(1, -1, 0, i), length + " elements");
+                }
+                assertThrows(IndexOutOfBoundsException.class, () -> behind.getShortAt(0, -1, 0, length));
+                assertThrows(IndexOutOfBoundsException.class, () -> behind.getIntAt(1, -1, 0, length));
+            }
+        }
+    }
+
+    /// An array of 100 KiB in persistent memory is not copied for one of its elements; one on a disk is, to verify it.
+    @Test
+    void onlyTheElementIsRead(@TempDir Path dir) throws IOException {
+        int length = 50_000;
+        com.sun.management.ThreadMXBean threads =
+                (com.sun.management.ThreadMXBean) java.lang.management.ManagementFactory.getThreadMXBean();
+        try (Pool pool = Pool.open(dir, PoolOptions.defaults().extents(1 << 20))) {
+            Behind behind = pool.create(Behind.TYPE);
+            behind.setShorts(0, -1, new short[length]);
+            behind.setInts(1, -1, new int[length]);
+            long before = threads.getCurrentThreadAllocatedBytes();
+            for (int i = 0; i < 100; i++) {
+                assertEquals(0, behind.getShortAt(0, -1, 0, length - 1 - i));
+            }
+            long between = threads.getCurrentThreadAllocatedBytes();
+            assertEquals(0, behind.getIntAt(1, -1, 0, length - 1));
+            long after = threads.getCurrentThreadAllocatedBytes();
+            assertTrue(between - before < 2L * length, between - before + " bytes for a hundred elements");
+            assertTrue(after - between > 4L * length, after - between + " bytes for one on a disk");
+        }
+    }
+
     @Test
     void eachElementIsReadAsItWasSet(@TempDir Path dir) throws IOException {
         try (Pool pool = Pool.open(dir, PoolOptions.defaults().extents(1 << 20))) {
@@ -146,7 +208,10 @@ class ElementsTest {
                 assertThrows(IndexOutOfBoundsException.class, () -> arrays.get(which, LENGTH));
                 assertThrows(IndexOutOfBoundsException.class, () -> arrays.get(which, -1));
             }
+            arrays.setBytes(9, -1, null);
+            assertThrows(IndexOutOfBoundsException.class, () -> arrays.get(9, 0));
             arrays.delete();
+            assertThrows(StaleReferenceException.class, () -> arrays.get(9, 0));
             assertThrows(StaleReferenceException.class, () -> arrays.get(0, 0));
         }
     }

@@ -8,11 +8,13 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.terrace.objects.store.Layout;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Objects;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
 class PoolTest {
@@ -214,6 +216,33 @@ class PoolTest {
                 DurablePerson person = DurablePerson.create(pool);
                 person.setPlace("x".repeat(round * 31 % 60_000));
                 person.delete();
+            }
+        }
+    }
+
+    /// The place of an object is another's, of another class, whose words are no slots.
+    @Test
+    void whatIsInADeletedObjectsPlaceIsNeverRead() throws IOException {
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            DurablePerson bob = DurablePerson.create(pool);
+            bob.setPlace("a place that has a buffer of its own");
+            int words = Layout.of(DurablePerson.TYPE.fields()).bytes() / Long.BYTES - 2;
+            FieldSpec[] fields = new FieldSpec[words];
+            java.util.Arrays.setAll(fields, i -> FieldSpec.of("word" + i, FieldKind.LONG));
+            ObjectType<GenericHandle> type = ObjectType.of(
+                    "dev.terrace.objects.Words", GenericHandle.class, GenericHandle::new, List.of(), fields);
+            bob.delete();
+            GenericHandle other = pool.create(type);
+            assertEquals(Pool.recordOf(bob.reference()), Pool.recordOf(other.reference()));
+            for (long bits : new long[] {-1, 0x1234_5678_0002L, 0xff_0000_0013L, 0x81}) {
+                for (int i = 0; i < words; i++) {
+                    pool.fields().setBits(other, i, FieldKind.LONG, bits);
+                }
+                for (Executable look : List.<Executable>of(
+                        bob::getAge, bob::getPlace, bob::getName, bob::getImage, bob::getRow, bob::getHeight, bob::getMood,
+                        bob::getFriend, bob::getBalance, bob::isActive)) {
+                    assertThrows(StaleReferenceException.class, look, "words are " + Long.toHexString(bits));
+                }
             }
         }
     }

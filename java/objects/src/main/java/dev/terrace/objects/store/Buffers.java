@@ -8,6 +8,7 @@ import java.lang.foreign.ValueLayout;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.function.LongFunction;
 import java.util.zip.CRC32C;
 import org.jspecify.annotations.Nullable;
@@ -225,6 +226,50 @@ public final class Buffers {
         return settled(at, this::lengthOf);
     }
 
+    /// The bits of an element, the rest zero, of the array of elements of `width` bytes that the slot at `at` leads to. Only the element
+    /// is read, unless the array is on a disk: what comes from there is vouched for by a checksum of the whole, and without that might be
+    /// another's bytes, or what the device makes of them.
+    ///
+    /// @param lengthOfNull how many elements, all zero, there are if the slot is null
+    /// @throws IndexOutOfBoundsException if there is no such element
+    /// @throws PoolDamagedException if there is no buffer, or a disk's is damaged
+    public long element(long at, int index, int width, int lengthOfNull) {
+        return settled(at, slot -> elementOf(slot, index, width, lengthOfNull));
+    }
+
+    private long elementOf(long slot, int index, int width, int lengthOfNull) {
+        int from = index * width;
+        switch (kind(slot)) {
+            case 0 -> {
+                Objects.checkIndex(index, lengthOfNull);
+                return 0;
+            }
+            case KIND_INLINE -> {
+                Objects.checkIndex(index, inlineLength(slot) / width);
+                return bits(slot >>> 8, from, width);
+            }
+            case KIND_PMEM -> {
+                Objects.checkIndex(index, pmemLength(offset(slot)) / width);
+                long word = store.pmem().getLong(offset(slot) + PMEM_FRONT_BYTES + (from & -Long.BYTES));
+                return bits(word, from & Long.BYTES - 1, width);
+            }
+            default -> {
+                byte[] bytes = Objects.requireNonNull(load(slot));
+                Objects.checkIndex(index, bytes.length / width);
+                long bits = 0;
+                for (int i = width - 1; i >= 0; i--) {
+                    bits = bits << 8 | bytes[from + i] & 0xff;
+                }
+                return bits;
+            }
+        }
+    }
+
+    /// The bits of so many bytes of a word.
+    private static long bits(long word, int from, int width) {
+        return word >>> 8 * from & -1L >>> 8 * (Long.BYTES - width);
+    }
+
     /// What the slot at `at` leads to, found while it led there.
     <T extends @Nullable Object> T settled(long at, LongFunction<T> find) {
         Reads reads = store.reads();
@@ -252,7 +297,7 @@ public final class Buffers {
     private int lengthOf(long slot) {
         return switch (kind(slot)) {
             case 0 -> -1;
-            case KIND_INLINE -> (int) (slot >>> 4) & 0xf;
+            case KIND_INLINE -> inlineLength(slot);
             case KIND_PMEM -> pmemLength(offset(slot));
             case KIND_DISK -> diskLength(store.disk(disk(slot)), offset(slot));
             case KIND_REMOTE -> store.read(() -> store.remote().length(offset(slot)));
@@ -277,8 +322,16 @@ public final class Buffers {
         return new PoolDamagedException(store.pmem().name() + ": " + Long.toHexString(slot) + " is no slot");
     }
 
-    private static byte[] inlined(long slot) {
-        byte[] bytes = new byte[(int) (slot >>> 4) & 0xf];
+    private int inlineLength(long slot) {
+        int length = (int) (slot >>> 4) & 0xf;
+        if (length > INLINE_BYTES_MAX) {
+            throw noSlot(slot);
+        }
+        return length;
+    }
+
+    private byte[] inlined(long slot) {
+        byte[] bytes = new byte[inlineLength(slot)];
         for (int i = 0; i < bytes.length; i++) {
             bytes[i] = (byte) (slot >>> 8 * (i + 1));
         }
