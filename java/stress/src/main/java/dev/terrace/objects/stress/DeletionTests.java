@@ -14,6 +14,9 @@ import org.openjdk.jcstress.infra.results.JI_Result;
 /// without that the tests would show nothing.
 public final class DeletionTests {
     private static final long STALE = -1;
+    private static final long MIXED = -2;
+    private static final String OLD = "o".repeat(40);
+    private static final String NEW = "n".repeat(39);
 
     private DeletionTests() {}
 
@@ -23,6 +26,7 @@ public final class DeletionTests {
         DurablePair next = Rig.POOL.transact(() -> {
             DurablePair made = DurablePair.create(Rig.POOL);
             made.setFirst(2);
+            made.setText(NEW);
             long[] row = new long[Pair.LENGTH];
             java.util.Arrays.fill(row, 2);
             made.setRow(row);
@@ -36,6 +40,7 @@ public final class DeletionTests {
         return Rig.POOL.transact(() -> {
             DurablePair pair = Rig.renew(place);
             pair.setFirst(1);
+            pair.setText(OLD);
             long[] row = new long[Pair.LENGTH];
             java.util.Arrays.fill(row, 1);
             pair.setRow(row);
@@ -116,6 +121,35 @@ public final class DeletionTests {
                 seen.r1 = Rig.look(1, () -> {
                     pair.copyRow(row);
                     return ArrayTests.same(row);
+                });
+            } catch (StaleReferenceException e) {
+                seen.r1 = STALE;
+            }
+        }
+    }
+
+    @JCStressTest
+    @Description("The getter of a text, of a pool that is only read, beside the deletion of its object.")
+    @Outcome(id = {"1, 0", "1, 1", "-1, 0", "-1, 1"}, expect = Expect.ACCEPTABLE, desc = "the old text, or that it is gone")
+    @Outcome(id = {"2, 0", "2, 1"}, expect = Expect.FORBIDDEN, desc = "the new object's text")
+    @Outcome(expect = Expect.FORBIDDEN, desc = "what was in between")
+    @State
+    public static class Text {
+        private final int place = Rig.nextPlace();
+        private final DurablePair pair = prepare(place);
+        private final DurablePair same = Rig.reader(pair);
+
+        @Actor
+        public void replace(JI_Result seen) {
+            seen.r2 = DeletionTests.replace(place, pair);
+        }
+
+        @Actor
+        public void get(JI_Result seen) {
+            try {
+                seen.r1 = Rig.look(1, () -> {
+                    String text = same.getText();
+                    return OLD.equals(text) ? 1 : NEW.equals(text) ? 2 : MIXED;
                 });
             } catch (StaleReferenceException e) {
                 seen.r1 = STALE;
