@@ -74,6 +74,8 @@ public class ReadBench {
         directory = Samples.directory(false);
         pool = Samples.open(directory, isOne ? LARGE_EXTENT_BYTES : SMALL_EXTENT_BYTES);
         samples = isOne ? Samples.fill(pool, COUNT) : spread(Samples.fill(pool, 20 * COUNT));
+        // So that handles lie beside each other on the heap, as they do where all were kept.
+        System.gc();
         records = new long[COUNT];
         heapNumbers = new int[COUNT];
         heapRows = new double[COUNT][Sample.DIMENSIONS];
