@@ -86,6 +86,7 @@ final class Balancer {
         long wantedBytes = Math.max(1, store.pmem().extents() * store.pmem().extentBytes() / DEMOTED_SHARE);
         return store.alone(() -> {
             store.remote().releaseReserve();
+            MoveEvent event = MoveEvent.begun(store.pmem().name(), "demotion");
             long moved = 0;
             boolean wrapped = false;
             while (moved < wantedBytes) {
@@ -108,6 +109,7 @@ final class Balancer {
                 }
             }
             demotedBytes.addAndGet(moved);
+            event.end(moved);
             if (moved > 0) {
                 spill();
             }
@@ -170,14 +172,15 @@ final class Balancer {
 
     /// One look at all records, as long as there is room.
     void promoteAll() {
-        for (long next = 0; next >= 0 && !isStopping(); ) {
-            if (store.roomInPmem() < store.pmemCapacity() / FREE_SHARE) {
-                return;
-            }
+        MoveEvent event = MoveEvent.begun(store.pmem().name(), "promotion");
+        long moved = 0;
+        for (long next = 0; next >= 0 && !isStopping() && store.roomInPmem() >= store.pmemCapacity() / FREE_SHARE; ) {
             Mover.Step step = mover.step(next, up);
             next = step.next();
             promotedBytes.addAndGet(step.bytes());
+            moved += step.bytes();
         }
+        event.end(moved);
     }
 
     /// Nothing moves from now on.

@@ -27,8 +27,10 @@ final class Compactor {
 
     /// Compacts, alone of its kind. Outside of transactions, as it takes many.
     synchronized CompactionReport run() {
+        MoveEvent event = MoveEvent.begun(pool.name(), "compaction");
         CompactionReport near = compactNear();
         Remote.Compacted remote = store.remote().compact();
+        event.end(near.bytesMoved() + remote.bytes());
         return new CompactionReport(
                 near.valuesMoved() + remote.values(),
                 near.bytesMoved() + remote.bytes(),

@@ -34,8 +34,10 @@ final class Retierer {
             long from = next;
             next = store.alone(() -> retagCollections(from));
         }
+        MoveEvent event = MoveEvent.begun(pool.name(), "retagging");
         Mover mover = new Mover(pool);
         Mover.Step moved = mover.run(new ToBest());
+        event.end(moved.bytes());
         Left left = new Left();
         mover.run(left);
         return new RetierReport(moved.values(), moved.bytes(), left.values, recordBytes);

@@ -4,10 +4,13 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.terrace.objects.store.RecordingSegmentStore;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import jdk.jfr.Recording;
 import jdk.jfr.consumer.RecordedEvent;
 import jdk.jfr.consumer.RecordingFile;
@@ -17,7 +20,8 @@ import org.junit.jupiter.api.io.TempDir;
 /// A recording of the Java Flight Recorder shows what pools do.
 class EventsTest {
     private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
-    private static final List<String> NAMES = List.of("PoolOpen", "PoolClose", "Commit", "Rollback", "Growth", "Recovery");
+    private static final List<String> NAMES = List.of(
+            "PoolOpen", "PoolClose", "Commit", "Rollback", "Growth", "Recovery", "Move", "SegmentWrite", "SegmentRead");
 
     @TempDir(factory = InMemory.class)
     Path dir;
@@ -94,6 +98,52 @@ class EventsTest {
         List<RecordedEvent> events = record(() -> Pool.open(place, SMALL).close());
         assertEquals(List.of("Recovery", "PoolOpen", "PoolClose"), names(events));
         assertTrue(events.getFirst().getInt("words") > 0);
+    }
+
+    @Test
+    void valuesThatMoveAreRecorded() throws Exception {
+        long[] demoted = {0};
+        List<RecordedEvent> events = record(() -> {
+            try (Pool pool = Pool.open(dir.resolve("tiny"), SMALL.pmem(1 << 20))) {
+                for (int i = 0; pool.demotedBytes() == 0; i++) {
+                    DurablePerson.create(pool).setName(("name " + i).repeat(400));
+                    assertTrue(i < 10_000, "a pool of a MiB takes 10,000 names");
+                }
+                demoted[0] = pool.demotedBytes();
+            }
+        });
+        RecordedEvent move = events.stream()
+                .filter(event -> event.getEventType().getName().endsWith(".Move") && "demotion".equals(event.getString("why")))
+                .findFirst()
+                .orElseThrow();
+        assertEquals(demoted[0], move.getLong("bytes"));
+    }
+
+    @Test
+    void segmentsAreRecorded() throws Exception {
+        RecordingSegmentStore segments = new RecordingSegmentStore(new ArrayList<>());
+        ObjectType<Thing> type = Thing.on(StorageTier.REMOTE);
+        List<RecordedEvent> events = record(() -> {
+            try (Pool pool = Pool.open(dir.resolve("far"), SMALL.remote(segments))) {
+                pool.transact(() -> {
+                    Thing thing = pool.create(type);
+                    pool.root("thing", type).set(thing);
+                    thing.setBytes(new byte[1000]);
+                });
+            }
+            try (Pool pool = Pool.open(dir.resolve("far"), SMALL.remote(segments))) {
+                Thing thing = Objects.requireNonNull(pool.root("thing", type).get());
+                assertEquals(1000, Objects.requireNonNull(thing.getBytes()).length);
+                assertEquals(1000, Objects.requireNonNull(thing.getBytes()).length);
+            }
+        });
+        List<RecordedEvent> segmentEvents = events.stream()
+                .filter(event -> event.getEventType().getName().contains(".Segment"))
+                .toList();
+        assertEquals(List.of("SegmentWrite", "SegmentRead"), names(segmentEvents), "the second time it need not be read");
+        assertEquals(segmentEvents.get(0).getLong("segment"), segmentEvents.get(1).getLong("segment"));
+        assertEquals(1000, segmentEvents.get(1).getLong("bytes"));
+        assertTrue(segmentEvents.get(0).getLong("bytes") > 1000);
     }
 
     /// The last commit is on its way to its places again.

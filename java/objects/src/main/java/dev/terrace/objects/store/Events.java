@@ -90,4 +90,39 @@ final class Events {
         @Description("Since it was opened, single words included")
         long commits;
     }
+
+    /// A segment was written to the remote tier, durably.
+    @Name("dev.terrace.objects.SegmentWrite")
+    @Label("Segment Write")
+    @Category("Terrace Objects")
+    @Description("A segment was written to the remote tier, durably")
+    @StackTrace(false)
+    static final class SegmentWrite extends Event {
+        @Label("Pool")
+        @Nullable String pool;
+
+        @Label("Segment")
+        long segment;
+
+        @Label("Bytes")
+        @DataAmount
+        long bytes;
+    }
+
+    /// A value was read from the remote tier.
+    @Name("dev.terrace.objects.SegmentRead")
+    @Label("Segment Read")
+    @Category("Terrace Objects")
+    @Description("A value was read from the remote tier: it was not among those that were read last")
+    static final class SegmentRead extends Event {
+        @Label("Pool")
+        @Nullable String pool;
+
+        @Label("Segment")
+        long segment;
+
+        @Label("Bytes")
+        @DataAmount
+        long bytes;
+    }
 }

@@ -257,7 +257,15 @@ public final class Remote {
         if (known != null && known.length == length && Segment.crc(known) == checksum) {
             return known;
         }
+        Events.SegmentRead event = new Events.SegmentRead();
+        event.begin();
         byte[] bytes = read(number, offset, length, checksum);
+        if (event.shouldCommit()) {
+            event.pool = pmem.name();
+            event.segment = number;
+            event.bytes = length;
+            event.commit();
+        }
         cache.put(number, offset, bytes);
         return bytes;
     }
@@ -367,6 +375,8 @@ public final class Remote {
     }
 
     private void write(long number, byte[] bytes) {
+        Events.SegmentWrite event = new Events.SegmentWrite();
+        event.begin();
         boolean[] isRepeated = {false};
         use(segments -> {
             try {
@@ -385,6 +395,12 @@ public final class Remote {
                         + " is there already: a copy of this pool writes to the same directory", e);
             }
         });
+        if (event.shouldCommit()) {
+            event.pool = pmem.name();
+            event.segment = number;
+            event.bytes = bytes.length;
+            event.commit();
+        }
     }
 
     /// The number of the next segment, which is no other's from now on.
