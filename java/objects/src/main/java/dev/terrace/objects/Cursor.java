@@ -17,6 +17,8 @@ public final class Cursor<D extends DurableObject> {
     private final @Nullable TypeMapping[] mappings;
     private final Store store;
     private final Epoch epoch;
+    /// Where objects of the class may be: a walk passes by chunks of other sizes.
+    private final long sizes;
     private long at = -1;
     /// Which of the slots behind `at` are in use: bit 0 is the next. That was so when the epoch's changes were `copiedIn`.
     private long ahead;
@@ -30,6 +32,11 @@ public final class Cursor<D extends DurableObject> {
         handle = type.newHandle();
         mappings = pool.mappingsOf(type);
         store = pool.store();
+        long ofForms = 0;
+        for (TypeMapping mapping : mappings) {
+            ofForms |= mapping == null ? 0 : Store.sizeBit(mapping.bytes);
+        }
+        sizes = ofForms;
         epoch = store.epoch();
     }
 
@@ -58,7 +65,7 @@ public final class Cursor<D extends DurableObject> {
                 skip();
             } else {
                 copiedIn = epoch.changes();
-                at = store.nextAllocated(at + 1);
+                at = store.nextAllocated(at + 1, sizes);
                 if (at < 0) {
                     return false;
                 }

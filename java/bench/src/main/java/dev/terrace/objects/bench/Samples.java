@@ -68,6 +68,15 @@ final class Samples {
         return all;
     }
 
+    /// Adds blocks of rows to a pool.
+    static void fillBlocks(Pool pool, int count) {
+        Random random = new Random(1);
+        for (int i = 0; i < count; i++) {
+            double[] rows = random.doubles(Block.ROWS * Sample.DIMENSIONS).toArray();
+            pool.transact((Runnable) () -> DurableBlock.create(pool).setRows(rows));
+        }
+    }
+
     /// Deletes a directory with all that is in it.
     static void delete(Path directory) throws IOException {
         List<Path> all;

@@ -51,6 +51,7 @@ public class ScanBench {
     private long[] records = {};
     private MemorySegment file = MemorySegment.NULL;
     private double[][] heapRows = {};
+    private final double[] reusedBlock = new double[Block.ROWS * Sample.DIMENSIONS];
 
     /// Makes the pool, and the same rows on the heap.
     @Setup
@@ -58,6 +59,7 @@ public class ScanBench {
         directory = Samples.directory(false);
         try (Pool filled = Samples.open(directory, EXTENT_BYTES)) {
             Samples.fill(filled, objects);
+            Samples.fillBlocks(filled, objects / Block.ROWS);
         }
         pool = who.equals("writer") ? Samples.open(directory, EXTENT_BYTES) : Samples.openToRead(directory);
         heapRows = new double[objects][Sample.DIMENSIONS];
@@ -98,6 +100,24 @@ public class ScanBench {
         while (cursor.next()) {
             cursor.get().copyRow(reused);
             sum += Samples.sum(reused);
+        }
+        return sum;
+    }
+
+    /// A walk over the same number of rows, many of which make up an object.
+    @Benchmark
+    public double walkBlocks() {
+        double sum = 0;
+        Cursor<DurableBlock> cursor = pool.cursor(DurableBlock.TYPE);
+        while (cursor.next()) {
+            cursor.get().copyRows(reusedBlock);
+            for (int row = 0; row < Block.ROWS; row++) {
+                double ofRow = 0;
+                for (int i = 0; i < Sample.DIMENSIONS; i++) {
+                    ofRow += reusedBlock[row * Sample.DIMENSIONS + i];
+                }
+                sum += ofRow;
+            }
         }
         return sum;
     }

@@ -256,6 +256,11 @@ final class Allocator {
 
     /// The offset of the first thing in use from `from` on; [#NONE] if there is none.
     long next(long from) {
+        return next(from, -1L);
+    }
+
+    /// The same of things of some size classes, a set of [SizeClasses#bit(long)].
+    long next(long from, long sizeClasses) {
         int chunk = (int) (from / CHUNK_BYTES);
         long offset = from;
         while (chunk < maps.length * chunksPerExtent) {
@@ -263,12 +268,13 @@ final class Allocator {
             long descriptor = inExtent < reserved[chunk / chunksPerExtent] ? 0 : words.get(descriptorAt(chunk));
             long start = (long) chunk * CHUNK_BYTES;
             if (kind(descriptor) == KIND_RUN) {
-                if (offset <= start) {
+                if (offset <= start && sizeClasses < 0) {
                     return start;
                 }
                 chunk += runChunks(descriptor);
             } else {
-                long found = kind(descriptor) == KIND_SLOTS ? nextSlot(chunk, sizeClass(descriptor), offset) : NONE;
+                boolean isWanted = kind(descriptor) == KIND_SLOTS && (sizeClasses >>> sizeClass(descriptor) & 1) != 0;
+                long found = isWanted ? nextSlot(chunk, sizeClass(descriptor), offset) : NONE;
                 if (found != NONE) {
                     return found;
                 }

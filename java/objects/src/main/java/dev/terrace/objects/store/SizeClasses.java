@@ -46,6 +46,11 @@ final class SizeClasses {
         return granules < CLASS_OF_GRANULES.length ? CLASS_OF_GRANULES[(int) granules] : -1;
     }
 
+    /// The class that so many bytes need, as one of the bits of a set of classes. The highest is that of whole chunks.
+    static long bit(long bytes) {
+        return 1L << of(bytes);
+    }
+
     /// Bytes of a slot.
     static int slotBytes(int sizeClass) {
         return SLOT_BYTES[sizeClass];

@@ -765,10 +765,20 @@ public final class Store implements AutoCloseable {
 
     /// The offset of the first thing in use in persistent memory from `offset` on; -1 if there is none.
     public long nextAllocated(long offset) {
+        return nextAllocated(offset, -1L);
+    }
+
+    /// The same of things of some sizes, a set of [#sizeBit(long)].
+    public long nextAllocated(long offset, long sizes) {
         if (readOnly) {
             followExtents();
         }
-        return allocator.next(offset);
+        return allocator.next(offset, sizes);
+    }
+
+    /// What stands for things of so many bytes, and of such as take as much room, in sets of sizes.
+    public static long sizeBit(long bytes) {
+        return SizeClasses.bit(bytes);
     }
 
     /// Which of the slots behind that at `offset` of persistent memory are in use, up to 63 of them: bit 0 is the next.
