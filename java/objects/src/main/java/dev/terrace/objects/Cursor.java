@@ -24,6 +24,7 @@ public final class Cursor<D extends DurableObject> {
     private long ahead;
     private long slotBytes;
     private long copiedIn;
+    /// The form of the object that the handle was bound to last; null if that is not the one that getters expect, so that each is bound.
     private @Nullable TypeMapping bound;
 
     Cursor(Pool pool, ObjectType<D> type) {
@@ -95,7 +96,7 @@ public final class Cursor<D extends DurableObject> {
             return false;
         }
         handle.bind(pool, mapping, at, header);
-        bound = mapping;
+        bound = mapping.isNative ? mapping : null;
         return true;
     }
 

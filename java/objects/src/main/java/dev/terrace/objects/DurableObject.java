@@ -64,8 +64,8 @@ public abstract class DurableObject {
         compared = NEVER;
     }
 
-    /// From now on this handle leads to what begins at another offset, if that lies in the same extent, is an object of the same form, and was
-    /// there when the epoch's changes were `changes`. If that cannot be said as fast as walks want it, nothing happens.
+    /// From now on this handle, of an object in the form that getters expect, leads to what begins at another offset, if that lies in the same
+    /// extent, is an object of the same form, and was there when the epoch's changes were `changes`. If that cannot be said as fast as walks want it, nothing happens.
     final boolean moveTo(long newRecord, int id, long changes) {
         if ((newRecord ^ record) >= memory.byteSize() || !epoch.isPlain()) {
             return false;

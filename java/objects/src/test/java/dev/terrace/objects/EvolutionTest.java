@@ -188,4 +188,29 @@ class EvolutionTest {
             assertTrue(refused.getMessage().contains("row had 3 elements and has 4 elements"), refused::getMessage);
         }
     }
+
+    @Test
+    void aWalkReadsEachObjectInTheFormThatItWasStoredIn() throws IOException {
+        int count = 100;
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            ObjectType<Before> type = before(FieldSpec.of("a", FieldKind.INT), FieldSpec.of("b", FieldKind.INT));
+            for (int i = 0; i < count; i++) {
+                Before thing = pool.create(type);
+                thing.set(0, i);
+                thing.set(1, -i);
+            }
+        }
+        ObjectType<After> type = after(
+                FieldSpec.of("new", FieldKind.LONG), FieldSpec.of("b", FieldKind.LONG), FieldSpec.of("a", FieldKind.LONG));
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            Cursor<After> cursor = pool.cursor(type);
+            for (int i = 0; i < count; i++) {
+                assertTrue(cursor.next());
+                assertEquals(0, cursor.get().number(0));
+                assertEquals(-i, cursor.get().number(1));
+                assertEquals(i, cursor.get().number(2));
+            }
+            assertFalse(cursor.next());
+        }
+    }
 }
