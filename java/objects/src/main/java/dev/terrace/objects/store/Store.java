@@ -398,12 +398,15 @@ public final class Store implements AutoCloseable {
         event.begin();
         int words = overlay.size();
         rollbacks++;
+        epoch.changing();
         for (int i = 0; i < fresh.size(); i++) {
             // A handle of what is not to be must not find what comes there next.
             long offset = fresh.offset(i);
             int next = Math.min(Headers.generation(pmem.getLong(offset)) + 1, Headers.GENERATION_MAX);
             pmem.putLong(offset, Headers.of(superblock.secret(), offset, Headers.FREE, next));
         }
+        // Chunks that it had cut are none: who has looked at what was in use there looks again.
+        epoch.changed();
         allocator.forgetIndex();
         disks.forEach(disk -> disk.allocator().forgetIndex());
         List<Runnable> actions = List.copyOf(afterRollback).reversed();

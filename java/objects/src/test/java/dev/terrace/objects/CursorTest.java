@@ -1,0 +1,114 @@
+package dev.terrace.objects;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/// Walks beside what changes meanwhile.
+class CursorTest {
+    private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
+    private static final ObjectType<Thing> THING = Thing.on(StorageTier.PMEM);
+    private static final int CHUNK_BYTES = 1 << 16;
+    private static final int SLOT_BYTES = 48;
+
+    @TempDir(factory = InMemory.class)
+    Path dir;
+
+    private static List<Thing> make(Pool pool, int count) {
+        return pool.transact(() -> {
+            List<Thing> things = new ArrayList<>();
+            for (int i = 0; i < count; i++) {
+                Thing thing = pool.create(THING);
+                thing.setNumber(i);
+                things.add(thing);
+            }
+            return things;
+        });
+    }
+
+    @Test
+    void whatIsDeletedAheadIsNotMet() throws IOException {
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            List<Thing> things = make(pool, 200);
+            Cursor<Thing> cursor = pool.cursor(THING);
+            long sum = 0;
+            for (int i = 0; cursor.next(); i++) {
+                sum += cursor.get().getNumber();
+                if (i % 10 == 0 && 2 * i < 100) {
+                    things.get(2 * i + 1).delete();
+                    pool.transact(() -> things.get(150).setNumber(150));
+                }
+            }
+            assertEquals(199 * 200 / 2 - (1 + 21 + 41 + 61 + 81), sum);
+        }
+    }
+
+    @Test
+    void inATransactionItSeesWhatThatHasDone() throws IOException {
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            List<Thing> things = make(pool, 100);
+            pool.transact(() -> {
+                Cursor<Thing> cursor = pool.cursor(THING);
+                assertTrue(cursor.next());
+                things.subList(1, 50).forEach(DurableObject::delete);
+                things.get(99).setNumber(1000);
+                long sum = cursor.get().getNumber();
+                while (cursor.next()) {
+                    sum += cursor.get().getNumber();
+                }
+                assertEquals((50 + 98) * 49 / 2 + 1000, sum);
+            });
+        }
+    }
+
+    /// What a transaction that was rolled back has made of a chunk is none of it any more.
+    @Test
+    void afterARollbackItMeetsNothingOfWhatWasRolledBack() throws IOException {
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            int perChunk = CHUNK_BYTES / SLOT_BYTES;
+            List<Thing> things = make(pool, perChunk);
+            assertEquals(SLOT_BYTES, pool.store().sizeOf(-1, things.getFirst().record()));
+            Cursor<Thing> cursor = pool.cursor(THING);
+            assertThrows(IllegalStateException.class, () -> pool.transact(() -> {
+                long begin = make(pool, 10).getFirst().record();
+                assertEquals(0, begin % CHUNK_BYTES, "they lie in a chunk of their own");
+                while (cursor.next() && cursor.get().record() != begin) {
+                    assertEquals(THING, cursor.get().mapping().type);
+                }
+                throw new IllegalStateException("on purpose");
+            }));
+            // Bytes that look like headers of such objects, but for the mark.
+            byte[] bytes = new byte[60_000];
+            ByteBuffer words = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
+            for (int at = SLOT_BYTES; at < 20 * SLOT_BYTES; at += SLOT_BYTES) {
+                words.putLong(at - 16, (long) things.getFirst().mapping().id << 24 | 1);
+            }
+            pool.transact(() -> {
+                things.getFirst().setBytes(bytes);
+                assertFalse(cursor.next(), () -> "met " + cursor.get().record());
+            });
+        }
+    }
+
+    @Test
+    void whoWalksOnInAClosedPoolIsTold() throws IOException {
+        Cursor<Thing> cursor;
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            make(pool, 10);
+            cursor = pool.cursor(THING);
+            assertTrue(cursor.next());
+        }
+        assertThrows(PoolClosedException.class, cursor::next);
+        assertThrows(PoolClosedException.class, () -> cursor.get().getNumber());
+    }
+}
