@@ -254,6 +254,7 @@ public final class Pool implements AutoCloseable {
     ///
     /// @return what it has done
     /// @throws IllegalStateException in a transaction
+    /// @throws PoolReadOnlyException if the pool was opened to be read, or in a consistent read
     /// @throws PoolDamagedException if a value that is to move is damaged
     /// @throws TierUnavailableException if the remote tier cannot be reached; the others have been compacted then
     public CompactionReport compact() {
@@ -261,6 +262,7 @@ public final class Pool implements AutoCloseable {
             throw new IllegalStateException("a pool cannot be compacted within a transaction");
         }
         return guarded(() -> {
+            store.requireWritable();
             freeRemains();
             return compactor.run();
         });

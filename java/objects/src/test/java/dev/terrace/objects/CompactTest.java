@@ -224,4 +224,20 @@ class CompactTest {
         } while (!done.get());
         return times;
     }
+
+    @Test
+    void itIsNotForAPoolThatIsOnlyRead() throws IOException {
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            for (DurablePerson person : people(pool, 20, 1)) {
+                person.delete();
+            }
+            DurableList.root(pool, "people", ElementType.of(DurablePerson.TYPE)).clear();
+        }
+        try (Pool pool = Pool.open(dir, SMALL.toRead())) {
+            for (int i = 0; i < 2; i++) {
+                assertThrows(PoolReadOnlyException.class, pool::compact);
+                assertEquals(List.of(), pool.check().problems());
+            }
+        }
+    }
 }

@@ -241,13 +241,20 @@ public final class Store implements AutoCloseable {
         }
     }
 
-    private void begin() {
+    /// Throws if this thread must not write.
+    ///
+    /// @throws PoolReadOnlyException if the pool was opened to be read, or this is part of a consistent read
+    public void requireWritable() {
         if (readOnly) {
             throw new PoolReadOnlyException(pmem.name() + " was opened to be read");
         }
         if (reads.isUnderWay()) {
             throw new PoolReadOnlyException("a consistent read cannot write");
         }
+    }
+
+    private void begin() {
+        requireWritable();
         writer.lock();
         if (depth == 0) {
             try {
