@@ -4,7 +4,9 @@ import dev.terrace.objects.collections.CollectionRecords;
 import dev.terrace.objects.store.Buffers;
 import dev.terrace.objects.store.Store;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /// Brings the values of a class to the tiers that its tags name now: those behind slots, and elements of collections that its objects own.
@@ -102,19 +104,20 @@ final class Retierer {
     }
 
     private final class ToBest extends NotOnBest {
-        /// Who has found no room for so many bytes need not look for it again.
-        private long noRoomFor = Long.MAX_VALUE;
+        /// Who has found no room for so many bytes on some tiers need not look for it there again.
+        private final Map<List<StorageTier>, Integer> noRoomFor = new HashMap<>();
 
         @Override
         public long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
             int is = buffers.indexOf(place, tiers);
-            if (bytes.length >= noRoomFor) {
+            List<StorageTier> better = is < 0 ? tiers : tiers.subList(0, is);
+            if (bytes.length >= noRoomFor.getOrDefault(better, Integer.MAX_VALUE)) {
                 return Buffers.NULL;
             }
             try {
-                return buffers.put(is < 0 ? tiers : tiers.subList(0, is), bytes);
+                return buffers.put(better, bytes);
             } catch (PoolFullException full) {
-                noRoomFor = bytes.length;
+                noRoomFor.put(better, bytes.length);
                 return Buffers.NULL;
             }
         }

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.terrace.objects.collections.DurableList;
 import dev.terrace.objects.collections.ElementType;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -186,6 +187,27 @@ class RetierTest {
             assertThrows(IllegalStateException.class, () -> pool.transact(() -> {
                 pool.retier(type(PMEM, PMEM));
             }));
+        }
+    }
+
+    @Test
+    void aFullTierKeepsNothingFromAnotherOne() throws IOException {
+        PoolOptions disks = SMALL.disk(StorageTier.SSD, Files.createDirectory(dir.resolve("ssd")), 1 << 20)
+                .disk(StorageTier.HDD, Files.createDirectory(dir.resolve("hdd")), 16 << 20);
+        int count = 700;
+        try (Pool pool = Pool.open(dir, disks)) {
+            make(pool, type(PMEM, PMEM), count);
+        }
+        try (Pool pool = Pool.open(dir, disks)) {
+            ObjectType<Thing> type = type(new StorageTier[] {StorageTier.SSD}, new StorageTier[] {StorageTier.HDD});
+            RetierReport report = pool.retier(type);
+            assertTrue(report.valuesLeft() > 0, report::toString);
+            long images = 0;
+            for (int i = 0; i < count; i++) {
+                images += image(i).length;
+            }
+            assertTrue(pool.statistics().used().get(2) >= images, report::toString);
+            mustBeWhole(pool, type);
         }
     }
 }
