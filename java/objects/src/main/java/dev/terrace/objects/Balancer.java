@@ -94,6 +94,8 @@ final class Balancer {
                 try {
                     step = mover.step(hand, down);
                 } catch (TierUnavailableException notNow) {
+                    // Without it nothing could go there, either, when that is over.
+                    store.remote().keepReserve();
                     break;
                 }
                 hand = step.next();

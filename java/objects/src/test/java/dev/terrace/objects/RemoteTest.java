@@ -23,6 +23,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -573,6 +574,116 @@ class RemoteTest {
                 }
                 expectSound(pool);
             }
+        }
+    }
+
+    /// What may also lie elsewhere goes there, and the transaction goes on.
+    @Test
+    void aSegmentThatFoundNoRoomLeavesNothingInATransactionThatGoesOn() throws IOException {
+        ObjectType<Thing> type = Thing.on(StorageTier.REMOTE, StorageTier.SSD);
+        for (boolean hasLabel : new boolean[] {false, true}) {
+            Path its = Files.createDirectory(dir.resolve("label " + hasLabel));
+            try (Pool pool = Pool.open(its, options)) {
+                if (hasLabel) {
+                    make(pool, "first", bytes(1, 100)).setBytes(null);
+                }
+                Thing small = pool.create(type);
+                pool.root("small", type).set(small);
+                pool.transact(() -> {
+                    make(pool, "large", bytes(2, (16 << 20) - 500));
+                    segments.full(true);
+                    small.setBytes(bytes(3, 1000));
+                    segments.full(false);
+                });
+                assertTrue(pool.statistics().used().get(1) > 0, "the small value lies on the disk");
+                assertEquals(1, names().size(), "what was half written is gone");
+                assertEquals((16 << 20) - 500, thing(pool, "large").lengthOfBytes());
+                expectSound(pool);
+                thing(pool, "large").delete();
+                pool.root("large", THING).set(null);
+                assertArrayEquals(bytes(3, 1000), small.getBytes());
+                assertEquals(List.of(), names());
+                assertEquals(0, records(pool), "no record of a segment is left");
+            }
+        }
+    }
+
+    /// How many records of segments there are.
+    private static long records(Pool pool) {
+        int[] segments = {0};
+        for (long at = pool.store().nextAllocated(0); at >= 0; at = pool.store().nextAllocated(at + 1)) {
+            segments[0] += Pool.typeOf(pool.store().word(at)) == 0xfffd ? 1 : 0;
+        }
+        return segments[0];
+    }
+
+    /// The chunk that records of values need is there again when the tier can be reached again.
+    @Test
+    void aPoolThatWasFilledWhileTheTierCouldNotBeReachedMakesRoomAfterwards() throws IOException {
+        ObjectType<Thing> near = Thing.on(StorageTier.PMEM);
+        ObjectType<Thing> movable = Thing.on(StorageTier.PMEM, StorageTier.REMOTE);
+        try (Pool pool = Pool.open(dir, options.pmem(1 << 20))) {
+            List<Thing> things = new ArrayList<>();
+            for (int i = 0; i < 100; i++) {
+                things.add(pool.create(movable));
+                things.getLast().setBytes(bytes(i, 2000));
+            }
+            List<Thing> fillers = new ArrayList<>();
+            for (int i = 0; i < 3000; i++) {
+                fillers.add(pool.create(near));
+            }
+            segments.reachable(false);
+            // First all whole chunks, then what is left of those with the smallest slots.
+            fill(fillers, filler -> filler.setBytes(bytes(1, 60_000)));
+            fill(fillers, filler -> filler.setText("8 bytes."));
+            segments.reachable(true);
+            Thing last = fillers.getLast();
+            last.setText("as many.");
+            assertEquals("as many.", last.getText());
+            assertTrue(pool.demotedBytes() > 0);
+            for (int i = 0; i < things.size(); i++) {
+                assertArrayEquals(bytes(i, 2000), things.get(i).getBytes());
+            }
+            expectSound(pool);
+        }
+    }
+
+    /// Does something to one after the other until there is no room for it, also after others have been asked to make some.
+    private static void fill(List<Thing> things, Consumer<Thing> change) {
+        int refused = 0;
+        for (int i = 0; refused < 3; i++) {
+            try {
+                change.accept(things.get(i));
+                refused = 0;
+            } catch (PoolFullException full) {
+                refused++;
+            }
+        }
+    }
+
+    /// However busy a writer is: each try may take as long as the tier's patience.
+    @Test
+    void whoReadsIsToldSoonThatTheTierCannotBeReached() throws IOException {
+        try (Pool pool = Pool.open(dir, options)) {
+            make(pool, "thing", bytes(1, 1000));
+        }
+        try (Pool pool = Pool.open(dir, options); ExecutorService writer = Executors.newSingleThreadExecutor()) {
+            Thing thing = thing(pool, "thing");
+            DurablePerson person = DurablePerson.create(pool);
+            int[] refused = {0};
+            segments.reachable(false);
+            segments.onRefusal(() -> {
+                if (++refused[0] < 20) {
+                    assertEquals(refused[0], writer.submit(() -> {
+                        person.setAge(refused[0]);
+                        return person.getAge();
+                    }).get());
+                }
+                return refused;
+            });
+            TierUnavailableException told = assertThrows(TierUnavailableException.class, thing::getBytes);
+            assertTrue(told.getMessage().contains("memory cannot be reached"), told.getMessage());
+            assertTrue(refused[0] <= 4, () -> refused[0] + " tries");
         }
     }
 }

@@ -2,6 +2,7 @@ package dev.terrace.objects.store;
 
 import dev.terrace.objects.PoolBusyException;
 import dev.terrace.objects.PoolDamagedException;
+import dev.terrace.objects.TierUnavailableException;
 import java.lang.invoke.VarHandle;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -17,6 +18,8 @@ final class Reads {
     private static final int ATTEMPTS_BEFORE_LOCK = 64;
     /// How often who cannot lock reads something at least before it gives up.
     private static final int ATTEMPTS_MIN = 4;
+    /// How often somebody looks for what lies on a tier that cannot be reached: each time may take long.
+    private static final int UNREACHABLE_MAX = 2;
 
     private final Store store;
     private final CommitLog log;
@@ -107,6 +110,7 @@ final class Reads {
 
     private <T extends @Nullable Object> T attempt(Supplier<T> work, List<Runnable> actions) {
         long until = 0;
+        int unreachable = 0;
         for (int attempt = 0; mayTryAgain(attempt); attempt++) {
             until = patienceEnds(attempt, until);
             actions.clear();
@@ -123,7 +127,8 @@ final class Reads {
             try {
                 result = laidOver == null ? work.get() : readWith(laidOver, work);
             } catch (RuntimeException | Error e) {
-                if (store.sequence() == sequence) {
+                boolean isHopeless = e instanceof TierUnavailableException && ++unreachable == UNREACHABLE_MAX;
+                if (store.sequence() == sequence || isHopeless) {
                     throw e;
                 }
                 continue;

@@ -129,7 +129,7 @@ public final class Remote {
             return;
         }
         Superblock.upgrade(pmem);
-        haveReserve();
+        keepReserve();
         // Segments of a transaction that is under way are none that somebody has left.
         store.alone(() -> {
             if (!hasSegments) {
@@ -141,7 +141,10 @@ public final class Remote {
     }
 
     /// Keeps a chunk of persistent memory, if there is one, for records of values that leave it when it is full.
-    private void haveReserve() {
+    public void keepReserve() {
+        if (tier == null) {
+            return;
+        }
         try {
             store.transact(() -> {
                 if (store.word(Superblock.REMOTE_RESERVE_AT) == 0) {
@@ -353,9 +356,20 @@ public final class Remote {
             store.afterRollback(this::abandon);
         }
         long segment = store.allocate(RECORD_BYTES, Headers.SEGMENT);
-        long number = takeNumber();
-        byte[] bytes = Segment.of(pool, number, pending.values());
-        write(number, bytes);
+        long number = LABEL;
+        byte[] bytes;
+        try {
+            number = takeNumber();
+            bytes = Segment.of(pool, number, pending.values());
+            write(number, bytes);
+        } catch (PoolFullException full) {
+            // The transaction may go on, with the value elsewhere, and commit: others would not know of what is half written.
+            store.free(segment);
+            if (number != LABEL) {
+                delete(number);
+            }
+            throw full;
+        }
         long live = bytes.length - Segment.HEADER_BYTES;
         store.putWord(segment, segment + NUMBER_AT, number);
         store.putWord(segment, segment + BYTES_AT, (long) bytes.length << 32 | live);

@@ -1,5 +1,7 @@
 package dev.terrace.objects.store;
 
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+
 import dev.terrace.objects.PoolFullException;
 import java.io.EOFException;
 import java.io.IOException;
@@ -8,6 +10,7 @@ import java.nio.file.NoSuchFileException;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.concurrent.atomic.AtomicInteger;
 
@@ -19,6 +22,7 @@ public final class RecordingSegmentStore implements SegmentStore {
     private final AtomicInteger reads = new AtomicInteger();
     private volatile boolean isReachable = true;
     private volatile boolean isFull;
+    private volatile Callable<?> onRefusal = () -> true;
 
     /// An empty one; what happens to it is added to `events`.
     public RecordingSegmentStore(List<RecordingRegion.Event> events) {
@@ -34,6 +38,11 @@ public final class RecordingSegmentStore implements SegmentStore {
     /// From now on nothing of it can be reached, or all can.
     public void reachable(boolean is) {
         isReachable = is;
+    }
+
+    /// What is done whenever somebody finds that it cannot be reached.
+    public void onRefusal(Callable<?> action) {
+        onRefusal = action;
     }
 
     /// From now on it has no room, or has some.
@@ -58,6 +67,11 @@ public final class RecordingSegmentStore implements SegmentStore {
 
     private void requireReachable() throws IOException {
         if (!isReachable) {
+            try {
+                assertNotNull(onRefusal.call());
+            } catch (Exception e) {
+                throw new AssertionError(e);
+            }
             throw new IOException("no route to memory");
         }
     }
