@@ -107,6 +107,8 @@ final class PoolFiles {
             throw e;
         }
         Files.move(unfinished, directory.resolve(POOL), StandardCopyOption.ATOMIC_MOVE);
+        // If its old name came back, the next to make a pool would delete what it holds.
+        MappedRegion.syncNames(directory);
     }
 
     private static Store openStore(Path directory, PoolOptions options, Arena arena) throws IOException {
@@ -170,6 +172,7 @@ final class PoolFiles {
             }
             if (!options.readOnly()) {
                 Files.createFile(file);
+                MappedRegion.syncNames(file.toAbsolutePath().getParent());
             }
         }
         MappedRegion region = mapDisk(file, number, options.readOnly(), disk.bytesMax(), pmem, arena);

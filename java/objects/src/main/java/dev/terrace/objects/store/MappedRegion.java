@@ -84,6 +84,16 @@ public final class MappedRegion extends Region {
         }
     }
 
+    /// Makes the names in a directory durable: what a file holds may be so before the file's name is.
+    ///
+    /// @throws IOException if the system could not write them
+    public static void syncNames(Path directory) throws IOException {
+        open(directory, true, channel -> {
+            channel.force(true);
+            return true;
+        });
+    }
+
     /// How its stores become durable.
     public Durability durability() {
         return durability;
