@@ -64,7 +64,14 @@ final class OpenPools {
         synchronized (POOLS) {
             PoolFiles files = pool.files();
             Open open = files == null ? null : POOLS.get(files.directory());
-            if (files != null && open != null && open.pool == pool && --open.count == 0) {
+            if (files == null || open == null || open.pool != pool) {
+                return;
+            }
+            if (open.count == 1 && pool.store().inTransaction()) {
+                // The thread that moves values back may be waiting for its end.
+                throw new IllegalStateException("a pool cannot be closed within a transaction");
+            }
+            if (--open.count == 0) {
                 POOLS.remove(files.directory());
                 pool.closeNow(files);
             }

@@ -417,6 +417,8 @@ public final class Pool implements AutoCloseable {
     }
 
     /// Closes the pool, if it has been closed as often as it was opened: from then on handles throw [PoolClosedException].
+    ///
+    /// @throws IllegalStateException in a transaction of this thread
     @Override
     public void close() {
         OpenPools.close(this);

@@ -246,4 +246,46 @@ class PoolTest {
             }
         }
     }
+
+    /// A read may be repeated: what it did would be done several times.
+    @Test
+    void aConsistentReadSetsNothing() throws IOException {
+        try (Pool pool = open()) {
+            DurablePerson bob = DurablePerson.create(pool);
+            bob.setAge(1);
+            assertThrows(PoolReadOnlyException.class, () -> pool.read(() -> {
+                bob.setAge(bob.getAge() + 1);
+                return bob;
+            }));
+            assertEquals(1, bob.getAge());
+            pool.transact(() -> pool.read(() -> {
+                bob.setAge(bob.getAge() + 1);
+                return bob;
+            }));
+            assertEquals(2, bob.getAge(), "in a transaction nothing is repeated");
+        }
+    }
+
+    @Test
+    void aTransactionDoesNotCloseItsPool() throws IOException {
+        try (Pool pool = open()) {
+            DurablePerson bob = DurablePerson.create(pool);
+            bob.setAge(1);
+            pool.root("bob", DurablePerson.class).set(bob);
+            IllegalStateException refused = assertThrows(IllegalStateException.class, () -> pool.transact(() -> {
+                bob.setAge(2);
+                OpenPools.close(pool);
+            }));
+            assertTrue(refused.getMessage().contains("within a transaction"), refused::getMessage);
+            assertEquals(1, bob.getAge());
+            pool.transact(() -> {
+                try (Pool same = open()) {
+                    bob(same).setAge(3);
+                } catch (IOException e) {
+                    throw new java.io.UncheckedIOException(e);
+                }
+            });
+            assertEquals(3, bob.getAge(), "one that stays open can be closed once more");
+        }
+    }
 }

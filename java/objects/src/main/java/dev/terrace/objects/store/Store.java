@@ -482,10 +482,9 @@ public final class Store implements AutoCloseable {
     /// transaction as a commit of its own.
     ///
     /// @throws StaleReferenceException if the object is not there any more
+    /// @throws PoolReadOnlyException if this thread must not write
     public void putBits(long owner, long header, long offset, long bits, long value) {
-        if (readOnly) {
-            throw new PoolReadOnlyException(pmem.name() + " was opened to be read");
-        }
+        requireWritable();
         writer.lock();
         try {
             if (word(owner) != header) {
