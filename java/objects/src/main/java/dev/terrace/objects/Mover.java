@@ -6,6 +6,7 @@ import dev.terrace.objects.store.Links;
 import dev.terrace.objects.store.Store;
 import java.util.ArrayList;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /// Finds values that are to lie elsewhere, and moves them.
 ///
@@ -175,7 +176,7 @@ final class Mover {
                 long values = 0;
                 long moved = 0;
                 for (Candidate value : candidates) {
-                    byte[] bytes = isAsFound(value) ? buffers.get(value.at) : null;
+                    byte[] bytes = isAsFound(value) ? wholeOf(value) : null;
                     long slot = bytes == null ? Buffers.NULL : goal.put(Buffers.place(value.slot), value.tiers, bytes);
                     if (slot != Buffers.NULL) {
                         store.putWord(value.owner, value.at, slot);
@@ -189,6 +190,15 @@ final class Mover {
         } catch (PoolFullException noRoomThere) {
             // One at a time, some may still fit; and where that is not so either, there is nothing to be done.
             return candidates.size() == 1 ? new Step(-1, 0, 0) : moveEach(candidates, goal);
+        }
+    }
+
+    /// The bytes of a value; null if they are damaged: it stays, for a check to tell of, and others move.
+    private byte @Nullable [] wholeOf(Candidate value) {
+        try {
+            return buffers.get(value.at);
+        } catch (PoolDamagedException e) {
+            return null;
         }
     }
 

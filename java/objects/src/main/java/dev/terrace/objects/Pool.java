@@ -127,6 +127,9 @@ public final class Pool implements AutoCloseable {
     }
 
     /// Runs `work` so that all that it reads is of one committed state. It may be run more than once, and must not write.
+    ///
+    /// Where another process writes, a number that is set outside of a transaction may change between two looks at it: such a commit is
+    /// of that one word.
     public <T extends @Nullable Object> T read(Supplier<T> work) {
         return guarded(() -> store.read(work));
     }

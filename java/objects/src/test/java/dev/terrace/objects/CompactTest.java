@@ -9,6 +9,7 @@ import dev.terrace.objects.collections.DurableList;
 import dev.terrace.objects.collections.DurableMap;
 import dev.terrace.objects.collections.ElementType;
 import java.io.IOException;
+import java.io.RandomAccessFile;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -101,6 +102,29 @@ class CompactTest {
         }
         try (Pool pool = Pool.open(dir, SMALL)) {
             mustBeWhole(pool, List.copyOf(DurableList.root(pool, "people", ElementType.of(DurablePerson.TYPE))));
+        }
+    }
+
+    @Test
+    void aDamagedValueStaysAndOthersMove() throws IOException {
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            List<DurablePerson> people = people(pool, 1500, 10);
+            DurablePerson damaged = people.getLast();
+            byte[] wanted = java.util.Arrays.copyOf(image(damaged.getAge()), 100);
+            try (RandomAccessFile disk = new RandomAccessFile(dir.resolve("disk-0").toFile(), "rw")) {
+                byte[] all = new byte[(int) disk.length()];
+                disk.readFully(all);
+                int at = new String(all, StandardCharsets.ISO_8859_1).indexOf(new String(wanted, StandardCharsets.ISO_8859_1));
+                disk.seek(at + 50L);
+                disk.write(all[at + 50] ^ 1);
+            }
+            assertThrows(PoolDamagedException.class, damaged::getImage);
+            CompactionReport report = pool.compact();
+            assertTrue(report.valuesMoved() > 100, report::toString);
+            assertThrows(PoolDamagedException.class, damaged::getImage);
+            assertEquals(1, pool.check().problems().size());
+            damaged.setImage(image(damaged.getAge()));
+            mustBeWhole(pool, people);
         }
     }
 

@@ -19,6 +19,7 @@ public final class Epoch {
     private long now;
     private long deletions;
     private long changes;
+    private long alone;
     private int overlaid;
 
     /// @param others persistent memory that another process may write; null: only this one does
@@ -67,7 +68,32 @@ public final class Epoch {
         }
     }
 
-    /// A commit is about to store words in their places. One word alone is never torn: it is stored first.
+    /// A number that each word raises that is a commit of its own; odd while it is stored. What other processes store is not counted.
+    long alone() {
+        long before = alone;
+        VarHandle.loadLoadFence();
+        return before;
+    }
+
+    /// Whether no word was stored alone since [#alone] said this.
+    boolean isAloneStill(long before) {
+        VarHandle.loadLoadFence();
+        return (before & 1) == 0 && alone == before;
+    }
+
+    /// A word is about to be stored that is a commit of its own.
+    void storing() {
+        alone++;
+        changing();
+    }
+
+    /// It has been.
+    void stored() {
+        changed();
+        alone++;
+    }
+
+    /// A commit is about to store words in their places.
     void changing() {
         changes++;
         VarHandle.storeStoreFence();

@@ -114,6 +114,8 @@ final class Reads {
         for (int attempt = 0; mayTryAgain(attempt); attempt++) {
             until = patienceEnds(attempt, until);
             actions.clear();
+            // A word alone is in its place before it is durable, and the sequence moves behind that.
+            long alone = epoch.alone();
             long sequence = store.sequence();
             Overlay laidOver = null;
             if ((sequence & 1) != 0) {
@@ -128,13 +130,13 @@ final class Reads {
                 result = laidOver == null ? work.get() : readWith(laidOver, work);
             } catch (RuntimeException | Error e) {
                 boolean isHopeless = e instanceof TierUnavailableException && ++unreachable == UNREACHABLE_MAX;
-                if (store.sequence() == sequence || isHopeless) {
+                if (store.sequence() == sequence && epoch.isAloneStill(alone) || isHopeless) {
                     throw e;
                 }
                 continue;
             }
             VarHandle.acquireFence();
-            if (store.sequence() == sequence) {
+            if (store.sequence() == sequence && epoch.isAloneStill(alone)) {
                 return result;
             }
         }

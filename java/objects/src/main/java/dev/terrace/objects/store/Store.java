@@ -509,12 +509,12 @@ public final class Store implements AutoCloseable {
     private void putWordAlone(long offset, long value) {
         requireWhole();
         try {
+            epoch.storing();
             pmem.putLong(offset, value);
+            epoch.stored();
             pmem.flush(offset, Long.BYTES);
             pmem.fence();
             pmem.putLong(Superblock.SEQUENCE_AT, pmem.getLong(Superblock.SEQUENCE_AT) + 2);
-            epoch.changing();
-            epoch.changed();
             commits++;
         } catch (RuntimeException | Error e) {
             throw breakDown(e);
