@@ -3,8 +3,8 @@ package dev.terrace.example;
 import dev.terrace.objects.Cursor;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolOptions;
+import dev.terrace.objects.PoolStatistics;
 import dev.terrace.objects.StorageTier;
-import dev.terrace.objects.store.Store;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.PrintStream;
@@ -115,12 +115,12 @@ final class People {
     }
 
     private void printTiers(Pool pool) {
-        Store.Statistics statistics = pool.statistics();
+        PoolStatistics statistics = pool.statistics();
         out.printf("PMEM: %.1f MiB, %.0f bytes for each%n", statistics.used().get(0) / MIB, perPerson(statistics, 0));
         out.printf("disk: %.1f MiB, %.0f bytes for each%n", statistics.used().get(1) / MIB, perPerson(statistics, 1));
     }
 
-    private double perPerson(Store.Statistics statistics, int tier) {
+    private double perPerson(PoolStatistics statistics, int tier) {
         return (double) statistics.used().get(tier) / count;
     }
 

@@ -5,6 +5,8 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.reflect.Array;
 import java.nio.ByteOrder;
+import java.util.Arrays;
+import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /// Array fields: within the record if they have a fixed length and one tier, else buffers that are replaced as a whole.
@@ -99,7 +101,7 @@ final class ArrayFields {
 
     private void putWords(DurableObject object, int offset, byte[] bytes) {
         long at = object.record() + offset;
-        MemorySegment source = MemorySegment.ofArray(java.util.Arrays.copyOf(bytes, (bytes.length + 7) / 8 * 8));
+        MemorySegment source = MemorySegment.ofArray(Arrays.copyOf(bytes, (bytes.length + 7) / 8 * 8));
         for (int i = 0; i < bytes.length; i += Long.BYTES) {
             store.putWord(object.record(), at + i, source.get(WORD, i));
         }
@@ -111,7 +113,7 @@ final class ArrayFields {
         FieldSpec stored = object.mapping().stored(field);
         if (stored != null && stored.isInline()) {
             int width = spec.kind().width();
-            java.util.Objects.checkIndex(index, spec.fixedLength());
+            Objects.checkIndex(index, spec.fixedLength());
             return fields.getBitsAt(object, object.mapping().offset(field) + index * width, width);
         }
         return fields.getSlotElement(object, field, index);
@@ -124,15 +126,15 @@ final class ArrayFields {
         int width = spec.kind().width();
         FieldSpec stored = object.mapping().stored(field);
         if (stored != null && stored.isInline()) {
-            java.util.Objects.checkIndex(index, spec.fixedLength());
+            Objects.checkIndex(index, spec.fixedLength());
             fields.setBitsAt(object, object.mapping().offset(field) + index * width, width, bits);
             return;
         }
         fields.change(object, () -> {
             byte[] bytes = bytes(object, field);
-            java.util.Objects.checkIndex(index, bytes == null ? 0 : bytes.length / width);
+            Objects.checkIndex(index, bytes == null ? 0 : bytes.length / width);
             for (int i = 0; i < width; i++) {
-                java.util.Objects.requireNonNull(bytes)[index * width + i] = (byte) (bits >>> 8 * i);
+                Objects.requireNonNull(bytes)[index * width + i] = (byte) (bits >>> 8 * i);
             }
             fields.setSlot(object, field, bytes);
         });

@@ -172,11 +172,15 @@ final class Balancer {
         return stopping;
     }
 
+    private boolean hasRoom() {
+        return store.usage().roomInPmem() >= store.usage().pmemCapacity() / FREE_SHARE;
+    }
+
     /// One look at all records, as long as there is room.
     void promoteAll() {
         MoveEvent event = MoveEvent.begun(store.pmem().name(), "promotion");
         long moved = 0;
-        for (long next = 0; next >= 0 && !isStopping() && store.roomInPmem() >= store.pmemCapacity() / FREE_SHARE; ) {
+        for (long next = 0; next >= 0 && !isStopping() && hasRoom(); ) {
             Mover.Step step = mover.step(next, up);
             next = step.next();
             promotedBytes.addAndGet(step.bytes());

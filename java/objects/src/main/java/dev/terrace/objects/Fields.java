@@ -7,6 +7,7 @@ import dev.terrace.objects.store.Text;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.LongFunction;
 import java.util.function.Supplier;
@@ -70,7 +71,7 @@ final class Fields {
                 check(object);
                 throw e;
             }
-            java.lang.invoke.VarHandle.loadLoadFence();
+            VarHandle.loadLoadFence();
             check(object);
             return found;
         });
@@ -236,7 +237,7 @@ final class Fields {
 
     /// A field of a record that has it.
     private static FieldSpec stored(DurableObject object, int field) {
-        return java.util.Objects.requireNonNull(object.mapping().stored(field));
+        return Objects.requireNonNull(object.mapping().stored(field));
     }
 
     /// Has the slot of a field lead to these bytes.
@@ -267,7 +268,7 @@ final class Fields {
         int width = spec.kind().width();
         Long bits = fromSlot(object, field, null, at -> buffers.element(at, index, width, spec.fixedLength()));
         if (bits == null) {
-            java.util.Objects.checkIndex(index, spec.fixedLength());
+            Objects.checkIndex(index, spec.fixedLength());
             return 0;
         }
         return bits;

@@ -1,6 +1,7 @@
 package dev.terrace.objects;
 
 import dev.terrace.objects.store.Layout;
+import java.lang.invoke.MethodHandles;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
@@ -70,7 +71,7 @@ public final class ObjectType<D extends DurableObject> {
     @SuppressWarnings("unchecked")
     public static <D extends DurableObject> ObjectType<D> of(Class<D> handle) {
         try {
-            java.lang.invoke.MethodHandles.privateLookupIn(handle, java.lang.invoke.MethodHandles.lookup())
+            MethodHandles.privateLookupIn(handle, MethodHandles.lookup())
                     .ensureInitialized(handle);
         } catch (IllegalAccessException e) {
             throw new IllegalArgumentException(handle + " cannot be accessed", e);

@@ -151,8 +151,8 @@ public final class Pool implements AutoCloseable {
     }
 
     /// What has happened since the pool was opened, and what is in use.
-    public Store.Statistics statistics() {
-        return guarded(store::statistics);
+    public PoolStatistics statistics() {
+        return guarded(store.usage()::statistics);
     }
 
     /// Bytes of fields with several tags that came back to persistent memory since the pool was opened.

@@ -10,6 +10,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
@@ -239,7 +240,7 @@ public final class PoolDump {
 
     /// The forms that each class has, by its name.
     public Map<String, List<StoredType>> forms() {
-        Map<String, List<StoredType>> forms = new java.util.TreeMap<>();
+        Map<String, List<StoredType>> forms = new TreeMap<>();
         types().forEach(type -> forms.computeIfAbsent(type.name(), _ -> new ArrayList<>()).add(type));
         return forms;
     }

@@ -5,6 +5,7 @@ import dev.terrace.objects.store.Store;
 import dev.terrace.objects.store.Superblock;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.UncheckedIOException;
 import java.lang.foreign.Arena;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -214,7 +215,7 @@ final class PoolFiles {
             try {
                 lock.close();
             } catch (IOException e) {
-                throw new java.io.UncheckedIOException(e);
+                throw new UncheckedIOException(e);
             }
         }
     }

@@ -94,7 +94,7 @@ class MoveCrashTest {
     private static void fillPmem(Pool pool) {
         make(pool, 1);
         DurableList<byte[]> filler = DurableList.root(pool, "filler", ElementType.BYTES);
-        while (pool.store().roomInPmem() > pool.store().pmem().bytesToGrow()) {
+        while (pool.store().usage().roomInPmem() > pool.store().pmem().bytesToGrow()) {
             filler.add(new byte[CHUNK_BYTES]);
         }
         assertEquals(1L << 20, pool.statistics().capacity().getFirst());

@@ -1,6 +1,7 @@
 package dev.terrace.objects.collections;
 
 import java.util.AbstractList;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.ConcurrentModificationException;
 import java.util.List;
@@ -112,7 +113,7 @@ final class SequenceRange<E> extends AbstractList<E> implements RandomAccess {
     @Override
     public boolean addAll(int index, Collection<? extends E> elements) {
         Objects.checkIndex(index, size + 1);
-        List<E> all = new java.util.ArrayList<>(elements);
+        List<E> all = new ArrayList<>(elements);
         all.forEach(sequence::requireElement);
         if (all.isEmpty()) {
             read(() -> null);

@@ -5,6 +5,7 @@ import dev.terrace.objects.PoolFullException;
 import dev.terrace.objects.StorageTier;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
 import java.util.List;
@@ -280,7 +281,7 @@ public final class Buffers {
             long slot = store.word(at);
             try {
                 T found = find.apply(slot);
-                java.lang.invoke.VarHandle.loadLoadFence();
+                VarHandle.loadLoadFence();
                 if (store.word(at) == slot && store.sequence() - sequence < NONCES) {
                     return found;
                 }

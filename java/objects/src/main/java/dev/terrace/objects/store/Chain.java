@@ -2,6 +2,7 @@ package dev.terrace.objects.store;
 
 import dev.terrace.objects.PoolDamagedException;
 import dev.terrace.objects.StorageTier;
+import java.util.Arrays;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
@@ -79,7 +80,7 @@ public final class Chain {
     public long find(byte[] wanted) {
         long[] found = {-1};
         forEach((key, valueAt) -> {
-            if (java.util.Arrays.equals(key, wanted)) {
+            if (Arrays.equals(key, wanted)) {
                 found[0] = valueAt;
             }
             return found[0] < 0;

@@ -4,6 +4,7 @@ import dev.terrace.objects.PoolDamagedException;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.Arrays;
 import java.util.zip.CRC32C;
 
 /// The words of the commit that is under way, so that they get to their places even if the process ends meanwhile (redo).
@@ -125,7 +126,7 @@ final class CommitLog {
             throw damaged(sequence);
         }
         int length = HEADER_BYTES + (int) count * WORD_BYTES;
-        byte[] all = java.util.Arrays.copyOf(header, length);
+        byte[] all = Arrays.copyOf(header, length);
         region.get(from, MemorySegment.ofArray(all), HEADER_BYTES, length - HEADER_BYTES);
         long crc = fields.getLong(CRC_AT);
         ByteBuffer words = ByteBuffer.wrap(all).order(ByteOrder.LITTLE_ENDIAN).putLong(CRC_AT, 0);

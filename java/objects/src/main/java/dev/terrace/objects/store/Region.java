@@ -6,6 +6,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
+import java.util.Arrays;
 
 /// The bytes of one tier, in extents of one size that is a power of two. Every store of a pool goes through here, so that tests
 /// can tell what a power cut would leave.
@@ -144,12 +145,12 @@ public abstract class Region implements AutoCloseable {
 
     /// Only the first extents are there from now on.
     protected final void keep(int count) {
-        extents = java.util.Arrays.copyOf(extents, Math.min(count, extents.length));
+        extents = Arrays.copyOf(extents, Math.min(count, extents.length));
     }
 
     /// An extent has come.
     protected final void append(MemorySegment extent) {
-        MemorySegment[] more = java.util.Arrays.copyOf(extents, extents.length + 1);
+        MemorySegment[] more = Arrays.copyOf(extents, extents.length + 1);
         more[extents.length] = extent;
         VarHandle.releaseFence();
         extents = more;

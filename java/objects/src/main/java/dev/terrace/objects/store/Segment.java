@@ -2,6 +2,7 @@ package dev.terrace.objects.store;
 
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.HexFormat;
 import java.util.UUID;
@@ -69,7 +70,7 @@ final class Segment {
         boolean isRight = front.getInt() == length
                 && front.getInt() == checksum
                 && crc(part, FRONT_BYTES, length) == checksum;
-        return isRight ? java.util.Arrays.copyOfRange(part, FRONT_BYTES, part.length) : null;
+        return isRight ? Arrays.copyOfRange(part, FRONT_BYTES, part.length) : null;
     }
 
     /// The checksum of a value.

@@ -1,5 +1,7 @@
 package dev.terrace.objects.store;
 
+import java.util.Arrays;
+
 /// Into what slots a chunk may be cut.
 final class SizeClasses {
     /// Bytes of a chunk.
@@ -17,7 +19,7 @@ final class SizeClasses {
     private static int[] slotBytes() {
         int[] small = {32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024};
         int[] perChunk = {52, 42, 36, 32, 28, 24, 21, 18, 16, 14, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2};
-        int[] all = java.util.Arrays.copyOf(small, small.length + perChunk.length);
+        int[] all = Arrays.copyOf(small, small.length + perChunk.length);
         for (int i = 0; i < perChunk.length; i++) {
             all[small.length + i] = CHUNK_BYTES / perChunk[i] & -GRANULE_BYTES;
         }

@@ -54,18 +54,7 @@ public final class Store implements AutoCloseable {
     private final Reads reads;
     private volatile @Nullable TerraceException broken;
 
-    private long commits;
-    private long rollbacks;
-    private long loggedBytes;
-
-    /// What has happened since the pool was opened, and what is in use.
-    ///
-    /// @param commits transactions, and single words that were set on their own
-    /// @param rollbacks transactions that were given up
-    /// @param logBytes what went through the log
-    /// @param used bytes in use: in persistent memory, then on each disk, then on the remote tier, if there is one
-    /// @param capacity bytes of the files: in persistent memory, then of each disk, then of all segments
-    public record Statistics(long commits, long rollbacks, long logBytes, List<Long> used, List<Long> capacity) {}
+    private final Usage usage;
 
     /// A region and the tier that it is.
     public record TierRegion(StorageTier tier, Region region) {}
@@ -96,7 +85,7 @@ public final class Store implements AutoCloseable {
         epoch = new Epoch(readOnly ? pmem : null);
         log = new CommitLog(pmem, superblock.logBytes());
         reads = new Reads(this, log, epoch, writer, readOnly);
-        Words words = new TransactionWords();
+        Words words = new TransactionWords(this, overlay);
         allocator = new Allocator(words, pmem, true, superblock.secret());
         for (int extent = 0; extent < pmem.extents(); extent++) {
             addPmemExtent(extent);
@@ -107,6 +96,7 @@ public final class Store implements AutoCloseable {
         }
         this.disks = List.copyOf(all);
         remote = new Remote(this, pmem, superblock.id(), remoteTier);
+        usage = new Usage(this, allocator, this.disks, readOnly);
         if (readOnly) {
             // A commit may be on its way to its places.
             read(() -> openDisks(all));
@@ -346,18 +336,17 @@ public final class Store implements AutoCloseable {
     private void commitWords() {
         Events.Commit event = new Events.Commit();
         event.begin();
-        long logged = loggedBytes;
         long overflow = overflow();
         freed.forEach(this::freeNow);
         flushFresh();
-        publish(overlay, log.overflowBytes(overlay.size()) == 0 ? 0 : overflow);
+        long logged = publish(overlay, log.overflowBytes(overlay.size()) == 0 ? 0 : overflow);
         if (deletes) {
             epoch.delete();
         }
         if (event.shouldCommit()) {
             event.pool = pmem.name();
             event.words = overlay.size();
-            event.bytesLogged = loggedBytes - logged;
+            event.bytesLogged = logged;
             event.commit();
         }
     }
@@ -392,19 +381,21 @@ public final class Store implements AutoCloseable {
         disks.forEach(Disk::flush);
     }
 
-    /// Makes words durable, all or none; those that do not fit into the log go by way of `overflow`.
-    private void publish(Overlay words, long overflow) {
-        commits++;
+    /// Makes words durable, all or none; those that do not fit into the log go by way of `overflow`. Returns how many bytes went through
+    /// the log.
+    private long publish(Overlay words, long overflow) {
         epoch.changing();
-        loggedBytes += log.commit(words, overflow);
+        long logged = log.commit(words, overflow);
         epoch.changed();
+        usage.committed(logged);
+        return logged;
     }
 
     private void rollBack() {
         Events.Rollback event = new Events.Rollback();
         event.begin();
         int words = overlay.size();
-        rollbacks++;
+        usage.rolledBack();
         epoch.changing();
         for (int i = 0; i < fresh.size(); i++) {
             // A handle of what is not to be must not find what comes there next.
@@ -515,7 +506,7 @@ public final class Store implements AutoCloseable {
             pmem.flush(offset, Long.BYTES);
             pmem.fence();
             pmem.putLong(Superblock.SEQUENCE_AT, pmem.getLong(Superblock.SEQUENCE_AT) + 2);
-            commits++;
+            usage.committed(0);
         } catch (RuntimeException | Error e) {
             throw breakDown(e);
         }
@@ -697,41 +688,8 @@ public final class Store implements AutoCloseable {
     // Looking at all of it
 
     /// What has happened, and what is in use.
-    public Statistics statistics() {
-        return alone(() -> {
-            List<Long> used = new ArrayList<>(List.of(allocator.usedBytes()));
-            List<Long> capacity = new ArrayList<>(List.of(capacity(allocator, pmem)));
-            for (Disk disk : disks) {
-                used.add(disk.allocator().usedBytes());
-                capacity.add(capacity(disk.allocator(), disk.region()));
-            }
-            if (remote.isThere() || remote.bytes() > 0) {
-                used.add(remote.liveBytes());
-                capacity.add(remote.bytes());
-            }
-            return new Statistics(commits, rollbacks, loggedBytes, List.copyOf(used), List.copyOf(capacity));
-        });
-    }
-
-    /// Who only reads may not have mapped all extents that there are, or have mapped some that were given back.
-    private long capacity(Allocator of, Region region) {
-        int extents = readOnly ? of.extents() : Math.max(of.extents(), region.extents());
-        return extents * region.extentBytes();
-    }
-
-    /// Bytes of persistent memory that nothing is in, and that it may still grow by.
-    public long roomInPmem() {
-        return alone(() -> {
-            releaseEmpty(allocator);
-            long growth = pmem.bytesToGrow();
-            return growth > Long.MAX_VALUE / 2 ? growth : allocator.freeBytes() + growth;
-        });
-    }
-
-    /// Bytes of persistent memory, with what it may still grow by.
-    public long pmemCapacity() {
-        long growth = pmem.bytesToGrow();
-        return growth > Long.MAX_VALUE / 2 ? growth : pmem.extents() * pmem.extentBytes() + growth;
+    public Usage usage() {
+        return usage;
     }
 
     /// Whether something that begins at `offset` of disk `index` is in use; of persistent memory if that is -1. On the remote tier, which
@@ -817,28 +775,10 @@ public final class Store implements AutoCloseable {
             pmem.close();
             disks.forEach(disk -> disk.region().close());
             event.pool = pmem.name();
-            event.commits = commits;
+            event.commits = usage.commits();
             event.commit();
         } finally {
             writer.unlock();
-        }
-    }
-
-    /// Words as this thread sees them; what a transaction has changed is its own thread's to see.
-    private final class TransactionWords implements Words {
-        @Override
-        public long get(long offset) {
-            return word(offset);
-        }
-
-        @Override
-        public boolean isChanged(long offset) {
-            return overlay.contains(offset);
-        }
-
-        @Override
-        public void put(long offset, long value) {
-            overlay.put(offset, value);
         }
     }
 }

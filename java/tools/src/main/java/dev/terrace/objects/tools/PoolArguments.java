@@ -9,6 +9,7 @@ import java.net.URI;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.ITypeConverter;
 import picocli.CommandLine.Option;
@@ -103,7 +104,7 @@ final class PoolArguments {
     private PoolOptions options() {
         PoolOptions options = PoolOptions.defaults().patience(Duration.ofSeconds(patience));
         for (PoolOptions.Disk disk : disks) {
-            options = options.disk(disk.tier(), java.util.Objects.requireNonNull(disk.directory()));
+            options = options.disk(disk.tier(), Objects.requireNonNull(disk.directory()));
         }
         return options;
     }

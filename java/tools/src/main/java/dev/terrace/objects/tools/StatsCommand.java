@@ -3,8 +3,8 @@ package dev.terrace.objects.tools;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolDump;
 import dev.terrace.objects.PoolReport;
+import dev.terrace.objects.PoolStatistics;
 import dev.terrace.objects.StoredType;
-import dev.terrace.objects.store.Store;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.util.ArrayList;
@@ -66,7 +66,7 @@ final class StatsCommand implements Callable<Integer> {
     }
 
     private static List<TierUse> tiers(Pool pool) {
-        Store.Statistics statistics = pool.statistics();
+        PoolStatistics statistics = pool.statistics();
         List<TierUse> tiers = new ArrayList<>();
         for (int i = 0; i < statistics.used().size(); i++) {
             tiers.add(new TierUse(nameOf(i, pool), statistics.used().get(i), statistics.capacity().get(i)));
