@@ -12,6 +12,8 @@ import org.jspecify.annotations.Nullable;
 /// Array fields: within the record if they have a fixed length and one tier, else buffers that are replaced as a whole.
 final class ArrayFields {
     private static final ValueLayout.OfLong WORD = ValueLayout.JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
+    /// What an array of bytes in memory can have, and no extent has.
+    private static final int BYTES_MAX = Integer.MAX_VALUE - 64;
 
     private final Store store;
     private final Fields fields;
@@ -141,7 +143,11 @@ final class ArrayFields {
     }
 
     private static byte[] encode(Object array, FieldKind kind) {
-        byte[] bytes = new byte[Math.multiplyExact(Array.getLength(array), kind.width())];
+        long length = (long) Array.getLength(array) * kind.width();
+        if (length > BYTES_MAX) {
+            throw new PoolFullException("an array of " + length + " bytes: none has more than " + BYTES_MAX);
+        }
+        byte[] bytes = new byte[(int) length];
         if (array instanceof boolean[] flags) {
             for (int i = 0; i < flags.length; i++) {
                 bytes[i] = (byte) (flags[i] ? 1 : 0);

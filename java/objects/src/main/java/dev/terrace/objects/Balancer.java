@@ -36,12 +36,12 @@ final class Balancer {
     private final class Down implements Mover.Goal {
         @Override
         public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
-            return place.disk() < 0 && isMovable(tiers);
+            return place.disk() < 0 && isMovable(tiers) && others(tiers).stream().anyMatch(buffers::isThere);
         }
 
         @Override
         public long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
-            return buffers.put(tiers.subList(1, tiers.size()), bytes);
+            return buffers.put(others(tiers), bytes);
         }
     }
 
@@ -60,6 +60,10 @@ final class Balancer {
 
     private static boolean isMovable(List<StorageTier> tiers) {
         return tiers.size() > 1 && tiers.getFirst() == StorageTier.PMEM;
+    }
+
+    private static List<StorageTier> others(List<StorageTier> tiers) {
+        return tiers.subList(1, tiers.size());
     }
 
     Balancer(Pool pool) {

@@ -25,11 +25,12 @@ final class OpenPools {
 
     static Pool open(Path directory, PoolOptions options) throws IOException {
         synchronized (POOLS) {
-            if (options.create()) {
+            if (options.create() && !Files.exists(directory)) {
                 Files.createDirectories(directory);
             }
             if (!Files.isDirectory(directory)) {
-                throw new PoolFormatException(directory + " is no directory, so no pool");
+                String is = Files.exists(directory) ? " is no directory" : " is not there";
+                throw new PoolFormatException(directory + is + ", so it is no pool: look at the path");
             }
             Path key = directory.toRealPath();
             Open open = POOLS.get(key);
@@ -67,14 +68,12 @@ final class OpenPools {
             if (files == null || open == null || open.pool != pool) {
                 return;
             }
-            if (open.count == 1 && pool.store().inTransaction()) {
-                // The thread that moves values back may be waiting for its end.
-                throw new IllegalStateException("a pool cannot be closed within a transaction");
-            }
-            if (--open.count == 0) {
+            if (open.count == 1) {
+                pool.requireNotAtWork();
                 POOLS.remove(files.directory());
                 pool.closeNow(files);
             }
+            open.count--;
         }
     }
 }

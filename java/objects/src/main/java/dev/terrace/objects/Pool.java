@@ -421,7 +421,7 @@ public final class Pool implements AutoCloseable {
 
     /// Closes the pool, if it has been closed as often as it was opened: from then on handles throw [PoolClosedException].
     ///
-    /// @throws IllegalStateException in a transaction of this thread
+    /// @throws IllegalStateException in a transaction or a consistent read
     @Override
     public void close() {
         OpenPools.close(this);
@@ -433,6 +433,13 @@ public final class Pool implements AutoCloseable {
 
     String name() {
         return store.pmem().name();
+    }
+
+    /// Throws if this thread is in the middle of something: whoever waits for that to end would wait for itself.
+    void requireNotAtWork() {
+        if (store.isAtWork()) {
+            throw new IllegalStateException(name() + " cannot be closed within a transaction or a consistent read");
+        }
     }
 
     void closeNow(PoolFiles its) {

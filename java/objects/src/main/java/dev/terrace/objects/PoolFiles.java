@@ -45,15 +45,15 @@ final class PoolFiles {
     static PoolFiles open(Path directory, PoolOptions options) throws IOException {
         PoolOpenEvent event = new PoolOpenEvent();
         event.begin();
+        if (!options.create()) {
+            requirePool(directory);
+        }
         FileChannel lock = options.readOnly() ? null : lock(directory);
         Arena arena = Arena.ofShared();
         boolean done = false;
         try {
             Path file = directory.resolve(POOL);
             if (!Files.exists(file)) {
-                if (!options.create()) {
-                    throw new PoolFormatException(directory + " has no file " + POOL + ", so it is no pool");
-                }
                 make(directory, options);
             }
             PoolFiles files = new PoolFiles(directory, arena, openStore(directory, options, arena), lock);
@@ -70,6 +70,13 @@ final class PoolFiles {
                     lock.close();
                 }
             }
+        }
+    }
+
+    /// Comes before the lock, whose file has no business in a directory that is something else.
+    private static void requirePool(Path directory) {
+        if (!Files.exists(directory.resolve(POOL))) {
+            throw new PoolFormatException(directory + " has no file " + POOL + ", so it is no pool: look at the path");
         }
     }
 
@@ -138,6 +145,7 @@ final class PoolFiles {
         for (PoolOptions.Disk disk : options.disksOrDefault()) {
             disks.add(openDisk(directory, options, disk, disks.size(), pmem, arena));
         }
+        requireNoMore(directory, disks.size(), pmem);
         PoolOptions.Remote remote = options.remote();
         Store.RemoteTier remoteTier = remote == null ? null : new Store.RemoteTier(remote.segments(), remote.bytesMax());
         Store store = new Store(superblock, pmem, disks, remoteTier, options.readOnly());
@@ -192,6 +200,16 @@ final class PoolFiles {
                 if (extentsOfDisk(pmem, number) == extents) {
                     throw e;
                 }
+            }
+        }
+    }
+
+    /// Values on a disk that was not named would be found by nobody.
+    private static void requireNoMore(Path directory, int disks, MappedRegion pmem) {
+        for (int number = disks; number < Superblock.DISKS_MAX; number++) {
+            if (extentsOfDisk(pmem, number) != 0) {
+                throw new PoolFormatException(directory + " has values on disk " + number + ", and disks are counted from 0 and "
+                        + disks + " of them named: name them all, in the same order each time");
             }
         }
     }

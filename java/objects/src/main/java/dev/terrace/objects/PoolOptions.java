@@ -1,6 +1,7 @@
 package dev.terrace.objects;
 
 import dev.terrace.objects.store.SegmentStore;
+import dev.terrace.objects.store.Superblock;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -40,6 +41,7 @@ public record PoolOptions(
             if (tier != StorageTier.SSD && tier != StorageTier.HDD) {
                 throw new IllegalArgumentException("a disk is an SSD or an HDD, not " + tier);
             }
+            requirePositive(bytesMax, "a disk");
         }
     }
 
@@ -47,7 +49,12 @@ public record PoolOptions(
     ///
     /// @param segments where its segments are; it stays open for as long as the pool, and whoever has opened it closes it
     /// @param bytesMax how many bytes they may take; a compaction may take more for a moment
-    public record Remote(SegmentStore segments, long bytesMax) {}
+    public record Remote(SegmentStore segments, long bytesMax) {
+        /// Checks the number.
+        public Remote {
+            requirePositive(bytesMax, "a remote tier");
+        }
+    }
 
     /// Checks the numbers.
     public PoolOptions {
@@ -55,6 +62,19 @@ public record PoolOptions(
         if (Long.bitCount(extentBytes) != 1 || extentBytes < EXTENT_BYTES_MIN || extentBytes > EXTENT_BYTES_MAX) {
             throw new IllegalArgumentException("extents of " + extentBytes
                     + " bytes: they are a power of two from " + EXTENT_BYTES_MIN + " to " + EXTENT_BYTES_MAX);
+        }
+        if (disks.size() > Superblock.DISKS_MAX) {
+            throw new IllegalArgumentException(disks.size() + " disks: a pool has at most " + Superblock.DISKS_MAX);
+        }
+        requirePositive(pmemBytesMax, "persistent memory");
+        if (patience.isNegative()) {
+            throw new IllegalArgumentException("a patience of " + patience + ": it is not negative");
+        }
+    }
+
+    private static void requirePositive(long bytesMax, String of) {
+        if (bytesMax <= 0) {
+            throw new IllegalArgumentException(of + " of at most " + bytesMax + " bytes: a limit is positive");
         }
     }
 

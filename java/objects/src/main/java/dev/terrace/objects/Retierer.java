@@ -90,6 +90,12 @@ final class Retierer {
         }
     }
 
+    /// Those that the pool has; all, if it has none of them, so that who wants to store there is told.
+    private List<StorageTier> known(List<StorageTier> tiers) {
+        List<StorageTier> known = tiers.stream().filter(buffers::isThere).toList();
+        return known.isEmpty() ? tiers : known;
+    }
+
     /// Values of the class, and those of its collections, that do not lie on the first tier of their tags.
     private abstract class NotOnBest implements Mover.Goal {
         @Override
@@ -99,7 +105,7 @@ final class Retierer {
 
         @Override
         public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
-            return buffers.indexOf(place, tiers) != 0;
+            return buffers.indexOf(place, known(tiers)) != 0;
         }
     }
 
@@ -109,8 +115,8 @@ final class Retierer {
 
         @Override
         public long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
-            int is = buffers.indexOf(place, tiers);
-            List<StorageTier> better = is < 0 ? tiers : tiers.subList(0, is);
+            int is = buffers.indexOf(place, known(tiers));
+            List<StorageTier> better = is < 0 ? tiers : known(tiers).subList(0, is);
             if (bytes.length >= noRoomFor.getOrDefault(better, Integer.MAX_VALUE)) {
                 return Buffers.NULL;
             }

@@ -270,7 +270,7 @@ class GuideTest {
         } catch (TerraceException e) {
             message = e.getMessage();
         }
-        assertEquals(dir.resolve("nowhere") + " is no directory, so no pool", message);
+        assertEquals(dir.resolve("nowhere") + " is not there, so it is no pool: look at the path", message);
     }
 
     @Test

@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.function.LongFunction;
+import java.util.stream.IntStream;
 import java.util.zip.CRC32C;
 import org.jspecify.annotations.Nullable;
 
@@ -37,17 +38,29 @@ public final class Buffers {
     private static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT.withOrder(ByteOrder.LITTLE_ENDIAN);
 
     private final Store store;
+    private final List<Integer> ssds;
+    private final List<Integer> hdds;
     private Runnable onSpill = () -> {};
     private Runnable onFree = () -> {};
 
     /// The buffers of a pool.
     public Buffers(Store store) {
         this.store = store;
+        ssds = disks(store, StorageTier.SSD);
+        hdds = disks(store, StorageTier.HDD);
+    }
+
+    private static List<Integer> disks(Store store, StorageTier tier) {
+        return IntStream.range(0, store.diskCount())
+                .filter(disk -> store.diskTier(disk) == tier)
+                .boxed()
+                .toList();
     }
 
     /// Stores bytes on the first of these tiers that has room, and returns the slot. In a transaction.
     ///
     /// @throws PoolFullException if none has
+    /// @throws IllegalArgumentException if the pool has none of these tiers
     public long put(List<StorageTier> tiers, byte[] bytes) {
         if (bytes.length <= INLINE_BYTES_MAX) {
             long slot = KIND_INLINE | (long) bytes.length << 4;
@@ -58,6 +71,9 @@ public final class Buffers {
         }
         List<PoolFullException> full = new ArrayList<>();
         for (StorageTier tier : tiers) {
+            if (!isThere(tier)) {
+                continue;
+            }
             try {
                 long slot = switch (tier) {
                     case PMEM -> putInPmem(bytes);
@@ -71,6 +87,10 @@ public final class Buffers {
             } catch (PoolFullException e) {
                 full.add(e);
             }
+        }
+        if (full.isEmpty()) {
+            throw new IllegalArgumentException(store.pmem().name() + " has no tier "
+                    + String.join(", ", tiers.stream().map(StorageTier::name).toList()) + ": name it when the pool is opened");
         }
         PoolFullException last = full.getLast();
         full.subList(0, full.size() - 1).forEach(last::addSuppressed);
@@ -103,8 +123,14 @@ public final class Buffers {
     }
 
     private long putOnDisk(StorageTier tier, byte[] bytes) {
-        int disk = diskOf(tier);
-        return putOnDisk(disk, store.allocateOnDisk(disk, DISK_FRONT_BYTES + (long) bytes.length), bytes);
+        List<Integer> disks = disksOf(tier);
+        int disk = disks.getFirst();
+        long offset = -1;
+        for (int i = 0; i < disks.size() && offset < 0; i++) {
+            disk = disks.get(i);
+            offset = store.allocateOnDisk(disk, DISK_FRONT_BYTES + (long) bytes.length);
+        }
+        return putOnDisk(disk, offset, bytes);
     }
 
     private long putOnDisk(int disk, long offset, byte[] bytes) {
@@ -123,37 +149,34 @@ public final class Buffers {
     /// Which of these tiers a place is on, the first as number 0; -1 if it is on none.
     public int indexOf(Place place, List<StorageTier> tiers) {
         for (int i = 0; i < tiers.size(); i++) {
-            if (deviceOf(tiers.get(i)) == place.disk()) {
+            if (isOn(place, tiers.get(i))) {
                 return i;
             }
         }
         return -1;
     }
 
-    /// What places say of a tier: a disk's number, or what stands for it.
-    private int deviceOf(StorageTier tier) {
+    /// Whether the pool has this tier.
+    public boolean isThere(StorageTier tier) {
         return switch (tier) {
-            case PMEM -> -1;
-            case REMOTE -> Place.REMOTE;
-            default -> diskOf(tier);
+            case PMEM -> true;
+            case REMOTE -> store.remote().isThere();
+            default -> !disksOf(tier).isEmpty();
         };
     }
 
-    /// The disk that is this tier.
-    ///
-    /// @throws IllegalArgumentException if the pool has none
-    public int diskOf(StorageTier tier) {
-        int found = -1;
-        for (int disk = 0; disk < store.diskCount(); disk++) {
-            StorageTier is = store.diskTier(disk);
-            if (is == tier || tier == StorageTier.DISK && (found < 0 || is == StorageTier.SSD)) {
-                found = disk;
-            }
-        }
-        if (found < 0) {
-            throw new IllegalArgumentException("the pool has no tier " + tier);
-        }
-        return found;
+    private boolean isOn(Place place, StorageTier tier) {
+        return switch (tier) {
+            case PMEM -> place.disk() < 0;
+            case REMOTE -> place.disk() == Place.REMOTE;
+            default -> disksOf(tier).contains(place.disk());
+        };
+    }
+
+    /// The disks that are this tier, in the order in which they are filled.
+    private List<Integer> disksOf(StorageTier tier) {
+        boolean isSsd = tier == StorageTier.SSD || tier == StorageTier.DISK && !ssds.isEmpty();
+        return isSsd ? ssds : hdds;
     }
 
     private long place(int kind, int disk, long offset) {

@@ -18,6 +18,7 @@ final class Disk {
     /// A map's own words come behind its header and the word that leads to the next.
     private static final int MAP_AT = Headers.BYTES + Long.BYTES;
     private static final int FIRST_MAP_AT = 8;
+    private static final int CODE_SHIFT = Integer.numberOfTrailingZeros(Superblock.DISKS_MAX);
     private static final int LAST_MAP_AT = 16;
     private static final int SPARE_MAP_AT = 24;
 
@@ -52,6 +53,21 @@ final class Disk {
 
     Allocator allocator() {
         return allocator;
+    }
+
+    /// What begins at an offset of this disk, as a number below zero, beside offsets of persistent memory.
+    long codeOf(long offset) {
+        return -(offset << CODE_SHIFT | index) - 1;
+    }
+
+    /// Which disk a code is of.
+    static int ofCode(long code) {
+        return (int) -(code + 1) & Superblock.DISKS_MAX - 1;
+    }
+
+    /// The offset that a code is of.
+    static long offsetOfCode(long code) {
+        return -(code + 1) >>> CODE_SHIFT;
     }
 
     /// Finds the maps, as they are now.

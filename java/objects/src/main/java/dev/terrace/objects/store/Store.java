@@ -144,7 +144,7 @@ public final class Store implements AutoCloseable {
 
     /// Which tier disk `index` is.
     public StorageTier diskTier(int index) {
-        return disks.get(index).tier();
+        return diskAt(index).tier();
     }
 
     /// How many disks there are.
@@ -152,9 +152,17 @@ public final class Store implements AutoCloseable {
         return disks.size();
     }
 
+    private Disk diskAt(int index) {
+        if (index >= disks.size()) {
+            throw new PoolDamagedException(pmem.name() + ": something leads to disk " + index + ", and the pool was opened with "
+                    + disks.size());
+        }
+        return disks.get(index);
+    }
+
     /// Disk `index`.
     Region disk(int index) {
-        return disks.get(index).region();
+        return diskAt(index).region();
     }
 
     /// The remote tier, which may have no place.
@@ -239,7 +247,8 @@ public final class Store implements AutoCloseable {
             throw new PoolReadOnlyException(pmem.name() + " was opened to be read");
         }
         if (reads.isUnderWay()) {
-            throw new PoolReadOnlyException("a consistent read cannot write");
+            // It would be written as often as the read is repeated.
+            throw new PoolReadOnlyException(pmem.name() + ": a consistent read cannot write: do that behind it, or in a transaction");
         }
     }
 
@@ -285,6 +294,11 @@ public final class Store implements AutoCloseable {
     /// Whether this thread is in a transaction.
     public boolean inTransaction() {
         return writer.isHeldByCurrentThread() && depth > 0;
+    }
+
+    /// Whether this thread is in a transaction, or in a consistent read.
+    public boolean isAtWork() {
+        return writer.isHeldByCurrentThread() || reads.isUnderWay();
     }
 
     /// Done when, and only if, the transaction has committed.
@@ -592,33 +606,32 @@ public final class Store implements AutoCloseable {
     /// Frees, once the transaction commits, what begins at `offset` on disk `index`.
     void freeOnDisk(int index, long offset) {
         requireTransaction();
-        freed.add(-(offset << 3 | index) - 1);
+        freed.add(diskAt(index).codeOf(offset));
     }
 
     private void freeNow(long what) {
         if (what >= 0) {
             allocator.free(what);
         } else {
-            long code = -(what + 1);
-            disks.get((int) (code & 7)).allocator().free(code >>> 3);
+            diskAt(Disk.ofCode(what)).allocator().free(Disk.offsetOfCode(what));
         }
     }
 
     /// Allocates on disk `index`; -1 if it has no room.
     long allocateOnDisk(int index, long bytes) {
         requireTransaction();
-        return disks.get(index).allocate(bytes);
+        return diskAt(index).allocate(bytes);
     }
 
     /// As [#allocateOnDisk(int, long)], without growth.
     long allocateWithinDisk(int index, long bytes) {
         requireTransaction();
-        return disks.get(index).allocator().allocate(bytes, 0);
+        return diskAt(index).allocator().allocate(bytes, 0);
     }
 
     /// Writes to what was allocated on disk `index`: durable before the transaction is.
     void writeToDisk(int index, long offset, MemorySegment source, long length) {
-        disks.get(index).write(offset, source, length);
+        diskAt(index).write(offset, source, length);
     }
 
     private void growPmem() {
@@ -716,7 +729,7 @@ public final class Store implements AutoCloseable {
 
     /// Of disk `index`; of persistent memory if that is -1.
     Allocator allocatorOf(int index) {
-        return index < 0 || index == Buffers.Place.REMOTE ? allocator : disks.get(index).allocator();
+        return index < 0 || index == Buffers.Place.REMOTE ? allocator : diskAt(index).allocator();
     }
 
     /// Frees, once the transaction commits, what begins at `offset` of disk `index`; of persistent memory if that is -1.
@@ -761,7 +774,7 @@ public final class Store implements AutoCloseable {
 
     /// The same on disk `index`.
     public long nextOnDisk(int index, long offset) {
-        return disks.get(index).allocator().next(offset);
+        return diskAt(index).allocator().next(offset);
     }
 
     /// Nothing is written from now on.
