@@ -22,6 +22,7 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.StreamCapabilities;
+import org.apache.hadoop.fs.UnsupportedFileSystemException;
 
 /// Segments in a directory of any file system that Hadoop knows: HDFS, S3, Ceph by one of its gateways, a local one.
 ///
@@ -50,8 +51,13 @@ public final class HadoopSegments implements SegmentStore, AutoCloseable {
     ///
     /// @throws IOException if there is no such file system
     public static HadoopSegments open(URI directory, Configuration configuration) throws IOException {
-        FileSystem files = FileSystem.newInstance(directory, configuration);
-        return new HadoopSegments(files, files.makeQualified(new Path(directory)));
+        try {
+            FileSystem files = FileSystem.newInstance(directory, configuration);
+            return new HadoopSegments(files, files.makeQualified(new Path(directory)));
+        } catch (IllegalArgumentException | UnsupportedFileSystemException e) {
+            // The first is also how Hadoop says that it does not know a host.
+            throw new IOException("'" + directory + "' is no directory of a file system: " + e.getMessage(), e);
+        }
     }
 
     @Override

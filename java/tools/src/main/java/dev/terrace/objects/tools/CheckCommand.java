@@ -7,35 +7,23 @@ import java.io.PrintWriter;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
-import picocli.CommandLine.Mixin;
-import picocli.CommandLine.Model.CommandSpec;
-import picocli.CommandLine.Spec;
 
 /// Looks whether a pool is sound.
 @Command(
         name = "check",
         description = "Looks at all of a pool: whether it is sound, and what no root reaches (which is no damage: `collect` frees it)."
-                + " Only reads, also while a program writes to the pool or after one was killed.",
-        mixinStandardHelpOptions = true)
-final class CheckCommand implements Callable<Integer> {
-    @Mixin
-    private PoolArguments arguments = new PoolArguments();
-
-    @Spec
-    private CommandSpec spec = CommandSpec.create();
-
+                + " Only reads, also while a program writes to the pool or after one was killed.")
+final class CheckCommand extends PoolCommand {
     @Override
     public Integer call() throws IOException {
-        PrintWriter out = spec.commandLine().getOut();
         try (PoolArguments.Opened opened = arguments.openToRead()) {
             Pool pool = opened.pool();
             PoolReport report = Progress.during(spec, pool::check);
             if (arguments.isJson()) {
-                out.println(Json.of(asMap(report)));
+                out().println(Json.of(asMap(report)));
             } else {
-                print(report, out);
+                print(report, out());
             }
             return report.problems().isEmpty() ? Main.OK : Main.DAMAGED;
         }

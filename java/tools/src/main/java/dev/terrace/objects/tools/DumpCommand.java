@@ -3,26 +3,18 @@ package dev.terrace.objects.tools;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolDump;
 import java.io.IOException;
-import java.util.concurrent.Callable;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
-import picocli.CommandLine.Mixin;
-import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
-import picocli.CommandLine.Spec;
 
 /// Prints what a pool holds.
 @Command(
         name = "dump",
         description = "Prints roots and classes, and with --objects what objects hold, without the program's classes. Only reads, as"
-                + " check does; each object is as one commit left it, also while a program writes.",
-        mixinStandardHelpOptions = true)
-final class DumpCommand implements Callable<Integer> {
+                + " check does; each object is as one commit left it, also while a program writes.")
+final class DumpCommand extends PoolCommand {
     private static final String ALL = "*";
-
-    @Mixin
-    private PoolArguments arguments = new PoolArguments();
 
     @Option(
             names = "--objects",
@@ -41,9 +33,6 @@ final class DumpCommand implements Callable<Integer> {
             description = "At most so many elements of each list, array, map and sorted map; 16 without this option.")
     private int elements = 16;
 
-    @Spec
-    private CommandSpec spec = CommandSpec.create();
-
     @Override
     public Integer call() throws IOException {
         if (limit < 0 || elements < 0) {
@@ -57,7 +46,7 @@ final class DumpCommand implements Callable<Integer> {
                 throw new ParameterException(
                         spec.commandLine(), "the pool has no class " + wanted + "; it has " + dump.forms().keySet());
             }
-            DumpWriter writer = new DumpWriter(dump, spec.commandLine().getOut());
+            DumpWriter writer = new DumpWriter(dump, out());
             long most = objects == null ? 0 : limit;
             if (arguments.isJson()) {
                 writer.json(wanted, most);

@@ -38,8 +38,9 @@ final class PoolArguments {
     @Option(
             names = "--patience",
             paramLabel = "SECONDS",
+            converter = PatienceConverter.class,
             description = "How long to try again while a program commits all the time; 10 without this option.")
-    private int patience = 10;
+    private Duration patience = Duration.ofSeconds(10);
 
     @Option(names = "--json", description = "Answers in JSON.")
     private boolean json;
@@ -56,6 +57,17 @@ final class PoolArguments {
             }
             StorageTier storageTier = isHdd ? StorageTier.HDD : StorageTier.SSD;
             return new PoolOptions.Disk(storageTier, Path.of(value.substring(equals + 1)), Long.MAX_VALUE);
+        }
+    }
+
+    /// What `--patience` says.
+    static final class PatienceConverter implements ITypeConverter<Duration> {
+        @Override
+        public Duration convert(String value) {
+            if (!value.matches("[0-9]{1,9}")) {
+                throw new TypeConversionException("'" + value + "' is no number of seconds");
+            }
+            return Duration.ofSeconds(Long.parseLong(value));
         }
     }
 
@@ -102,7 +114,7 @@ final class PoolArguments {
     }
 
     private PoolOptions options() {
-        PoolOptions options = PoolOptions.defaults().patience(Duration.ofSeconds(patience));
+        PoolOptions options = PoolOptions.defaults().patience(patience);
         for (PoolOptions.Disk disk : disks) {
             options = options.disk(disk.tier(), Objects.requireNonNull(disk.directory()));
         }

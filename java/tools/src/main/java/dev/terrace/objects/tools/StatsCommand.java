@@ -13,24 +13,13 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
-import picocli.CommandLine.Mixin;
-import picocli.CommandLine.Model.CommandSpec;
-import picocli.CommandLine.Spec;
 
 /// Shows what a pool uses, and for what.
 @Command(
         name = "stats",
-        description = "Shows what is used of each tier, and objects, bytes and forms of each class. Only reads, as check does.",
-        mixinStandardHelpOptions = true)
-final class StatsCommand implements Callable<Integer> {
-    @Mixin
-    private PoolArguments arguments = new PoolArguments();
-
-    @Spec
-    private CommandSpec spec = CommandSpec.create();
-
+        description = "Shows what is used of each tier, and objects, bytes and forms of each class. Only reads, as check does.")
+final class StatsCommand extends PoolCommand {
     /// A tier of the pool: its name, bytes in use, bytes of its file or segments.
     private record TierUse(String name, long used, long capacity) {}
 
@@ -42,14 +31,13 @@ final class StatsCommand implements Callable<Integer> {
 
     @Override
     public Integer call() throws IOException {
-        PrintWriter out = spec.commandLine().getOut();
         try (PoolArguments.Opened opened = arguments.openToRead()) {
             Pool pool = opened.pool();
             Found found = Progress.during(spec, () -> pool.read(() -> find(pool)));
             if (arguments.isJson()) {
-                out.println(Json.of(asMap(found)));
+                out().println(Json.of(asMap(found)));
             } else {
-                print(found, out);
+                print(found, out());
             }
             return found.report.problems().isEmpty() ? Main.OK : Main.DAMAGED;
         }

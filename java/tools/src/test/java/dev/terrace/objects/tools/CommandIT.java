@@ -299,6 +299,10 @@ class CommandIT {
         assertArrayEquals(killed, Files.readAllBytes(file), "nothing was written");
     }
 
+    private void assertMistake(String command, Path directory, String message) throws Exception {
+        assertEquals(new Result(8, "", "terrace-objects " + command + ": " + directory + message + "\n"), run(command, directory.toString()));
+    }
+
     @Test
     void mistakesAreToldInALine() throws Exception {
         assertEquals(2, run().status);
@@ -309,8 +313,17 @@ class CommandIT {
         Result name = run("dump", place.toString(), "--disk", "hdd=" + dir.resolve("disk"), "--objects=Nobody");
         assertEquals(2, name.status);
         assertTrue(name.err.startsWith("the pool has no class Nobody; it has [" + CLASS + "]"), name.err);
-        Result none = run("check", dir.resolve("none").toString());
-        assertEquals(new Result(8, "", "terrace-objects check: " + dir.resolve("none") + " is no directory, so no pool\n"), none);
+        Result never = run("check", place.toString(), "--patience", "-1");
+        assertEquals(2, never.status);
+        assertTrue(never.err.contains("'-1' is no number of seconds"), never.err);
+        assertMistake("check", dir.resolve("none"), " is not there, so it is no pool: look at the path");
+        assertMistake("collect", dir.resolve("disk"), " has no file pool, so it is no pool: look at the path");
+        Result nowhere = runNamed("check", "--remote", "tape:x");
+        assertEquals(8, nowhere.status);
+        assertTrue(nowhere.err.startsWith("terrace-objects check: 'tape:x' is no directory of a file system: "), nowhere.err);
+        Result fewer = run("check", place.toString());
+        assertEquals(4, fewer.status);
+        assertTrue(fewer.err.contains("disk-0 is missing: name the directory that it is in as the pool's disk 0"), fewer.err);
         Result help = run("--help");
         assertEquals(0, help.status);
         assertTrue(help.out.contains("4   the pool is damaged"), help.out);

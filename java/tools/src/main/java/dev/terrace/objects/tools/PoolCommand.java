@@ -1,0 +1,25 @@
+package dev.terrace.objects.tools;
+
+import java.io.PrintWriter;
+import java.util.concurrent.Callable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Spec;
+
+/// What all subcommands are: something that is done with a pool, and returns the exit status.
+@Command(mixinStandardHelpOptions = true)
+abstract class PoolCommand implements Callable<Integer> {
+    /// Which pool, and how to answer.
+    @Mixin
+    PoolArguments arguments = new PoolArguments();
+
+    /// This command.
+    @Spec
+    CommandSpec spec = CommandSpec.create();
+
+    /// Where the answer goes.
+    final PrintWriter out() {
+        return spec.commandLine().getOut();
+    }
+}
