@@ -45,9 +45,7 @@ final class PoolFiles {
     static PoolFiles open(Path directory, PoolOptions options) throws IOException {
         PoolOpenEvent event = new PoolOpenEvent();
         event.begin();
-        if (!options.create()) {
-            requirePool(directory);
-        }
+        requirePool(directory, options);
         FileChannel lock = options.readOnly() ? null : lock(directory);
         Arena arena = Arena.ofShared();
         boolean done = false;
@@ -74,8 +72,9 @@ final class PoolFiles {
     }
 
     /// Comes before the lock, whose file has no business in a directory that is something else.
-    private static void requirePool(Path directory) {
-        if (!Files.exists(directory.resolve(POOL))) {
+    private static void requirePool(Path directory, PoolOptions options) {
+        Path file = directory.resolve(POOL);
+        if (Files.isDirectory(file) || !options.create() && !Files.exists(file)) {
             throw new PoolFormatException(directory + " has no file " + POOL + ", so it is no pool: look at the path");
         }
     }

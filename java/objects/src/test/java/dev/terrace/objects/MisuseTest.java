@@ -58,6 +58,9 @@ class MisuseTest {
         try (Stream<Path> files = Files.list(empty)) {
             assertEquals(0, files.count(), "nothing was made there");
         }
+        Path parent = make("parent");
+        Files.createDirectory(parent.resolve("pool"));
+        assertThrows(PoolFormatException.class, () -> Pool.open(parent, SMALL));
         Path letter = Files.writeString(dir.resolve("letter"), "Dear Sirs");
         for (PoolOptions options : List.of(SMALL, SMALL.existing(), SMALL.toRead())) {
             PoolFormatException e = assertThrows(PoolFormatException.class, () -> Pool.open(letter, options));

@@ -4,6 +4,7 @@ import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolOptions;
 import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.remote.HadoopSegments;
+import dev.terrace.objects.store.Superblock;
 import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Path;
@@ -12,8 +13,11 @@ import java.util.List;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.ITypeConverter;
+import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
+import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
+import picocli.CommandLine.Spec;
 import picocli.CommandLine.TypeConversionException;
 
 /// Which pool, and how the answer is to look: what all subcommands are told.
@@ -44,6 +48,9 @@ final class PoolArguments {
 
     @Option(names = "--json", description = "Answers in JSON.")
     private boolean json;
+
+    @Spec(Spec.Target.MIXEE)
+    private CommandSpec command = CommandSpec.create();
 
     /// What `--disk` says.
     static final class DiskConverter implements ITypeConverter<PoolOptions.Disk> {
@@ -114,6 +121,9 @@ final class PoolArguments {
     }
 
     private PoolOptions options() {
+        if (disks.size() > Superblock.DISKS_MAX) {
+            throw new ParameterException(command.commandLine(), "--disk: a pool has at most " + Superblock.DISKS_MAX + " disks");
+        }
         PoolOptions options = PoolOptions.defaults().patience(patience);
         for (PoolOptions.Disk disk : disks) {
             options = options.disk(disk.tier(), Objects.requireNonNull(disk.directory()));

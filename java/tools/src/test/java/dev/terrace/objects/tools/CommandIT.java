@@ -313,6 +313,13 @@ class CommandIT {
         Result name = run("dump", place.toString(), "--disk", "hdd=" + dir.resolve("disk"), "--objects=Nobody");
         assertEquals(2, name.status);
         assertTrue(name.err.startsWith("the pool has no class Nobody; it has [" + CLASS + "]"), name.err);
+        List<String> nine = new ArrayList<>(List.of("check", place.toString()));
+        for (int i = 0; i < 9; i++) {
+            nine.addAll(List.of("--disk", "hdd=" + dir));
+        }
+        Result many = run(nine.toArray(String[]::new));
+        assertEquals(2, many.status);
+        assertTrue(many.err.startsWith("--disk: a pool has at most 8 disks"), many.err);
         Result never = run("check", place.toString(), "--patience", "-1");
         assertEquals(2, never.status);
         assertTrue(never.err.contains("'-1' is no number of seconds"), never.err);
