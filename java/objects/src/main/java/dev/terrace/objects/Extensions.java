@@ -39,7 +39,7 @@ final class Extensions {
         }
         return pool.change(() -> {
             long there = extension(holder);
-            return there == 0 ? extend(holder) : part(holder, there);
+            return there == 0 ? extend(holder, field) : part(holder, there);
         });
     }
 
@@ -59,7 +59,8 @@ final class Extensions {
         return part;
     }
 
-    private DurableObject extend(DurableObject object) {
+    /// @param wanted the field that is about to be written
+    private DurableObject extend(DurableObject object, int wanted) {
         TypeMapping mapping = pool.currentMapping(object.mapping().type);
         long record = store.allocate(mapping.bytes, mapping.id | Types.EXTENSION);
         store.putWord(object.record(), object.record() + Layout.EXTENSION_AT, record);
@@ -67,19 +68,19 @@ final class Extensions {
         for (int field = 0; field < mapping.type.fields().size(); field++) {
             FieldSpec then = object.mapping().stored(field);
             if (then != null && object.mapping().isExtended(field)) {
-                copy(object, then, part, field);
+                copy(object, then, part, field, field == wanted);
             }
         }
         return part;
     }
 
-    private void copy(DurableObject from, FieldSpec then, DurableObject to, int field) {
+    private void copy(DurableObject from, FieldSpec then, DurableObject to, int field, boolean isWanted) {
         FieldSpec now = from.mapping().field(field);
         if (now.kind() == FieldKind.ENUM) {
             int number = (int) fields.getStoredBits(from, field, FieldKind.ENUM);
             String name = number == 0 ? "" : then.constants().get(number - 1);
             int renumbered = 1 + now.constants().indexOf(name);
-            if (number != 0 && renumbered == 0) {
+            if (number != 0 && renumbered == 0 && !isWanted) {
                 throw new SchemaMismatchException(
                         "field " + now.name() + " is " + name + ", which " + now.target() + " has not: set it first");
             }

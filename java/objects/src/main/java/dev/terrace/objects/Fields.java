@@ -390,7 +390,18 @@ final class Fields {
     }
 
     void setEnum(DurableObject object, int field, @Nullable Enum<?> value) {
-        DurableObject holder = toWrite(object, field);
+        if (object.mapping().isNative) {
+            setStoredEnum(object, field, value);
+            return;
+        }
+        // An extension is made without a constant that the class has no more, and set: both, or neither.
+        pool.change(() -> {
+            setStoredEnum(toWrite(object, field), field, value);
+            return null;
+        });
+    }
+
+    private void setStoredEnum(DurableObject holder, int field, @Nullable Enum<?> value) {
         FieldSpec stored = stored(holder, field);
         int number = value == null ? 0 : 1 + stored.constants().indexOf(value.name());
         if (value != null && number == 0) {

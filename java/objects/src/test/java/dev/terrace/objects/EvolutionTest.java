@@ -149,6 +149,33 @@ class EvolutionTest {
         }
     }
 
+    /// The remedy that the message names works, whatever is set first.
+    @Test
+    void aConstantThatIsGoneCanBeReplaced() throws IOException {
+        FieldSpec number = FieldSpec.of("number", FieldKind.INT);
+        store(before(number, FieldSpec.of("color", FieldKind.ENUM).among("Color", "RED", "GREEN").orNull()), thing -> {
+            thing.set(0, -7);
+            thing.set(1, Color.RED);
+        });
+        ObjectType<After> type = after(
+                FieldSpec.of("number", FieldKind.LONG),
+                FieldSpec.of("color", FieldKind.ENUM).among("Color", "GREEN", "BLUE").orNull());
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            After thing = thing(pool, type);
+            SchemaMismatchException e = assertThrows(SchemaMismatchException.class, () -> thing.set(0, 1L << 40));
+            assertTrue(e.getMessage().contains("field color is RED, which Color has not: set it first"), e.getMessage());
+            assertThrows(IllegalArgumentException.class, () -> thing.set(1, Color.RED));
+            assertEquals(-7, thing.number(0));
+            thing.set(1, Color.BLUE);
+            thing.set(0, 1L << 40);
+        }
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            assertEquals(Color.BLUE, thing(pool, type).color(1));
+            assertEquals(1L << 40, thing(pool, type).number(0));
+            assertEquals(List.of(), pool.check().problems());
+        }
+    }
+
     @Test
     void anEnumMayGetOtherConstants() throws IOException {
         store(before(FieldSpec.of("color", FieldKind.ENUM).among("Color", "GREEN", "RED").orNull()), thing ->
