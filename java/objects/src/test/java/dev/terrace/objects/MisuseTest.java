@@ -166,6 +166,31 @@ class MisuseTest {
     }
 
     @Test
+    void aTransactionThatIsTooLargeDoesNotMakeThePoolLonger() throws IOException {
+        ObjectType<Thing> type = Thing.on(StorageTier.PMEM);
+        try (Pool pool = Pool.open(dir.resolve("pool"), SMALL)) {
+            List<Thing> things = new ArrayList<>();
+            // A word more than half an extent has room for, with its place.
+            int count = (1 << 20) / 2 / 16 + 1;
+            pool.transact(() -> {
+                for (int i = 0; i < count; i++) {
+                    things.add(pool.create(type));
+                }
+            });
+            long before = pool.statistics().capacity().getFirst();
+            PoolFullException e = assertThrows(PoolFullException.class, () -> pool.transact(() -> {
+                things.forEach(thing -> thing.setNumber(1));
+                for (int i = 0; i < 50; i++) {
+                    pool.create(type).setBytes(VALUE);
+                }
+            }));
+            assertTrue(e.getMessage().contains("divide it"), e.getMessage());
+            assertEquals(before, pool.statistics().capacity().getFirst());
+            assertEquals(0, things.getLast().getNumber());
+        }
+    }
+
+    @Test
     void aPoolIsNotClosedInTheMiddleOfItsWork() throws IOException {
         try (Pool pool = Pool.open(dir.resolve("pool"), SMALL)) {
             Thing thing = pool.create(Thing.on(StorageTier.PMEM));

@@ -2,6 +2,7 @@ package dev.terrace.objects.store;
 
 import static dev.terrace.objects.store.SizeClasses.CHUNK_BYTES;
 
+import dev.terrace.objects.PoolFullException;
 import java.util.Arrays;
 import java.util.BitSet;
 
@@ -128,6 +129,17 @@ final class Allocator {
     /// What the index says may be wrong: the transaction was rolled back.
     void forgetIndex() {
         indexed = false;
+    }
+
+    /// Throws if so many bytes fit into no extent.
+    ///
+    /// @throws PoolFullException if they do not
+    void requireFits(long bytes) {
+        long most = region.extentBytes() - mapBytes(region.extentBytes()) - 2 * CHUNK_BYTES;
+        if (bytes > most) {
+            throw new PoolFullException(bytes + " bytes do not fit into an extent of " + region.name() + ", which has "
+                    + region.extentBytes() + ": make the pool with larger extents");
+        }
     }
 
     /// Allocates; the header, if there is one, is in place. [#NONE] if there is no room.

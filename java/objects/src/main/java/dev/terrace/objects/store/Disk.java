@@ -100,7 +100,7 @@ final class Disk {
 
     /// Allocates; -1 if there is no room.
     long allocate(long bytes) {
-        Store.requireFits(bytes, region);
+        allocator.requireFits(bytes);
         long offset = allocator.allocate(bytes, 0);
         if (offset == NONE && store.releaseEmpty(allocator)) {
             offset = allocator.allocate(bytes, 0);

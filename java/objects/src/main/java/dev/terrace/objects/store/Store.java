@@ -368,14 +368,9 @@ public final class Store implements AutoCloseable {
     /// Where the log's words go if they do not fit into the log; asked before anything is freed, so that nothing that somebody may
     /// read is there.
     private long overflow() {
-        int words = overlay.size() + 3 * freed.size();
-        long bytes = log.overflowBytes(words);
+        long bytes = overflowBytes();
         if (bytes == 0) {
             return 0;
-        }
-        if (bytes > pmem.extentBytes() / 2) {
-            throw new PoolFullException("a transaction that changes " + words + " words is too large for this pool:"
-                    + " divide it, or make the pool with larger extents");
         }
         long run = allocator.borrow(bytes);
         if (run == NONE) {
@@ -386,6 +381,16 @@ public final class Store implements AutoCloseable {
             throw new PoolFullException(pmem.name() + " has no room for the log of a large transaction");
         }
         return run;
+    }
+
+    private long overflowBytes() {
+        int words = overlay.size() + 3 * freed.size();
+        long bytes = log.overflowBytes(words);
+        if (bytes > pmem.extentBytes() / 2) {
+            throw new PoolFullException("a transaction that changes " + words + " words is too large for this pool:"
+                    + " divide it, or make the pool with larger extents");
+        }
+        return bytes;
     }
 
     private void flushFresh() {
@@ -531,7 +536,7 @@ public final class Store implements AutoCloseable {
     /// @throws PoolFullException if there is no room
     public long allocate(long bytes, int type) {
         requireTransaction();
-        requireFits(bytes, pmem);
+        allocator.requireFits(bytes);
         long offset = allocator.allocate(bytes, type);
         if (offset == NONE && releaseEmpty(allocator)) {
             offset = allocator.allocate(bytes, type);
@@ -583,15 +588,6 @@ public final class Store implements AutoCloseable {
         return true;
     }
 
-    /// Throws if so many bytes fit into no extent of a region.
-    static void requireFits(long bytes, Region region) {
-        long most = region.extentBytes() - Allocator.mapBytes(region.extentBytes()) - 2 * SizeClasses.CHUNK_BYTES;
-        if (bytes > most) {
-            throw new PoolFullException(bytes + " bytes do not fit into an extent of " + region.name() + ", which has "
-                    + region.extentBytes() + ": make the pool with larger extents");
-        }
-    }
-
     /// Frees, once the transaction commits, what begins at `offset` in persistent memory. Its header says so at once, to those who
     /// see what the transaction does.
     public void free(long offset) {
@@ -635,6 +631,8 @@ public final class Store implements AutoCloseable {
     }
 
     private void growPmem() {
+        // The file stays as long as it gets: not for a transaction that cannot commit.
+        overflowBytes();
         pmem.grow();
         addPmemExtent(pmem.extents() - 1);
         pmem.putLong(Superblock.EXTENTS_AT, pmem.extents());
