@@ -108,7 +108,7 @@ final class PoolFiles {
         long secret = new SecureRandom().nextLong();
         try (Arena arena = Arena.ofShared()) {
             MappedRegion pmem = new MappedRegion(unfinished, shift, 0, options.pmemBytesMax(), false, arena);
-            Store.format(new Superblock(UUID.randomUUID(), secret, shift, logBytes), pmem);
+            new Superblock(UUID.randomUUID(), secret, shift, logBytes).format(pmem);
         } catch (PoolFullException e) {
             Files.deleteIfExists(unfinished);
             throw e;

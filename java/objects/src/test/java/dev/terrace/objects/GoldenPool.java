@@ -1,7 +1,6 @@
 package dev.terrace.objects;
 
 import dev.terrace.objects.store.MappedRegion;
-import dev.terrace.objects.store.Store;
 import dev.terrace.objects.store.Superblock;
 import java.io.IOException;
 import java.io.InputStream;
@@ -167,7 +166,7 @@ public final class GoldenPool {
     private static void make(Path dir) throws IOException {
         Path file = Files.createFile(dir.resolve("pool"));
         try (Arena arena = Arena.ofShared()) {
-            Store.format(SUPERBLOCK, new MappedRegion(file, SUPERBLOCK.extentShift(), 0, Long.MAX_VALUE, false, arena));
+            SUPERBLOCK.format(new MappedRegion(file, SUPERBLOCK.extentShift(), 0, Long.MAX_VALUE, false, arena));
         }
         try (Pool pool = Pool.open(dir, OPTIONS)) {
             OldThing old = pool.create(OldThing.TYPE);

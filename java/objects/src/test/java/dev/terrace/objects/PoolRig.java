@@ -50,7 +50,7 @@ public final class PoolRig implements AutoCloseable {
         superblock = new Superblock(new UUID(1, 2), 0x5eed, EXTENT_SHIFT, 1 << 16);
         pmem = new RecordingRegion("pmem", EXTENT_SHIFT, EXTENTS_MAX, arena, events);
         disk = new RecordingRegion("disk", EXTENT_SHIFT, EXTENTS_MAX, arena, events);
-        Store.format(superblock, pmem);
+        superblock.format(pmem);
         pool = pool(superblock, pmem, disk, segments, false);
     }
 

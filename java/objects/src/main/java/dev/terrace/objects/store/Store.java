@@ -62,14 +62,14 @@ public final class Store implements AutoCloseable {
     /// A remote tier: its segments, and how many bytes they may take.
     public record RemoteTier(SegmentStore segments, long bytesMax) {}
 
-    /// Opens what [#format] has made, without a remote tier.
+    /// Opens what [Superblock#format(Region)] has made, without a remote tier.
     ///
     /// @throws PoolDamagedException if it is not that any more
     public Store(Superblock superblock, Region pmem, List<TierRegion> disks, boolean readOnly) {
         this(superblock, pmem, disks, null, readOnly);
     }
 
-    /// Opens what [#format] has made.
+    /// Opens what [Superblock#format(Region)] has made.
     ///
     /// @throws PoolDamagedException if it is not that any more
     /// @throws dev.terrace.objects.PoolFormatException if the segments are not this pool's
@@ -104,17 +104,6 @@ public final class Store implements AutoCloseable {
             openDisks(all);
         }
         remote.open();
-    }
-
-    /// Makes an empty pool of a region without extents.
-    ///
-    /// @throws PoolFullException if there is no room for it
-    public static void format(Superblock superblock, Region pmem) {
-        pmem.grow();
-        superblock.write(pmem);
-        pmem.putLong(Superblock.EXTENTS_AT, 1);
-        pmem.flush(0, Superblock.BYTES);
-        pmem.fence();
     }
 
     /// Finishes the commit that was under way when the last writer ended: that comes before anything else is read. Who may only read

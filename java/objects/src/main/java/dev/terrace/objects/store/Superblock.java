@@ -59,8 +59,18 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
     private static final int VERSION_AT = 8;
     private static final int CHECKED_BYTES = 56;
 
-    /// Writes it to a region of zeros.
-    void write(Region region) {
+    /// Makes an empty pool of a region without extents.
+    ///
+    /// @throws dev.terrace.objects.PoolFullException if there is no room for it
+    public void format(Region pmem) {
+        pmem.grow();
+        write(pmem);
+        pmem.putLong(EXTENTS_AT, 1);
+        pmem.flush(0, BYTES);
+        pmem.fence();
+    }
+
+    private void write(Region region) {
         ByteBuffer page = ByteBuffer.allocate(CHECKED_BYTES + 8).order(ByteOrder.LITTLE_ENDIAN);
         page.putLong(MAGIC).putInt(VERSION).putInt(extentShift);
         page.putLong(id.getMostSignificantBits()).putLong(id.getLeastSignificantBits());

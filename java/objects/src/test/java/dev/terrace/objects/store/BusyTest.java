@@ -79,7 +79,7 @@ class BusyTest {
 
     private static Restless region(Arena arena) {
         Restless region = new Restless(arena);
-        Store.format(SUPERBLOCK, region);
+        SUPERBLOCK.format(region);
         return region;
     }
 

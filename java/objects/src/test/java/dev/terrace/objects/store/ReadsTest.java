@@ -83,7 +83,7 @@ class ReadsTest {
         try (Arena arena = Arena.ofShared();
                 ExecutorService other = Executors.newSingleThreadExecutor()) {
             Slow region = new Slow(arena);
-            Store.format(SUPERBLOCK, region);
+            SUPERBLOCK.format(region);
             Store store = new Store(SUPERBLOCK, region, List.of(), null, false);
             long record = store.transact(() -> store.allocate(32, 7));
             long header = store.word(record);
