@@ -11,6 +11,7 @@ import java.nio.ByteOrder;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -97,6 +98,51 @@ class CursorTest {
                 things.getFirst().setBytes(bytes);
                 assertFalse(cursor.next(), () -> "met " + cursor.get().record());
             });
+        }
+    }
+
+    /// An object whose record takes a chunk of its own, and not only one.
+    private static final class Large extends DurableObject {
+        static final ObjectType<Large> TYPE = ObjectType.of(
+                "dev.terrace.objects.Large", Large.class, Large::new, List.of(),
+                FieldSpec.of("row", FieldKind.DOUBLES).ofLength(10_000).on(StorageTier.PMEM));
+
+        double getRow(int index) {
+            return getDoubleAt(0, TYPE.offset(0), 10_000, index);
+        }
+
+        void setRow(int index, double value) {
+            setDoubleAt(0, TYPE.offset(0), index, value);
+        }
+    }
+
+    private static <D extends DurableObject> List<D> met(Pool pool, ObjectType<D> type) {
+        List<D> met = new ArrayList<>();
+        for (Cursor<D> cursor = pool.cursor(type); cursor.next(); ) {
+            met.add(cursor.copy());
+        }
+        return met;
+    }
+
+    @Test
+    void aWalkMeetsAllOfItsClassAmongObjectsOfOtherSizes() throws IOException {
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            List<Thing> things = new ArrayList<>();
+            List<DurablePerson> people = new ArrayList<>();
+            List<Large> large = new ArrayList<>();
+            for (int i = 0; i < 60; i++) {
+                things.addAll(make(pool, i));
+                people.add(DurablePerson.create(pool));
+                people.getLast().setPlace("a place with a long name ".repeat(i));
+                if (i % 20 == 0) {
+                    large.add(pool.create(Large.TYPE));
+                    large.getLast().setRow(9_999, i);
+                }
+            }
+            assertEquals(Set.copyOf(things), Set.copyOf(met(pool, THING)));
+            assertEquals(Set.copyOf(people), Set.copyOf(met(pool, DurablePerson.TYPE)));
+            assertEquals(large, met(pool, Large.TYPE));
+            assertEquals(40, met(pool, Large.TYPE).getLast().getRow(9_999));
         }
     }
 
