@@ -20,7 +20,7 @@ fn none_is_wrong(name: &str, workloads: &[Workload], settings: Settings) {
 #[test]
 fn workloads_of_one_action_survive_every_crash() {
     // The others are for `make crash-long`.
-    let workloads: Vec<_> = singles().into_iter().step_by(2).collect();
+    let workloads: Vec<_> = singles().into_iter().step_by(3).collect();
     none_is_wrong("one action, some", &workloads, Settings::QUICK);
 }
 
@@ -40,7 +40,7 @@ fn moves_survive_crashes_beside_other_actions() {
 #[test]
 fn moves_survive_crashes_whatever_happens_in_the_middle() {
     // The others are for `make crash-long`.
-    let workloads: Vec<_> = interrupted_moves().into_iter().step_by(2).collect();
+    let workloads: Vec<_> = interrupted_moves().into_iter().step_by(3).collect();
     none_is_wrong("moves, meanwhile, some", &workloads, Settings::QUICK);
 }
 

@@ -9,6 +9,7 @@ import dev.terrace.objects.collections.DurableMap;
 import dev.terrace.objects.collections.DurableTree;
 import dev.terrace.objects.collections.ElementType;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
@@ -25,6 +26,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 class CollectionCrashTest {
     /// More than is freed in one transaction.
     private static final int LARGE = 1100;
+    private static final int FEW = 8;
     private static final String LONG = "a text that is longer than a slot holds ";
 
     /// Something that programs do, and how many elements are there before.
@@ -34,26 +36,43 @@ class CollectionCrashTest {
             return name + ", of " + elements;
         }
 
+        /// How many elements a collection has: many only where they matter, since each state is looked at.
+        private int count(String collection) {
+            boolean isConcerned = name.startsWith(collection) || !name.contains(":");
+            return isConcerned ? elements : Math.min(elements, FEW);
+        }
+
         void prepare(Pool pool) {
             pool.transact(() -> {
-                List<String> list = list(pool);
+                list(pool).addAll(texts(count("list")));
                 Map<String, Long> map = map(pool);
                 Map<Integer, String> tree = tree(pool);
                 DurableArray<Double> array = array(pool);
-                DurableTeam team = DurableTeam.create(pool);
-                pool.root("team", DurableTeam.TYPE).set(team);
-                for (int i = 0; i < elements; i++) {
-                    list.add(text(i));
+                for (int i = 0; i < count("map"); i++) {
                     map.put(text(i), (long) i);
+                }
+                for (int i = 0; i < count("tree"); i++) {
                     tree.put(2 * i, text(i));
                 }
                 for (int i = 0; i < array.size(); i++) {
                     array.set(i, i / 2.0);
                 }
-                team.setNames(list);
-                team.setScores(map);
+                DurableTeam team = DurableTeam.create(pool);
+                pool.root("team", DurableTeam.TYPE).set(team);
+                team.setNames(texts(count("field")));
+                Map<String, Long> scores = new HashMap<>();
+                texts(count("field")).forEach(text -> scores.put(text, (long) scores.size()));
+                team.setScores(scores);
             });
         }
+    }
+
+    private static List<@Nullable String> texts(int count) {
+        List<@Nullable String> texts = new ArrayList<>();
+        for (int i = 0; i < count; i++) {
+            texts.add(text(i));
+        }
+        return texts;
     }
 
     /// Some are kept in slots, some in buffers, and some are nothing.
