@@ -253,12 +253,12 @@ public final class Pool implements AutoCloseable {
 
     /// Moves strings, arrays and other values closer together, each on its tier, so that chunks of which little was in use come free for
     /// other sizes, disks' files get shorter, and segments of a remote tier of which little was in use are deleted. Objects stay where they are, and the file in persistent memory as long as it
-    /// is. Others read and write meanwhile; whatever ends this in the middle, the pool is sound, and the next call goes on.
+    /// is. A value that is damaged stays, too, for [#check()] to tell of. Others read and write meanwhile; whatever ends this in the
+    /// middle, the pool is sound, and the next call goes on.
     ///
     /// @return what it has done
     /// @throws IllegalStateException in a transaction
     /// @throws PoolReadOnlyException if the pool was opened to be read, or in a consistent read
-    /// @throws PoolDamagedException if a value that is to move is damaged
     /// @throws TierUnavailableException if the remote tier cannot be reached; the others have been compacted then
     public CompactionReport compact() {
         if (store.inTransaction()) {
@@ -272,12 +272,11 @@ public final class Pool implements AutoCloseable {
     }
 
     /// Brings values of a class that were stored while its tags were others to the tiers that they name now: each to the first that has room,
-    /// also those in collections that its objects own. What lies within a record stays there, as objects do not move. Others read and
-    /// write meanwhile; whatever ends this in the middle, the pool is sound, and the next call goes on.
+    /// also those in collections that its objects own. What lies within a record stays there, as objects do not move, and so does a value
+    /// that is damaged. Others read and write meanwhile; whatever ends this in the middle, the pool is sound, and the next call goes on.
     ///
     /// @return what it has done
     /// @throws IllegalStateException in a transaction
-    /// @throws PoolDamagedException if a value that is to move is damaged
     /// @throws SchemaMismatchException if the class is not what the pool has stored of it
     /// @throws TierUnavailableException if it needs the remote tier, and that cannot be reached
     public RetierReport retier(ObjectType<?> type) {
