@@ -62,13 +62,6 @@ public final class Store implements AutoCloseable {
     /// A remote tier: its segments, and how many bytes they may take.
     public record RemoteTier(SegmentStore segments, long bytesMax) {}
 
-    /// Opens what [Superblock#format(Region)] has made, without a remote tier.
-    ///
-    /// @throws PoolDamagedException if it is not that any more
-    public Store(Superblock superblock, Region pmem, List<TierRegion> disks, boolean readOnly) {
-        this(superblock, pmem, disks, null, readOnly);
-    }
-
     /// Opens what [Superblock#format(Region)] has made.
     ///
     /// @throws PoolDamagedException if it is not that any more
