@@ -55,7 +55,7 @@ final class HashTable {
     private final boolean keysBuffered;
     private final boolean valuesBuffered;
     final long seed;
-    private Shape shape = new Shape(NEVER, 0, 0, 0);
+    private Shape shape = new Shape(NEVER, 0, 0);
 
     HashTable(Anchor anchor, boolean keysBuffered, boolean valuesBuffered) {
         this.anchor = anchor;
@@ -76,18 +76,10 @@ final class HashTable {
     ///
     /// @param root of the cells
     /// @param count of buckets
-    /// @param mask of the bits of a hash that say where its bucket is
-    private record Shape(long changes, long root, long count, long mask) {
-        long indexOf(long hash) {
-            long index = hash & mask;
-            return index < count ? index : index & mask >>> 1;
-        }
-    }
+    private record Shape(long changes, long root, long count) {}
 
     private Shape shape(long changes) {
-        anchor.check();
-        long count = buckets();
-        return new Shape(changes, cells.root(), count, 2 * Long.highestOneBit(count) - 1);
+        return new Shape(changes, cells.root(), buckets());
     }
 
     /// How many buckets there are, the others of their chains not counted.
@@ -105,8 +97,10 @@ final class HashTable {
         return Cells.at(cells.leaf(root, word), word);
     }
 
-    private long indexOf(long hash, long count) {
-        return new Shape(0, 0, count, 2 * Long.highestOneBit(count) - 1).indexOf(hash);
+    private static long indexOf(long hash, long count) {
+        long high = Long.highestOneBit(count);
+        long index = hash & 2 * high - 1;
+        return index < count ? index : index & high - 1;
     }
 
     private static long flagsOf(long hash, boolean keyIsNull) {
@@ -151,6 +145,7 @@ final class HashTable {
     long findInPlace(long changes, long hash, long word, byte @Nullable [] bytes, boolean keyIsNull) {
         Shape known = shape;
         if (known.changes != changes) {
+            anchor.check();
             known = shape(changes);
             if (store.epoch().isStill(changes)) {
                 shape = known;
@@ -165,7 +160,7 @@ final class HashTable {
         }
         long wanted = flagsOf(hash, keyIsNull);
         boolean inPlace = store.isInPlace();
-        long bucket = bucket(shape.root, shape.indexOf(hash));
+        long bucket = bucket(shape.root, indexOf(hash, shape.count));
         for (int steps = 0; steps <= CHAIN_MAX; steps++) {
             MemorySegment words = inPlace ? store.pmem().extentOf(bucket) : copyOf(bucket);
             long at = inPlace ? store.pmem().within(bucket) : 0;
