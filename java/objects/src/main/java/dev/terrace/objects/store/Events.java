@@ -91,13 +91,10 @@ final class Events {
         long commits;
     }
 
-    /// A segment was written to the remote tier, durably.
-    @Name("dev.terrace.objects.SegmentWrite")
-    @Label("Segment Write")
+    /// Something of a segment of the remote tier.
     @Category("Terrace Objects")
-    @Description("A segment was written to the remote tier, durably")
     @StackTrace(false)
-    static final class SegmentWrite extends Event {
+    abstract static class OfSegment extends Event {
         @Label("Pool")
         @Nullable String pool;
 
@@ -107,22 +104,27 @@ final class Events {
         @Label("Bytes")
         @DataAmount
         long bytes;
+
+        /// That was it.
+        void end(String ofPool, long number, long length) {
+            if (shouldCommit()) {
+                pool = ofPool;
+                segment = number;
+                bytes = length;
+                commit();
+            }
+        }
     }
+
+    /// A segment was written to the remote tier, durably.
+    @Name("dev.terrace.objects.SegmentWrite")
+    @Label("Segment Write")
+    @Description("A segment was written to the remote tier, durably")
+    static final class SegmentWrite extends OfSegment {}
 
     /// A value was read from the remote tier.
     @Name("dev.terrace.objects.SegmentRead")
     @Label("Segment Read")
-    @Category("Terrace Objects")
     @Description("A value was read from the remote tier: it was not among those that were read last")
-    static final class SegmentRead extends Event {
-        @Label("Pool")
-        @Nullable String pool;
-
-        @Label("Segment")
-        long segment;
-
-        @Label("Bytes")
-        @DataAmount
-        long bytes;
-    }
+    static final class SegmentRead extends OfSegment {}
 }

@@ -263,12 +263,7 @@ public final class Remote {
         Events.SegmentRead event = new Events.SegmentRead();
         event.begin();
         byte[] bytes = read(number, offset, length, checksum);
-        if (event.shouldCommit()) {
-            event.pool = pmem.name();
-            event.segment = number;
-            event.bytes = length;
-            event.commit();
-        }
+        event.end(pmem.name(), number, length);
         cache.put(number, offset, bytes);
         return bytes;
     }
@@ -409,12 +404,7 @@ public final class Remote {
                         + " is there already: a copy of this pool writes to the same directory", e);
             }
         });
-        if (event.shouldCommit()) {
-            event.pool = pmem.name();
-            event.segment = number;
-            event.bytes = bytes.length;
-            event.commit();
-        }
+        event.end(pmem.name(), number, bytes.length);
     }
 
     /// The number of the next segment, which is no other's from now on.
