@@ -19,34 +19,12 @@ class BusyTest {
     private static final Superblock SUPERBLOCK = new Superblock(new UUID(1, 2), 3, SHIFT, 1 << 16);
 
     /// A region of one extent; something is done whenever somebody looks for another.
-    private static final class Restless extends Region {
-        private final Arena arena;
+    private static final class Restless extends OneExtentRegion {
         private Runnable onFollow = () -> {};
         private int follows;
 
         Restless(Arena arena) {
-            super(SHIFT);
-            this.arena = arena;
-        }
-
-        @Override
-        public String name() {
-            return "restless";
-        }
-
-        @Override
-        public void grow() {
-            append(arena.allocate(1 << SHIFT, 8));
-        }
-
-        @Override
-        public long shrink(int count) {
-            throw new AssertionError("nothing is given back here");
-        }
-
-        @Override
-        public long bytesToGrow() {
-            return 0;
+            super("restless", SHIFT, arena);
         }
 
         @Override
@@ -54,21 +32,6 @@ class BusyTest {
             follows++;
             onFollow.run();
             return false;
-        }
-
-        @Override
-        public void flush(long offset, long length) {
-            assertTrue(contains(offset) && length > 0);
-        }
-
-        @Override
-        public void fence() {
-            assertEquals(1, extents());
-        }
-
-        @Override
-        public void close() {
-            assertEquals(1, extents());
         }
 
         /// Another commit.
