@@ -190,21 +190,11 @@ public final class MappedRegion extends Region {
     private static <T> T open(Path path, boolean readOnly, Use<T> use) throws IOException {
         Set<OpenOption> options =
                 readOnly ? Set.of(StandardOpenOption.READ) : Set.of(StandardOpenOption.READ, StandardOpenOption.WRITE);
-        boolean interrupted = Thread.interrupted();
-        try {
-            while (true) {
-                try (FileChannel channel = FileChannel.open(path, options)) {
-                    return use.with(channel);
-                } catch (ClosedByInterruptException closed) {
-                    interrupted = true;
-                    Thread.interrupted();
-                }
+        return Uninterrupted.run(() -> {
+            try (FileChannel channel = FileChannel.open(path, options)) {
+                return use.with(channel);
             }
-        } finally {
-            if (interrupted) {
-                Thread.currentThread().interrupt();
-            }
-        }
+        });
     }
 
     @Override

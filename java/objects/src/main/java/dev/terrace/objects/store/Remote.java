@@ -7,10 +7,8 @@ import dev.terrace.objects.TerraceException;
 import dev.terrace.objects.TierUnavailableException;
 import java.io.EOFException;
 import java.io.IOException;
-import java.io.InterruptedIOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.nio.channels.ClosedByInterruptException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.NoSuchFileException;
 import java.util.ArrayList;
@@ -636,26 +634,12 @@ public final class Remote {
             throw new TierUnavailableException(
                     pmem.name() + " has values on a remote tier: name it when the pool is opened", null);
         }
-        boolean interrupted = Thread.interrupted();
         try {
-            while (true) {
-                try {
-                    return use.get(tier.segments());
-                } catch (ClosedByInterruptException | InterruptedIOException e) {
-                    if (!Thread.interrupted()) {
-                        throw e;
-                    }
-                    interrupted = true;
-                }
-            }
+            return Uninterrupted.run(() -> use.get(tier.segments()));
         } catch (TerraceException e) {
             throw e;
         } catch (IOException | RuntimeException e) {
             throw new TierUnavailableException(tier.segments().name() + " cannot be reached: " + e, e);
-        } finally {
-            if (interrupted) {
-                Thread.currentThread().interrupt();
-            }
         }
     }
 }
