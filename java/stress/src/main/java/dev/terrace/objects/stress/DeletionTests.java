@@ -2,6 +2,8 @@ package dev.terrace.objects.stress;
 
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.StaleReferenceException;
+import java.util.Arrays;
+import java.util.function.LongSupplier;
 import org.openjdk.jcstress.annotations.Actor;
 import org.openjdk.jcstress.annotations.Description;
 import org.openjdk.jcstress.annotations.Expect;
@@ -23,29 +25,31 @@ public final class DeletionTests {
     /// Deletes the object there, and makes another.
     static int replace(int place, DurablePair old) {
         old.delete();
-        DurablePair next = Rig.POOL.transact(() -> {
-            DurablePair made = DurablePair.create(Rig.POOL);
-            made.setFirst(2);
-            made.setText(NEW);
-            long[] row = new long[Pair.LENGTH];
-            java.util.Arrays.fill(row, 2);
-            made.setRow(row);
-            return made;
-        });
+        DurablePair next = Rig.POOL.transact(() -> fill(DurablePair.create(Rig.POOL), 2, NEW));
         Rig.set(place, next);
         return Pool.recordOf(old.reference()) == Pool.recordOf(next.reference()) ? 1 : 0;
     }
 
     static DurablePair prepare(int place) {
-        return Rig.POOL.transact(() -> {
-            DurablePair pair = Rig.renew(place);
-            pair.setFirst(1);
-            pair.setText(OLD);
-            long[] row = new long[Pair.LENGTH];
-            java.util.Arrays.fill(row, 1);
-            pair.setRow(row);
-            return pair;
-        });
+        return Rig.POOL.transact(() -> fill(Rig.renew(place), 1, OLD));
+    }
+
+    private static DurablePair fill(DurablePair pair, int number, String text) {
+        pair.setFirst(number);
+        pair.setText(text);
+        long[] row = new long[Pair.LENGTH];
+        Arrays.fill(row, number);
+        pair.setRow(row);
+        return pair;
+    }
+
+    /// What a getter says of an object that may be gone: the first look that is not of the old one, or that it is gone.
+    private static long lookOrStale(LongSupplier getter) {
+        try {
+            return Rig.look(1, getter);
+        } catch (StaleReferenceException e) {
+            return STALE;
+        }
     }
 
     @JCStressTest
@@ -65,11 +69,7 @@ public final class DeletionTests {
 
         @Actor
         public void get(JI_Result seen) {
-            try {
-                seen.r1 = Rig.look(1, pair::getFirst);
-            } catch (StaleReferenceException e) {
-                seen.r1 = STALE;
-            }
+            seen.r1 = lookOrStale(pair::getFirst);
         }
     }
 
@@ -91,11 +91,7 @@ public final class DeletionTests {
 
         @Actor
         public void get(JI_Result seen) {
-            try {
-                seen.r1 = Rig.look(1, same::getFirst);
-            } catch (StaleReferenceException e) {
-                seen.r1 = STALE;
-            }
+            seen.r1 = lookOrStale(same::getFirst);
         }
     }
 
@@ -117,14 +113,10 @@ public final class DeletionTests {
         @Actor
         public void get(JI_Result seen) {
             long[] row = new long[Pair.LENGTH];
-            try {
-                seen.r1 = Rig.look(1, () -> {
-                    pair.copyRow(row);
-                    return ArrayTests.same(row);
-                });
-            } catch (StaleReferenceException e) {
-                seen.r1 = STALE;
-            }
+            seen.r1 = lookOrStale(() -> {
+                pair.copyRow(row);
+                return ArrayTests.same(row);
+            });
         }
     }
 
@@ -146,14 +138,10 @@ public final class DeletionTests {
 
         @Actor
         public void get(JI_Result seen) {
-            try {
-                seen.r1 = Rig.look(1, () -> {
-                    String text = same.getText();
-                    return OLD.equals(text) ? 1 : NEW.equals(text) ? 2 : MIXED;
-                });
-            } catch (StaleReferenceException e) {
-                seen.r1 = STALE;
-            }
+            seen.r1 = lookOrStale(() -> {
+                String text = same.getText();
+                return OLD.equals(text) ? 1 : NEW.equals(text) ? 2 : MIXED;
+            });
         }
     }
 }

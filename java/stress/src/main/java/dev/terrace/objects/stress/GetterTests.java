@@ -45,8 +45,7 @@ public final class GetterTests {
         private final DurablePair pair = Rig.pair(Rig.nextPlace());
 
         public InOrder() {
-            pair.setFirst(0);
-            pair.setSecond(0);
+            Rig.clearBoth(pair);
         }
 
         @Actor
@@ -75,8 +74,7 @@ public final class GetterTests {
         private final DurablePair pair = Rig.pair(Rig.nextPlace());
 
         public BesideTransaction() {
-            pair.setFirst(0);
-            pair.setSecond(0);
+            Rig.clearBoth(pair);
         }
 
         @Actor
@@ -107,8 +105,7 @@ public final class GetterTests {
         private final DurablePair pair = Rig.pair(Rig.nextPlace());
 
         public BesideRollback() {
-            pair.setFirst(0);
-            pair.setSecond(0);
+            Rig.clearBoth(pair);
         }
 
         @Actor

@@ -101,16 +101,12 @@ public final class PlantedTests {
         private final DurablePair pair = Rig.pair(Rig.nextPlace());
 
         public ReadWithoutSequence() {
-            pair.setFirst(0);
-            pair.setSecond(0);
+            Rig.clearBoth(pair);
         }
 
         @Actor
         public void set() {
-            Rig.POOL.transact(() -> {
-                pair.setFirst(1);
-                pair.setSecond(1);
-            });
+            Rig.setBoth(pair);
         }
 
         @Actor

@@ -21,16 +21,12 @@ public final class ReadTests {
         private final DurablePair pair = Rig.pair(Rig.nextPlace());
 
         public InProcess() {
-            pair.setFirst(0);
-            pair.setSecond(0);
+            Rig.clearBoth(pair);
         }
 
         @Actor
         public void set() {
-            Rig.POOL.transact(() -> {
-                pair.setFirst(1);
-                pair.setSecond(1);
-            });
+            Rig.setBoth(pair);
         }
 
         @Actor
@@ -53,16 +49,12 @@ public final class ReadTests {
         private final DurablePair same = Rig.reader(pair);
 
         public OnlyReading() {
-            pair.setFirst(0);
-            pair.setSecond(0);
+            Rig.clearBoth(pair);
         }
 
         @Actor
         public void set() {
-            Rig.POOL.transact(() -> {
-                pair.setFirst(1);
-                pair.setSecond(1);
-            });
+            Rig.setBoth(pair);
         }
 
         @Actor
@@ -85,16 +77,12 @@ public final class ReadTests {
         private final DurablePair same = Rig.reader(pair);
 
         public Twice() {
-            pair.setFirst(0);
-            pair.setSecond(0);
+            Rig.clearBoth(pair);
         }
 
         @Actor
         public void set() {
-            Rig.POOL.transact(() -> {
-                pair.setFirst(1);
-                pair.setSecond(1);
-            });
+            Rig.setBoth(pair);
         }
 
         @Actor

@@ -110,6 +110,20 @@ final class Rig {
         PAIRS[place] = pair;
     }
 
+    /// Sets both numbers to 1, in a transaction.
+    static void setBoth(DurablePair pair) {
+        POOL.transact(() -> {
+            pair.setFirst(1);
+            pair.setSecond(1);
+        });
+    }
+
+    /// Sets both numbers to 0, one after the other.
+    static void clearBoth(DurablePair pair) {
+        pair.setFirst(0);
+        pair.setSecond(0);
+    }
+
     /// A handle of the same object in the pool that is only read.
     static DurablePair reader(DurablePair pair) {
         return READER.handle(DurablePair.TYPE, pair.reference());
