@@ -57,7 +57,8 @@ bench:
 bench-objects:
 	@scripts/java.sh --quiet package -DskipTests --projects bench --also-make
 	"$$(scripts/java.sh --home)/bin/java" --sun-misc-unsafe-memory-access=allow \
-		-cp 'java/bench/target/classes:java/bench/target/lib/*' org.openjdk.jmh.Main -prof gc $(ARGS)
+		-cp 'java/bench/target/classes:java/bench/target/lib/*' org.openjdk.jmh.Main -prof gc \
+		-rf json -rff java/bench/target/bench-objects.json $(ARGS)
 
 fuzz:
 	@scripts/fuzz.sh
