@@ -15,6 +15,7 @@ import java.util.Collection;
 import java.util.Map;
 import java.util.Objects;
 import java.util.SortedMap;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /// A handle of an object in a pool: all that generated classes are made of.
@@ -144,11 +145,49 @@ public abstract class DurableObject {
     private boolean isSettledNow() {
         long now = epoch.now();
         VarHandle.loadLoadFence();
-        boolean isSettled = mapping().isNative && store().isInPlace() && memory.get(Region.LONG, begin) == header;
+        boolean isSettled = mapping().isNative
+                && store().isInPlace()
+                && memory.get(Region.LONG, begin) == header
+                && pool().profiling() == null;
         if (isSettled && now != Epoch.UNKNOWN) {
             compared = now;
         }
         return isSettled;
+    }
+
+    // The longer way, which is counted where somebody makes a profile
+
+    private long bits(int field, FieldKind kind) {
+        long bits = fields().getBits(this, field, kind);
+        Profiling.read(this, field, kind.width());
+        return bits;
+    }
+
+    private void setBits(int field, FieldKind kind, long bits) {
+        fields().setBits(this, field, kind, bits);
+        Profiling.written(this, field, kind.width());
+    }
+
+    private long element(int field, int index) {
+        long bits = arrays().getElement(this, field, index);
+        Profiling.readElement(this, field);
+        return bits;
+    }
+
+    private void setElement(int field, int index, long bits) {
+        arrays().setElement(this, field, index, bits);
+        Profiling.writtenElement(this, field);
+    }
+
+    private int copyArray(int field, Object into) {
+        int count = arrays().copy(this, field, into);
+        Profiling.read(this, field, Math.max(0L, count) * mapping().field(field).kind().width());
+        return count;
+    }
+
+    private <T extends @Nullable Object> T counted(int field, T value) {
+        Profiling.read(this, field, value);
+        return value;
     }
 
     /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
@@ -163,22 +202,23 @@ public abstract class DurableObject {
                 // Closed, cut off, or of another form: which of them, the longer way tells.
             }
         }
-        return fields().getBits(this, field, FieldKind.BOOLEAN) != 0;
+        return bits(field, FieldKind.BOOLEAN) != 0;
     }
 
     /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
     protected final void setBoolean(int field, int at, boolean value) {
-        fields().setBits(this, field, FieldKind.BOOLEAN, value ? 1 : 0);
+        setBits(field, FieldKind.BOOLEAN, value ? 1 : 0);
     }
 
     /// The value of field `field`, or null.
     protected final @Nullable Boolean getBoxedBoolean(int field, int at) {
-        return (Boolean) fields().getBoxed(this, field);
+        return (Boolean) counted(field, fields().getBoxed(this, field));
     }
 
     /// Sets field `field`.
     protected final void setBoxedBoolean(int field, int at, @Nullable Boolean value) {
         fields().setBoxed(this, field, value);
+        Profiling.written(this, field, value);
     }
 
     /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
@@ -193,22 +233,23 @@ public abstract class DurableObject {
                 // Closed, cut off, or of another form: which of them, the longer way tells.
             }
         }
-        return (byte) fields().getBits(this, field, FieldKind.BYTE);
+        return (byte) bits(field, FieldKind.BYTE);
     }
 
     /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
     protected final void setByte(int field, int at, byte value) {
-        fields().setBits(this, field, FieldKind.BYTE, value);
+        setBits(field, FieldKind.BYTE, value);
     }
 
     /// The value of field `field`, or null.
     protected final @Nullable Byte getBoxedByte(int field, int at) {
-        return (Byte) fields().getBoxed(this, field);
+        return (Byte) counted(field, fields().getBoxed(this, field));
     }
 
     /// Sets field `field`.
     protected final void setBoxedByte(int field, int at, @Nullable Byte value) {
         fields().setBoxed(this, field, value);
+        Profiling.written(this, field, value);
     }
 
     /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
@@ -223,22 +264,23 @@ public abstract class DurableObject {
                 // Closed, cut off, or of another form: which of them, the longer way tells.
             }
         }
-        return (short) fields().getBits(this, field, FieldKind.SHORT);
+        return (short) bits(field, FieldKind.SHORT);
     }
 
     /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
     protected final void setShort(int field, int at, short value) {
-        fields().setBits(this, field, FieldKind.SHORT, value);
+        setBits(field, FieldKind.SHORT, value);
     }
 
     /// The value of field `field`, or null.
     protected final @Nullable Short getBoxedShort(int field, int at) {
-        return (Short) fields().getBoxed(this, field);
+        return (Short) counted(field, fields().getBoxed(this, field));
     }
 
     /// Sets field `field`.
     protected final void setBoxedShort(int field, int at, @Nullable Short value) {
         fields().setBoxed(this, field, value);
+        Profiling.written(this, field, value);
     }
 
     /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
@@ -253,22 +295,23 @@ public abstract class DurableObject {
                 // Closed, cut off, or of another form: which of them, the longer way tells.
             }
         }
-        return (char) fields().getBits(this, field, FieldKind.CHAR);
+        return (char) bits(field, FieldKind.CHAR);
     }
 
     /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
     protected final void setChar(int field, int at, char value) {
-        fields().setBits(this, field, FieldKind.CHAR, value);
+        setBits(field, FieldKind.CHAR, value);
     }
 
     /// The value of field `field`, or null.
     protected final @Nullable Character getBoxedChar(int field, int at) {
-        return (Character) fields().getBoxed(this, field);
+        return (Character) counted(field, fields().getBoxed(this, field));
     }
 
     /// Sets field `field`.
     protected final void setBoxedChar(int field, int at, @Nullable Character value) {
         fields().setBoxed(this, field, value);
+        Profiling.written(this, field, value);
     }
 
     /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
@@ -283,22 +326,23 @@ public abstract class DurableObject {
                 // Closed, cut off, or of another form: which of them, the longer way tells.
             }
         }
-        return (int) fields().getBits(this, field, FieldKind.INT);
+        return (int) bits(field, FieldKind.INT);
     }
 
     /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
     protected final void setInt(int field, int at, int value) {
-        fields().setBits(this, field, FieldKind.INT, value);
+        setBits(field, FieldKind.INT, value);
     }
 
     /// The value of field `field`, or null.
     protected final @Nullable Integer getBoxedInt(int field, int at) {
-        return (Integer) fields().getBoxed(this, field);
+        return (Integer) counted(field, fields().getBoxed(this, field));
     }
 
     /// Sets field `field`.
     protected final void setBoxedInt(int field, int at, @Nullable Integer value) {
         fields().setBoxed(this, field, value);
+        Profiling.written(this, field, value);
     }
 
     /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
@@ -313,22 +357,23 @@ public abstract class DurableObject {
                 // Closed, cut off, or of another form: which of them, the longer way tells.
             }
         }
-        return fields().getBits(this, field, FieldKind.LONG);
+        return bits(field, FieldKind.LONG);
     }
 
     /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
     protected final void setLong(int field, int at, long value) {
-        fields().setBits(this, field, FieldKind.LONG, value);
+        setBits(field, FieldKind.LONG, value);
     }
 
     /// The value of field `field`, or null.
     protected final @Nullable Long getBoxedLong(int field, int at) {
-        return (Long) fields().getBoxed(this, field);
+        return (Long) counted(field, fields().getBoxed(this, field));
     }
 
     /// Sets field `field`.
     protected final void setBoxedLong(int field, int at, @Nullable Long value) {
         fields().setBoxed(this, field, value);
+        Profiling.written(this, field, value);
     }
 
     /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
@@ -343,22 +388,23 @@ public abstract class DurableObject {
                 // Closed, cut off, or of another form: which of them, the longer way tells.
             }
         }
-        return Float.intBitsToFloat((int) fields().getBits(this, field, FieldKind.FLOAT));
+        return Float.intBitsToFloat((int) bits(field, FieldKind.FLOAT));
     }
 
     /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
     protected final void setFloat(int field, int at, float value) {
-        fields().setBits(this, field, FieldKind.FLOAT, Float.floatToRawIntBits(value));
+        setBits(field, FieldKind.FLOAT, Float.floatToRawIntBits(value));
     }
 
     /// The value of field `field`, or null.
     protected final @Nullable Float getBoxedFloat(int field, int at) {
-        return (Float) fields().getBoxed(this, field);
+        return (Float) counted(field, fields().getBoxed(this, field));
     }
 
     /// Sets field `field`.
     protected final void setBoxedFloat(int field, int at, @Nullable Float value) {
         fields().setBoxed(this, field, value);
+        Profiling.written(this, field, value);
     }
 
     /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
@@ -373,93 +419,109 @@ public abstract class DurableObject {
                 // Closed, cut off, or of another form: which of them, the longer way tells.
             }
         }
-        return Double.longBitsToDouble(fields().getBits(this, field, FieldKind.DOUBLE));
+        return Double.longBitsToDouble(bits(field, FieldKind.DOUBLE));
     }
 
     /// Sets field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
     protected final void setDouble(int field, int at, double value) {
-        fields().setBits(this, field, FieldKind.DOUBLE, Double.doubleToRawLongBits(value));
+        setBits(field, FieldKind.DOUBLE, Double.doubleToRawLongBits(value));
     }
 
     /// The value of field `field`, or null.
     protected final @Nullable Double getBoxedDouble(int field, int at) {
-        return (Double) fields().getBoxed(this, field);
+        return (Double) counted(field, fields().getBoxed(this, field));
     }
 
     /// Sets field `field`.
     protected final void setBoxedDouble(int field, int at, @Nullable Double value) {
         fields().setBoxed(this, field, value);
+        Profiling.written(this, field, value);
     }
 
     /// The text of field `field`, or null.
     protected final @Nullable String getString(int field, int at) {
-        return fields().getString(this, field);
+        return counted(field, fields().getString(this, field));
     }
 
     /// Sets field `field`.
     protected final void setString(int field, int at, @Nullable String value) {
         fields().setString(this, field, value);
+        Profiling.written(this, field, value);
     }
 
     /// The constant of field `field`, or null.
     protected final <E extends Enum<E>> @Nullable E getEnum(int field, int at, E[] constants) {
-        return fields().getEnum(this, field, constants);
+        return counted(field, fields().getEnum(this, field, constants));
     }
 
     /// Sets field `field`.
     protected final <E extends Enum<E>> void setEnum(int field, int at, @Nullable E value) {
         fields().setEnum(this, field, value);
+        Profiling.written(this, field, value);
     }
 
     /// The object that field `field` leads to, or null.
     ///
     /// @throws StaleReferenceException if it has been deleted
     protected final <D extends DurableObject> @Nullable D getReference(int field, int at, ObjectType<D> type) {
-        return fields().getReference(this, field, type);
+        return counted(field, fields().getReference(this, field, type));
     }
 
     /// Sets field `field`.
     protected final void setReference(int field, int at, @Nullable DurableObject value) {
         fields().setReference(this, field, value);
+        Profiling.written(this, field, value);
     }
 
     /// The value of field `field`, which lives in this process only; null if it was not set since the pool was opened.
     protected final @Nullable Object getVolatile(int field) {
-        return fields().getVolatile(this, field);
+        return counted(field, fields().getVolatile(this, field));
     }
 
     /// Sets field `field`, which lives in this process only.
     protected final void setVolatile(int field, @Nullable Object value) {
         fields().setVolatile(this, field, value);
+        Profiling.written(this, field, value);
+    }
+
+    /// Computes the value of field `field`, of one committed state, and keeps it in this process.
+    protected final <T extends @Nullable Object> T recompute(int field, Supplier<T> how) {
+        long since = System.nanoTime();
+        T value = pool().read(how);
+        Profiling.recomputed(this, field, System.nanoTime() - since);
+        fields().setVolatile(this, field, value);
+        return value;
     }
 
     /// The list of field `field`, or null.
     protected final <E> @Nullable DurableList<E> getList(int field, int at, ElementType<E> type) {
-        return pool().collections().getList(this, field, type);
+        return counted(field, pool().collections().getList(this, field, type));
     }
 
     /// Sets field `field` to a new list of the same elements, which the object owns, and deletes the one it had.
     protected final <E> void setList(
             int field, int at, ElementType<E> type, @Nullable Collection<? extends E> value) {
         pool().collections().setList(this, field, type, value);
+        Profiling.written(this, field, value);
     }
 
     /// The map of field `field`, or null.
     protected final <K, V> @Nullable DurableMap<K, V> getMap(
             int field, int at, ElementType<K> keys, ElementType<V> values) {
-        return pool().collections().getMap(this, field, keys, values);
+        return counted(field, pool().collections().getMap(this, field, keys, values));
     }
 
     /// Sets field `field` to a new map of the same entries, which the object owns, and deletes the one it had.
     protected final <K, V> void setMap(
             int field, int at, ElementType<K> keys, ElementType<V> values, @Nullable Map<? extends K, ? extends V> value) {
         pool().collections().setMap(this, field, keys, values, value);
+        Profiling.written(this, field, value);
     }
 
     /// The sorted map of field `field`, or null.
     protected final <K, V> @Nullable DurableTree<K, V> getTree(
             int field, int at, ElementType<K> keys, ElementType<V> values) {
-        return pool().collections().getTree(this, field, keys, values);
+        return counted(field, pool().collections().getTree(this, field, keys, values));
     }
 
     /// Sets field `field` to a new sorted map of the same entries, which the object owns, and deletes the one it had.
@@ -470,6 +532,7 @@ public abstract class DurableObject {
             ElementType<V> values,
             @Nullable SortedMap<? extends K, ? extends V> value) {
         pool().collections().setTree(this, field, keys, values, value);
+        Profiling.written(this, field, value);
     }
 
     /// How many elements the array of field `field` has; -1 if it is null.
@@ -494,7 +557,7 @@ public abstract class DurableObject {
                 // As for getters of numbers.
             }
         }
-        return arrays().getElement(this, field, index);
+        return element(field, index);
     }
 
     /// Copies elements of an array within the record, all of one commit; false if that is not for this way to do. It makes no garbage,
@@ -514,17 +577,18 @@ public abstract class DurableObject {
 
     /// The array of field `field`, or null.
     protected final boolean @Nullable [] getBooleans(int field, int at) {
-        return (boolean[]) arrays().get(this, field);
+        return (boolean[]) counted(field, arrays().get(this, field));
     }
 
     /// Sets the array of field `field`.
     protected final void setBooleans(int field, int at, boolean @Nullable [] value) {
         arrays().set(this, field, value);
+        Profiling.written(this, field, value);
     }
 
     /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
     protected final int copyBooleans(int field, int at, int length, boolean[] into) {
-        return arrays().copy(this, field, into);
+        return copyArray(field, into);
     }
 
     /// An element of the array of field `field`.
@@ -538,23 +602,24 @@ public abstract class DurableObject {
     ///
     /// @throws IndexOutOfBoundsException if there is none
     protected final void setBooleanAt(int field, int at, int index, boolean value) {
-        arrays().setElement(this, field, index, value ? 1 : 0);
+        setElement(field, index, value ? 1 : 0);
     }
 
     /// The array of field `field`, or null.
     protected final byte @Nullable [] getBytes(int field, int at) {
-        return (byte[]) arrays().get(this, field);
+        return (byte[]) counted(field, arrays().get(this, field));
     }
 
     /// Sets the array of field `field`.
     protected final void setBytes(int field, int at, byte @Nullable [] value) {
         arrays().set(this, field, value);
+        Profiling.written(this, field, value);
     }
 
     /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
     protected final int copyBytes(int field, int at, int length, byte[] into) {
         int count = Math.min(length, into.length);
-        return copyInPlace(at, Region.BYTE, into, count) ? count : arrays().copy(this, field, into);
+        return copyInPlace(at, Region.BYTE, into, count) ? count : copyArray(field, into);
     }
 
     /// An element of the array of field `field`.
@@ -568,23 +633,24 @@ public abstract class DurableObject {
     ///
     /// @throws IndexOutOfBoundsException if there is none
     protected final void setByteAt(int field, int at, int index, byte value) {
-        arrays().setElement(this, field, index, value);
+        setElement(field, index, value);
     }
 
     /// The array of field `field`, or null.
     protected final short @Nullable [] getShorts(int field, int at) {
-        return (short[]) arrays().get(this, field);
+        return (short[]) counted(field, arrays().get(this, field));
     }
 
     /// Sets the array of field `field`.
     protected final void setShorts(int field, int at, short @Nullable [] value) {
         arrays().set(this, field, value);
+        Profiling.written(this, field, value);
     }
 
     /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
     protected final int copyShorts(int field, int at, int length, short[] into) {
         int count = Math.min(length, into.length);
-        return copyInPlace(at, SHORT, into, count) ? count : arrays().copy(this, field, into);
+        return copyInPlace(at, SHORT, into, count) ? count : copyArray(field, into);
     }
 
     /// An element of the array of field `field`.
@@ -598,23 +664,24 @@ public abstract class DurableObject {
     ///
     /// @throws IndexOutOfBoundsException if there is none
     protected final void setShortAt(int field, int at, int index, short value) {
-        arrays().setElement(this, field, index, value);
+        setElement(field, index, value);
     }
 
     /// The array of field `field`, or null.
     protected final char @Nullable [] getChars(int field, int at) {
-        return (char[]) arrays().get(this, field);
+        return (char[]) counted(field, arrays().get(this, field));
     }
 
     /// Sets the array of field `field`.
     protected final void setChars(int field, int at, char @Nullable [] value) {
         arrays().set(this, field, value);
+        Profiling.written(this, field, value);
     }
 
     /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
     protected final int copyChars(int field, int at, int length, char[] into) {
         int count = Math.min(length, into.length);
-        return copyInPlace(at, CHAR, into, count) ? count : arrays().copy(this, field, into);
+        return copyInPlace(at, CHAR, into, count) ? count : copyArray(field, into);
     }
 
     /// An element of the array of field `field`.
@@ -628,23 +695,24 @@ public abstract class DurableObject {
     ///
     /// @throws IndexOutOfBoundsException if there is none
     protected final void setCharAt(int field, int at, int index, char value) {
-        arrays().setElement(this, field, index, value);
+        setElement(field, index, value);
     }
 
     /// The array of field `field`, or null.
     protected final int @Nullable [] getInts(int field, int at) {
-        return (int[]) arrays().get(this, field);
+        return (int[]) counted(field, arrays().get(this, field));
     }
 
     /// Sets the array of field `field`.
     protected final void setInts(int field, int at, int @Nullable [] value) {
         arrays().set(this, field, value);
+        Profiling.written(this, field, value);
     }
 
     /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
     protected final int copyInts(int field, int at, int length, int[] into) {
         int count = Math.min(length, into.length);
-        return copyInPlace(at, INT, into, count) ? count : arrays().copy(this, field, into);
+        return copyInPlace(at, INT, into, count) ? count : copyArray(field, into);
     }
 
     /// An element of the array of field `field`.
@@ -658,23 +726,24 @@ public abstract class DurableObject {
     ///
     /// @throws IndexOutOfBoundsException if there is none
     protected final void setIntAt(int field, int at, int index, int value) {
-        arrays().setElement(this, field, index, value);
+        setElement(field, index, value);
     }
 
     /// The array of field `field`, or null.
     protected final long @Nullable [] getLongs(int field, int at) {
-        return (long[]) arrays().get(this, field);
+        return (long[]) counted(field, arrays().get(this, field));
     }
 
     /// Sets the array of field `field`.
     protected final void setLongs(int field, int at, long @Nullable [] value) {
         arrays().set(this, field, value);
+        Profiling.written(this, field, value);
     }
 
     /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
     protected final int copyLongs(int field, int at, int length, long[] into) {
         int count = Math.min(length, into.length);
-        return copyInPlace(at, Region.LONG, into, count) ? count : arrays().copy(this, field, into);
+        return copyInPlace(at, Region.LONG, into, count) ? count : copyArray(field, into);
     }
 
     /// An element of the array of field `field`.
@@ -688,23 +757,24 @@ public abstract class DurableObject {
     ///
     /// @throws IndexOutOfBoundsException if there is none
     protected final void setLongAt(int field, int at, int index, long value) {
-        arrays().setElement(this, field, index, value);
+        setElement(field, index, value);
     }
 
     /// The array of field `field`, or null.
     protected final float @Nullable [] getFloats(int field, int at) {
-        return (float[]) arrays().get(this, field);
+        return (float[]) counted(field, arrays().get(this, field));
     }
 
     /// Sets the array of field `field`.
     protected final void setFloats(int field, int at, float @Nullable [] value) {
         arrays().set(this, field, value);
+        Profiling.written(this, field, value);
     }
 
     /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
     protected final int copyFloats(int field, int at, int length, float[] into) {
         int count = Math.min(length, into.length);
-        return copyInPlace(at, FLOAT, into, count) ? count : arrays().copy(this, field, into);
+        return copyInPlace(at, FLOAT, into, count) ? count : copyArray(field, into);
     }
 
     /// An element of the array of field `field`.
@@ -718,23 +788,24 @@ public abstract class DurableObject {
     ///
     /// @throws IndexOutOfBoundsException if there is none
     protected final void setFloatAt(int field, int at, int index, float value) {
-        arrays().setElement(this, field, index, Float.floatToRawIntBits(value));
+        setElement(field, index, Float.floatToRawIntBits(value));
     }
 
     /// The array of field `field`, or null.
     protected final double @Nullable [] getDoubles(int field, int at) {
-        return (double[]) arrays().get(this, field);
+        return (double[]) counted(field, arrays().get(this, field));
     }
 
     /// Sets the array of field `field`.
     protected final void setDoubles(int field, int at, double @Nullable [] value) {
         arrays().set(this, field, value);
+        Profiling.written(this, field, value);
     }
 
     /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
     protected final int copyDoubles(int field, int at, int length, double[] into) {
         int count = Math.min(length, into.length);
-        return copyInPlace(at, DOUBLE, into, count) ? count : arrays().copy(this, field, into);
+        return copyInPlace(at, DOUBLE, into, count) ? count : copyArray(field, into);
     }
 
     /// An element of the array of field `field`.
@@ -748,6 +819,6 @@ public abstract class DurableObject {
     ///
     /// @throws IndexOutOfBoundsException if there is none
     protected final void setDoubleAt(int field, int at, int index, double value) {
-        arrays().setElement(this, field, index, Double.doubleToRawLongBits(value));
+        setElement(field, index, Double.doubleToRawLongBits(value));
     }
 }

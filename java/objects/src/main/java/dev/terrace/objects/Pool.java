@@ -33,6 +33,7 @@ public final class Pool implements AutoCloseable {
     private final Balancer balancer;
     private final Compactor compactor;
     private final Remains remains;
+    private volatile @Nullable Profiling profiling;
     private volatile boolean closed;
 
     private Pool(Store store, @Nullable PoolFiles files) {
@@ -148,6 +149,22 @@ public final class Pool implements AutoCloseable {
     /// Walks over all objects of a class.
     public <D extends DurableObject> Cursor<D> cursor(ObjectType<D> type) {
         return guarded(() -> new Cursor<>(this, type));
+    }
+
+    /// Begins to count what this process does with fields. Until that is closed nothing is read in place, so all is slower.
+    ///
+    /// @throws IllegalStateException if that is being done already
+    public Profiling profile() {
+        return Profiling.begin(this);
+    }
+
+    /// Who counts what is done with fields; null if nobody does.
+    @Nullable Profiling profiling() {
+        return profiling;
+    }
+
+    void setProfiling(@Nullable Profiling newProfiling) {
+        profiling = newProfiling;
     }
 
     /// What has happened since the pool was opened, and what is in use.
@@ -398,7 +415,7 @@ public final class Pool implements AutoCloseable {
         return collections;
     }
 
-    private <T extends @Nullable Object> T guarded(Supplier<T> work) {
+    <T extends @Nullable Object> T guarded(Supplier<T> work) {
         try {
             return work.get();
         } catch (IllegalStateException | InternalError e) {

@@ -183,6 +183,16 @@ public final class Store implements AutoCloseable {
         return epoch.isPlain() || laidOver() == null;
     }
 
+    /// Has nobody read in place without a further look, until [#trust()] as often.
+    public void distrust() {
+        epoch.layOver();
+    }
+
+    /// The end of [#distrust()].
+    public void trust() {
+        epoch.takeOff();
+    }
+
     /// What this thread is to see laid over what is in place; null if that is nothing.
     private @Nullable Overlay laidOver() {
         if (writer.isHeldByCurrentThread()) {

@@ -87,8 +87,7 @@ final class Accessors {
         if (recomputed) {
             getter.addStatement("$T value = getVolatile($L)", ClassName.OBJECT, slot.place())
                     .beginControlFlow("if (value == null)")
-                    .addStatement("value = pool().read(() -> $T.$N(this))", plain, recompute)
-                    .addStatement("setVolatile($L, value)", slot.place())
+                    .addStatement("value = recompute($L, () -> $T.$N(this))", slot.place(), plain, recompute)
                     .endControlFlow()
                     .addStatement("return $L", held);
         } else if (type.isPrimitive()) {

@@ -1,0 +1,270 @@
+package dev.terrace.objects;
+
+import dev.terrace.objects.profile.ClassProfile;
+import dev.terrace.objects.profile.FieldProfile;
+import dev.terrace.objects.profile.Profile;
+import dev.terrace.objects.store.Store;
+import dev.terrace.objects.store.Text;
+import java.lang.reflect.Array;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.LongAdder;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+
+/// Counts what this process does with the fields of a pool's objects, in all threads, from [Pool#profile()] until it is closed: the instrumented run of
+/// the paper's section 3.4. No class is made anew for it: getters do not read in place meanwhile, but go the longer way,
+/// where they are counted. When nobody counts that costs them nothing.
+///
+/// Elements of collections are not counted, only looks at the fields that lead to them.
+public final class Profiling implements AutoCloseable {
+    /// Objects of a class all of whose values are measured; of those behind, one of so many.
+    private static final int MEASURED_FIRST = 10_000;
+    private static final int MEASURED_THEN = 100;
+    private static final int RECORDS_AT_ONCE = 4096;
+
+    private final Pool pool;
+    private final long since = System.nanoTime();
+    private final Map<ObjectType<?>, Counts[]> classes = new ConcurrentHashMap<>();
+    private boolean closed;
+
+    private static final class Counts {
+        final LongAdder reads = new LongAdder();
+        final LongAdder writes = new LongAdder();
+        final LongAdder elementReads = new LongAdder();
+        final LongAdder elementWrites = new LongAdder();
+        final LongAdder bytesRead = new LongAdder();
+        final LongAdder bytesWritten = new LongAdder();
+        final LongAdder recomputations = new LongAdder();
+        final LongAdder recomputeNanos = new LongAdder();
+
+        void add(Counts other) {
+            reads.add(other.reads.sum());
+            writes.add(other.writes.sum());
+            elementReads.add(other.elementReads.sum());
+            elementWrites.add(other.elementWrites.sum());
+            bytesRead.add(other.bytesRead.sum());
+            bytesWritten.add(other.bytesWritten.sum());
+            recomputations.add(other.recomputations.sum());
+            recomputeNanos.add(other.recomputeNanos.sum());
+        }
+
+        FieldProfile profile(FieldSpec field, double bytesStored) {
+            return new FieldProfile(
+                    field,
+                    reads.sum(),
+                    writes.sum(),
+                    elementReads.sum(),
+                    elementWrites.sum(),
+                    bytesRead.sum(),
+                    bytesWritten.sum(),
+                    bytesStored,
+                    recomputations.sum(),
+                    recomputeNanos.sum());
+        }
+    }
+
+    /// The objects of a class, and bytes of some of them.
+    private static final class Stock {
+        long objects;
+        long measured;
+        final Map<String, Long> bytes = new LinkedHashMap<>();
+    }
+
+    private Profiling(Pool pool) {
+        this.pool = pool;
+    }
+
+    static Profiling begin(Pool pool) {
+        synchronized (pool) {
+            if (pool.profiling() != null) {
+                throw new IllegalStateException(pool.name() + " is being profiled already: close that profiling first");
+            }
+            Profiling profiling = new Profiling(pool);
+            pool.setProfiling(profiling);
+            pool.store().distrust();
+            return profiling;
+        }
+    }
+
+    /// Ends the counting. [#profile()] still tells what was counted, as long as the pool is open.
+    @Override
+    public void close() {
+        synchronized (pool) {
+            if (!closed) {
+                closed = true;
+                pool.setProfiling(null);
+                pool.store().trust();
+            }
+        }
+    }
+
+    static void read(DurableObject object, int field, long bytes) {
+        Profiling profiling = object.pool().profiling();
+        if (profiling != null) {
+            Counts counts = profiling.counts(object, field);
+            counts.reads.increment();
+            counts.bytesRead.add(bytes);
+        }
+    }
+
+    static void read(DurableObject object, int field, @Nullable Object value) {
+        if (object.pool().profiling() != null) {
+            read(object, field, bytesOf(object.mapping().field(field), value));
+        }
+    }
+
+    static void written(DurableObject object, int field, long bytes) {
+        Profiling profiling = object.pool().profiling();
+        if (profiling != null) {
+            Counts counts = profiling.counts(object, field);
+            counts.writes.increment();
+            counts.bytesWritten.add(bytes);
+        }
+    }
+
+    static void written(DurableObject object, int field, @Nullable Object value) {
+        if (object.pool().profiling() != null) {
+            written(object, field, bytesOf(object.mapping().field(field), value));
+        }
+    }
+
+    static void readElement(DurableObject object, int field) {
+        Profiling profiling = object.pool().profiling();
+        if (profiling != null) {
+            profiling.counts(object, field).elementReads.increment();
+        }
+    }
+
+    static void writtenElement(DurableObject object, int field) {
+        Profiling profiling = object.pool().profiling();
+        if (profiling != null) {
+            profiling.counts(object, field).elementWrites.increment();
+        }
+    }
+
+    static void recomputed(DurableObject object, int field, long nanos) {
+        Profiling profiling = object.pool().profiling();
+        if (profiling != null) {
+            Counts counts = profiling.counts(object, field);
+            counts.recomputations.increment();
+            counts.recomputeNanos.add(nanos);
+        }
+    }
+
+    private Counts counts(DurableObject object, int field) {
+        ObjectType<?> type = object.mapping().type;
+        Counts[] known = classes.get(type);
+        return (known == null ? classes.computeIfAbsent(type, Profiling::newCounts) : known)[field];
+    }
+
+    private static Counts[] newCounts(ObjectType<?> type) {
+        return Stream.generate(Counts::new).limit(type.fields().size()).toArray(Counts[]::new);
+    }
+
+    /// Bytes that a value takes where it is stored; of null none.
+    static long bytesOf(FieldSpec field, @Nullable Object value) {
+        return switch (value) {
+            case null -> 0;
+            case String text -> Text.encode(text).length;
+            case Object array when array.getClass().isArray() && field.kind().isArray() ->
+                (long) Array.getLength(array) * field.kind().width();
+            default -> field.kind().width();
+        };
+    }
+
+    /// What has been counted so far, with the number and the sizes of the objects that there are now: for that it walks over all of the pool.
+    ///
+    /// @throws PoolClosedException if the pool has been closed
+    public Profile profile() {
+        long nanos = System.nanoTime() - since;
+        Map<String, List<FieldSpec>> fields = new TreeMap<>();
+        for (StoredType stored : pool.storedTypes()) {
+            fields.put(nameOf(stored), stored.fields());
+        }
+        // As a program has a class now rather than as it was when the pool met it.
+        classes.keySet().forEach(type -> fields.put(type.name(), type.fields()));
+        Map<String, Stock> stocks = pool.guarded(this::takeStock);
+        List<ClassProfile> found = new ArrayList<>();
+        fields.forEach((name, its) -> found.add(classProfile(name, its, stocks.getOrDefault(name, new Stock()))));
+        return new Profile(nanos, found);
+    }
+
+    /// The present name of a class.
+    private String nameOf(StoredType stored) {
+        return classes.keySet().stream()
+                .filter(type -> type.formerly().contains(stored.name()))
+                .map(ObjectType::name)
+                .findAny()
+                .orElse(stored.name());
+    }
+
+    private ClassProfile classProfile(String name, List<FieldSpec> fields, Stock stock) {
+        Map<String, Counts> counted = new HashMap<>();
+        classes.forEach((type, counts) -> {
+            for (int i = 0; i < counts.length && type.name().equals(name); i++) {
+                counted.computeIfAbsent(type.fields().get(i).name(), _ -> new Counts()).add(counts[i]);
+            }
+        });
+        List<FieldProfile> profiles = new ArrayList<>();
+        for (FieldSpec field : fields) {
+            double bytes = field.isInline() || field.isVolatile()
+                    ? (double) Math.max(1, field.fixedLength()) * field.kind().width()
+                    : stock.bytes.getOrDefault(field.name(), 0L) / (double) Math.max(1, stock.measured);
+            profiles.add(counted.getOrDefault(field.name(), new Counts()).profile(field, bytes));
+        }
+        return new ClassProfile(name, stock.objects, profiles);
+    }
+
+    private Map<String, Stock> takeStock() {
+        Map<String, Stock> stocks = new TreeMap<>();
+        Store store = pool.store();
+        for (long next = 0; next >= 0; ) {
+            long from = next;
+            next = store.alone(() -> takeStock(from, stocks));
+        }
+        return stocks;
+    }
+
+    /// Looks at some records; returns where to go on, or -1 at the end.
+    private long takeStock(long from, Map<String, Stock> stocks) {
+        Store store = pool.store();
+        long at = store.nextAllocated(from);
+        for (int i = 0; i < RECORDS_AT_ONCE && at >= 0; i++, at = store.nextAllocated(at + 1)) {
+            int type = Pool.typeOf(store.word(at));
+            if (Types.isClass(type)) {
+                measure(at, pool.storedType(type), stocks);
+            }
+        }
+        return at;
+    }
+
+    private void measure(long record, StoredType stored, Map<String, Stock> stocks) {
+        Stock stock = stocks.computeIfAbsent(nameOf(stored), _ -> new Stock());
+        if (stock.objects++ >= MEASURED_FIRST && stock.objects % MEASURED_THEN != 0) {
+            return;
+        }
+        stock.measured++;
+        int[] offsets = stored.layout().offsets();
+        for (int i = 0; i < offsets.length; i++) {
+            FieldSpec field = stored.fields().get(i);
+            if (offsets[i] >= 0 && !field.isInline()) {
+                stock.bytes.merge(field.name(), lengthAt(record + offsets[i]), Long::sum);
+            }
+        }
+    }
+
+    /// Bytes of the value that a slot leads to; none if it is damaged: that is for [Pool#check()] to tell.
+    private long lengthAt(long slot) {
+        try {
+            return Math.max(0, pool.buffers().length(slot));
+        } catch (PoolDamagedException e) {
+            return 0;
+        }
+    }
+}

@@ -1,0 +1,270 @@
+package dev.terrace.objects;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.terrace.objects.collections.ElementType;
+import dev.terrace.objects.profile.ClassProfile;
+import dev.terrace.objects.profile.FieldProfile;
+import dev.terrace.objects.profile.Profile;
+import java.util.List;
+import java.util.Objects;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.Test;
+
+/// What is done with fields is counted, each access once, whatever way it takes.
+class ProfilingTest {
+    private static final ObjectType<Thing> TYPE = ObjectType.of(
+            "Thing",
+            Thing.class,
+            Thing::new,
+            List.of("Object"),
+            FieldSpec.of("number", FieldKind.INT),
+            FieldSpec.of("text", FieldKind.STRING).orNull(),
+            FieldSpec.of("row", FieldKind.DOUBLES).ofLength(4),
+            FieldSpec.of("image", FieldKind.BYTES).orNull().on(StorageTier.DISK),
+            FieldSpec.of("far", FieldKind.LONG).on(StorageTier.DISK),
+            FieldSpec.of("maybe", FieldKind.INT).orNull(),
+            FieldSpec.of("names", FieldKind.REFERENCE).to("java.util.List<java.lang.String>").orNull(),
+            FieldSpec.of("next", FieldKind.REFERENCE).to("Thing").orNull(),
+            FieldSpec.of("score", FieldKind.DOUBLE).on(StorageTier.DRAM));
+
+    private static final class Thing extends DurableObject {
+        int number() {
+            return getInt(0, TYPE.offset(0));
+        }
+
+        void number(int value) {
+            setInt(0, TYPE.offset(0), value);
+        }
+
+        @Nullable String text() {
+            return getString(1, TYPE.offset(1));
+        }
+
+        void text(@Nullable String value) {
+            setString(1, TYPE.offset(1), value);
+        }
+
+        double row(int index) {
+            return getDoubleAt(2, TYPE.offset(2), 4, index);
+        }
+
+        void row(int index, double value) {
+            setDoubleAt(2, TYPE.offset(2), index, value);
+        }
+
+        void row(double[] into) {
+            copyDoubles(2, TYPE.offset(2), 4, into);
+        }
+
+        byte @Nullable [] image() {
+            return getBytes(3, TYPE.offset(3));
+        }
+
+        void image(byte @Nullable [] value) {
+            setBytes(3, TYPE.offset(3), value);
+        }
+
+        byte image(int index) {
+            return getByteAt(3, TYPE.offset(3), 0, index);
+        }
+
+        long far() {
+            return getLong(4, TYPE.offset(4));
+        }
+
+        void far(long value) {
+            setLong(4, TYPE.offset(4), value);
+        }
+
+        @Nullable Integer maybe() {
+            return getBoxedInt(5, TYPE.offset(5));
+        }
+
+        void names(List<String> value) {
+            setList(6, TYPE.offset(6), ElementType.STRING, value);
+        }
+
+        List<String> names() {
+            return Objects.requireNonNull(getList(6, TYPE.offset(6), ElementType.STRING));
+        }
+
+        @Nullable Thing next() {
+            return getReference(7, TYPE.offset(7), TYPE);
+        }
+
+        double score() {
+            Object value = getVolatile(8);
+            if (value == null) {
+                value = recompute(8, () -> 2.0 * number());
+            }
+            return (double) value;
+        }
+    }
+
+    private static FieldProfile field(Profile profile, String name) {
+        ClassProfile things = profile.classes().getFirst();
+        assertEquals("Thing", things.name());
+        return things.fields().stream()
+                .filter(field -> field.field().name().equals(name))
+                .findAny()
+                .orElseThrow();
+    }
+
+    private static void assertCounts(
+            FieldProfile field, long reads, long writes, long elementReads, long elementWrites, long read, long written) {
+        assertEquals(
+                List.of(reads, writes, elementReads, elementWrites, read, written),
+                List.of(
+                        field.reads(),
+                        field.writes(),
+                        field.elementReads(),
+                        field.elementWrites(),
+                        field.bytesRead(),
+                        field.bytesWritten()),
+                field.field().name());
+    }
+
+    @Test
+    void eachAccessIsCountedOnce() {
+        try (PoolDir dir = new PoolDir()) {
+            Thing thing = dir.pool().create(TYPE);
+            thing.number(1);
+            assertEquals(1, thing.number());
+            Profiling profiling = dir.pool().profile();
+            thing.number(7);
+            assertEquals(7, thing.number());
+            assertEquals(7, thing.number());
+            thing.text("twelve bytes");
+            assertEquals("twelve bytes", thing.text());
+            thing.row(1, 0.5);
+            thing.row(new double[4]);
+            thing.row(new double[2]);
+            assertEquals(0.5, thing.row(1));
+            thing.image(new byte[1000]);
+            assertEquals(1000, Objects.requireNonNull(thing.image()).length);
+            assertEquals(0, thing.image(999));
+            thing.far(1L << 40);
+            assertEquals(1L << 40, thing.far());
+            assertEquals(null, thing.maybe());
+            thing.names(List.of("a", "b"));
+            assertEquals(List.of("a", "b"), thing.names());
+            assertEquals(null, thing.next());
+            profiling.close();
+            Profile profile = profiling.profile();
+
+            assertCounts(field(profile, "number"), 2, 1, 0, 0, 8, 4);
+            assertCounts(field(profile, "text"), 1, 1, 0, 0, 13, 13);
+            assertCounts(field(profile, "row"), 2, 0, 1, 1, 48, 0);
+            assertCounts(field(profile, "image"), 1, 1, 1, 0, 1000, 1000);
+            assertCounts(field(profile, "far"), 1, 1, 0, 0, 8, 8);
+            assertCounts(field(profile, "maybe"), 1, 0, 0, 0, 0, 0);
+            assertCounts(field(profile, "names"), 1, 1, 0, 0, 8, 8);
+            assertCounts(field(profile, "next"), 1, 0, 0, 0, 0, 0);
+            assertCounts(field(profile, "score"), 0, 0, 0, 0, 0, 0);
+            assertTrue(profile.nanos() > 0);
+        }
+    }
+
+    @Test
+    void sizesAndNumbersAreThoseOfTheObjectsThereAre() {
+        try (PoolDir dir = new PoolDir()) {
+            for (int i = 0; i < 10; i++) {
+                Thing thing = dir.pool().create(TYPE);
+                thing.text(i < 5 ? null : "x".repeat(19));
+                thing.image(new byte[100 * i]);
+            }
+            dir.pool().cursor(TYPE).next();
+            Profile profile;
+            try (Profiling profiling = dir.pool().profile()) {
+                profile = profiling.profile();
+            }
+            assertEquals(10, profile.classes().getFirst().objects());
+            assertEquals(4, field(profile, "number").bytesStored());
+            assertEquals(10, field(profile, "text").bytesStored());
+            assertEquals(32, field(profile, "row").bytesStored());
+            assertEquals(450, field(profile, "image").bytesStored());
+            assertEquals(0, field(profile, "far").bytesStored());
+            assertEquals(8, field(profile, "score").bytesStored());
+            assertEquals(TYPE.fields(), profile.classes().getFirst().fields().stream().map(FieldProfile::field).toList());
+        }
+    }
+
+    @Test
+    void aWalkAndAllThreadsAreCounted() throws InterruptedException {
+        try (PoolDir dir = new PoolDir()) {
+            Pool pool = dir.pool();
+            for (int i = 0; i < 1000; i++) {
+                pool.create(TYPE).number(i);
+            }
+            Profiling profiling = pool.profile();
+            Runnable walk = () -> {
+                Cursor<Thing> things = pool.cursor(TYPE);
+                double[] row = new double[4];
+                while (things.next()) {
+                    things.get().number();
+                    things.get().row(row);
+                }
+            };
+            Thread other = new Thread(walk);
+            other.start();
+            walk.run();
+            other.join();
+            pool.transact(walk);
+            assertCounts(field(profiling.profile(), "number"), 3000, 0, 0, 0, 12_000, 0);
+            assertCounts(field(profiling.profile(), "row"), 3000, 0, 0, 0, 96_000, 0);
+        }
+    }
+
+    @Test
+    void recomputationsAreTimed() {
+        try (PoolDir dir = new PoolDir()) {
+            Thing thing = dir.pool().create(TYPE);
+            thing.number(4);
+            try (Profiling profiling = dir.pool().profile()) {
+                assertEquals(8.0, thing.score());
+                assertEquals(8.0, thing.score());
+                FieldProfile score = field(profiling.profile(), "score");
+                assertEquals(1, score.recomputations());
+                assertTrue(score.recomputeNanos() > 0);
+                assertCounts(score, 2, 0, 0, 0, 8, 0);
+            }
+        }
+    }
+
+    @Test
+    void whatComesAfterTheEndIsNotCounted() {
+        try (PoolDir dir = new PoolDir()) {
+            Thing thing = dir.pool().create(TYPE);
+            Profiling profiling = dir.pool().profile();
+            thing.number();
+            assertThrows(IllegalStateException.class, dir.pool()::profile);
+            profiling.close();
+            profiling.close();
+            thing.number();
+            thing.number(3);
+            assertCounts(field(profiling.profile(), "number"), 1, 0, 0, 0, 4, 0);
+            try (Profiling next = dir.pool().profile()) {
+                assertEquals(3, thing.number());
+                assertCounts(field(next.profile(), "number"), 1, 0, 0, 0, 4, 0);
+            }
+        }
+    }
+
+    @Test
+    void whoOnlyReadsCountsToo() {
+        PoolOptions options = PoolOptions.defaults().extents(1 << 20);
+        try (PoolDir dir = new PoolDir(options)) {
+            dir.pool().root("thing", TYPE).set(dir.pool().create(TYPE));
+            Pool reader = dir.reopen(options.toRead());
+            Thing thing = Objects.requireNonNull(reader.root("thing", TYPE).get());
+            thing.number();
+            try (Profiling profiling = reader.profile()) {
+                thing.number();
+                assertCounts(field(profiling.profile(), "number"), 1, 0, 0, 0, 4, 0);
+            }
+        }
+    }
+}
