@@ -71,8 +71,8 @@ final class CollectionFields {
         });
     }
 
-    private static StorageTier[] tiers(DurableObject object, int field) {
-        return object.mapping().field(field).tiers().toArray(new StorageTier[0]);
+    private StorageTier[] tiers(DurableObject object, int field) {
+        return pool.tiers(object.mapping(), field).toArray(new StorageTier[0]);
     }
 
     private <C> @Nullable C get(DurableObject object, int field, LongFunction<C> open) {

@@ -244,7 +244,7 @@ final class Fields {
     void setSlot(DurableObject object, int field, byte @Nullable [] bytes) {
         DurableObject holder = toWrite(object, field);
         change(holder, () -> {
-            List<StorageTier> tiers = holder.mapping().field(field).tiers();
+            List<StorageTier> tiers = pool.tiers(holder.mapping(), field);
             long at = holder.record() + holder.mapping().offset(field);
             long old = store.word(at);
             store.putWord(holder.record(), at, bytes == null ? Buffers.NULL : buffers.put(tiers, bytes));

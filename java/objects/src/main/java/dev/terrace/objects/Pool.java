@@ -11,6 +11,7 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -26,6 +27,7 @@ public final class Pool implements AutoCloseable {
     private final Store store;
     private final Buffers buffers;
     private final Types types;
+    private final Placements placements;
     private final Chain roots;
     private final Fields fields;
     private final ArrayFields arrays;
@@ -40,7 +42,8 @@ public final class Pool implements AutoCloseable {
         this.files = files;
         this.store = store;
         buffers = new Buffers(store);
-        types = new Types(this, new Chain(store, buffers, Superblock.TYPES_AT));
+        placements = new Placements(store, new Chain(store, buffers, Superblock.PLACEMENTS_AT));
+        types = new Types(this, new Chain(store, buffers, Superblock.TYPES_AT), placements);
         roots = new Chain(store, buffers, Superblock.ROOTS_AT);
         fields = new Fields(this);
         arrays = new ArrayFields(this);
@@ -302,8 +305,42 @@ public final class Pool implements AutoCloseable {
         }
         return guarded(() -> {
             change(() -> types.current(type));
-            return new Retierer(this, type).run();
+            return new Retierer(this, types.formsOf(type)).run();
         });
+    }
+
+    /// Has values of a class lie on other tiers than its tags say, from now on and for all programs, and brings those there are to them, as
+    /// [#retier(ObjectType)] does. Of each field the tiers that are named hold, of others the tags again; without any all tags do. Fields that
+    /// lie within the records cannot be named, since objects do not move. Others read and write meanwhile; if this ends in the middle, [#retier] goes on.
+    ///
+    /// From then on the pool is of a format version that older libraries refuse.
+    ///
+    /// @param type the tagged class, fully qualified
+    /// @param fields of each field the tiers, the best first; of a collection those of the texts and bytes in it
+    /// @return what it has done
+    /// @throws IllegalStateException in a transaction
+    /// @throws SchemaMismatchException if the pool knows no such class, or it has no such field
+    /// @throws IllegalArgumentException if a field cannot lie on these tiers; nothing is changed then
+    /// @throws TierUnavailableException if it needs the remote tier, and that cannot be reached
+    public RetierReport place(String type, Map<String, List<StorageTier>> fields) {
+        if (store.inTransaction()) {
+            throw new IllegalStateException("values cannot be brought to other tiers within a transaction: that takes many");
+        }
+        return guarded(() -> {
+            store.requireWritable();
+            types.requirePlaceable(type, fields, buffers::isThere);
+            placements.prepare();
+            change(() -> {
+                types.place(type, fields);
+                return null;
+            });
+            return new Retierer(this, types.formsOf(type)).run();
+        });
+    }
+
+    /// The tiers that hold instead of tags, by class and field: what [#place] was told.
+    public Map<String, Map<String, List<StorageTier>>> placements() {
+        return guarded(placements::all);
     }
 
     private void freeRemains() {
@@ -320,6 +357,7 @@ public final class Pool implements AutoCloseable {
     /// Shows what the pool itself owns, and where its roots lead.
     void links(Links links) {
         types.links(links);
+        placements.links(links);
         roots.links(links, true);
     }
 
@@ -383,6 +421,11 @@ public final class Pool implements AutoCloseable {
     /// Where values of each field of a form may lie by the tags that its class has now.
     List<List<StorageTier>> tiers(StoredType stored) {
         return types.tiers(stored);
+    }
+
+    /// Where values of a field may lie, the best first.
+    List<StorageTier> tiers(TypeMapping mapping, int field) {
+        return types.tiers(mapping.type, mapping.field(field));
     }
 
     StoredType storedType(int id) {

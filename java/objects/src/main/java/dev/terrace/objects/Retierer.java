@@ -4,12 +4,12 @@ import dev.terrace.objects.collections.CollectionRecords;
 import dev.terrace.objects.store.Buffers;
 import dev.terrace.objects.store.Store;
 import java.util.ArrayList;
+import java.util.BitSet;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import org.jspecify.annotations.Nullable;
 
-/// Brings the values of a class to the tiers that its tags name now: those behind slots, and elements of collections that its objects own.
+/// Brings the values of a class to the tiers that its tags, or what the pool has been told instead of them, name now: those behind slots, and elements of collections that its objects own.
 ///
 /// What lies where it should is left alone, so who ends in the middle has only done less, and whoever calls this again goes on.
 final class Retierer {
@@ -18,17 +18,17 @@ final class Retierer {
     private final Pool pool;
     private final Store store;
     private final Buffers buffers;
-    private final @Nullable TypeMapping[] forms;
+    private final BitSet forms;
     /// Collections that objects of the class own.
     private final OffsetSet collections = new OffsetSet();
     private long recordBytes;
 
-    /// Of a class whose present form the pool knows.
-    Retierer(Pool pool, ObjectType<?> type) {
+    /// @param forms the numbers of the class's forms
+    Retierer(Pool pool, BitSet forms) {
         this.pool = pool;
+        this.forms = forms;
         store = pool.store();
         buffers = pool.buffers();
-        forms = pool.mappingsOf(type);
     }
 
     RetierReport run() {
@@ -47,7 +47,7 @@ final class Retierer {
 
     private boolean isOfClass(int type) {
         int form = Types.formOf(type);
-        return form > 0 && form < forms.length && forms[form] != null;
+        return form > 0 && forms.get(form);
     }
 
     /// Has the collections that some records own go by the present tags from now on; returns where to go on, or -1 at the end.

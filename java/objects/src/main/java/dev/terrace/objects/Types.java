@@ -3,10 +3,13 @@ package dev.terrace.objects;
 import dev.terrace.objects.store.Chain;
 import dev.terrace.objects.store.Links;
 import dev.terrace.objects.store.Store;
+import java.util.BitSet;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /// The classes that a pool knows, each in every form that it had when objects of it were made.
@@ -19,14 +22,16 @@ final class Types {
 
     private final Store store;
     private final Chain chain;
+    private final Placements placements;
     private final Map<Integer, StoredType> byId = new ConcurrentHashMap<>();
     private final Map<ObjectType<?>, TypeMapping> current = new ConcurrentHashMap<>();
     private final Map<ObjectType<?>, Map<Integer, TypeMapping>> mappings = new ConcurrentHashMap<>();
     private final Map<Integer, List<List<StorageTier>>> tiers = new ConcurrentHashMap<>();
 
-    Types(Pool pool, Chain chain) {
+    Types(Pool pool, Chain chain, Placements placements) {
         store = pool.store();
         this.chain = chain;
+        this.placements = placements;
     }
 
     /// The form in which new objects of a class are made. In a transaction.
@@ -66,33 +71,106 @@ final class Types {
         return stored(type, id);
     }
 
-    /// Where values of each field of a form may lie by the tags that its class has now: those that the program gives it, as far as it
-    /// has made objects of it; else those of its newest form.
+    /// Where values of each field of a form may lie by what the pool has been told, else by the tags that its class has now: those that the
+    /// program gives it, as far as it has made objects of it; else those of its newest form.
     List<List<StorageTier>> tiers(StoredType stored) {
         return tiers.computeIfAbsent(stored.id(), _ -> findTiers(stored));
     }
 
     private List<List<StorageTier>> findTiers(StoredType stored) {
-        List<FieldSpec> now = current.values().stream()
-                .filter(mapping -> isFormOf(stored, mapping.type))
-                .max(Comparator.comparingInt(mapping -> mapping.id))
-                .map(mapping -> mapping.type.fields())
-                .orElseGet(() -> byId.values().stream()
-                        .filter(form -> form.name().equals(stored.name()))
-                        .max(Comparator.comparing(StoredType::id))
-                        .orElse(stored)
-                        .fields());
+        ObjectType<?> now = current(stored);
         return stored.fields().stream().map(field -> tiers(field, now)).toList();
     }
 
-    private static List<StorageTier> tiers(FieldSpec stored, List<FieldSpec> now) {
-        for (FieldSpec field : now) {
+    /// What a class is now, as far as that is known here.
+    private ObjectType<?> current(StoredType stored) {
+        return current.values().stream()
+                .filter(mapping -> isFormOf(stored, mapping.type))
+                .max(Comparator.comparingInt(mapping -> mapping.id))
+                .<ObjectType<?>>map(mapping -> mapping.type)
+                .orElseGet(() -> ObjectType.generic(newest(stored.name())));
+    }
+
+    private List<StorageTier> tiers(FieldSpec stored, ObjectType<?> now) {
+        for (FieldSpec field : now.fields()) {
             boolean isSame = field.name().equals(stored.name()) || field.formerly().contains(stored.name());
             if (isSame && !field.isVolatile()) {
-                return field.tiers();
+                return tiers(now, field);
             }
         }
         return stored.tiers();
+    }
+
+    /// Where values of a field of a class may lie, the best first.
+    List<StorageTier> tiers(ObjectType<?> type, FieldSpec field) {
+        List<StorageTier> placed = placements.tiers(type, field);
+        return placed == null ? field.tiers() : placed;
+    }
+
+    /// Throws if these tiers cannot hold for fields of a class.
+    ///
+    /// @throws SchemaMismatchException if the pool knows no such class, or it has no such field
+    /// @throws IllegalArgumentException if a field can lie nowhere else, or not on one of these tiers
+    void requirePlaceable(String name, Map<String, List<StorageTier>> fields, Predicate<StorageTier> isThere) {
+        load();
+        ObjectType<?> type = current(newest(name));
+        fields.forEach((field, its) -> requirePlaceable(type, field, its, isThere));
+    }
+
+    /// Has these tiers hold for fields of a class, instead of its tags, and no others. In a transaction.
+    void place(String name, Map<String, List<StorageTier>> fields) {
+        placements.set(current(newest(name)), fields);
+        tiers.clear();
+        store.afterRollback(tiers::clear);
+    }
+
+    private static void requirePlaceable(
+            ObjectType<?> type, String name, List<StorageTier> tiers, Predicate<StorageTier> isThere) {
+        FieldSpec field = type.fields().stream()
+                .filter(its -> its.name().equals(name))
+                .findAny()
+                .orElseThrow(() -> new SchemaMismatchException(type.name() + " has no field " + name));
+        String which = "field " + name + " of " + type.name();
+        if (field.isVolatile()) {
+            throw new IllegalArgumentException(which + " lives in memory only: only another tag can change that");
+        }
+        if (field.isInline() && !field.isCollection()) {
+            throw new IllegalArgumentException(
+                    which + " lies within the records, and objects do not move: only another tag can change that, for new objects");
+        }
+        if (tiers.isEmpty() || tiers.contains(StorageTier.DRAM) || Set.copyOf(tiers).size() != tiers.size()) {
+            throw new IllegalArgumentException(which + " cannot lie on " + tiers + ": name durable tiers, each once");
+        }
+        for (StorageTier tier : tiers) {
+            if (!isThere.test(tier)) {
+                throw new IllegalArgumentException(which + ": the pool has no tier " + tier + ": name it when the pool is opened");
+            }
+        }
+    }
+
+    /// The newest form of a class.
+    ///
+    /// @throws SchemaMismatchException if the pool knows none
+    private StoredType newest(String name) {
+        return byId.values().stream()
+                .filter(form -> form.name().equals(name))
+                .max(Comparator.comparing(StoredType::id))
+                .orElseThrow(() -> new SchemaMismatchException("the pool knows no class " + name + ", but "
+                        + byId.values().stream().map(StoredType::name).distinct().sorted().toList()));
+    }
+
+    /// The numbers of the forms that a class has had, also under other names.
+    BitSet formsOf(String name) {
+        load();
+        return formsOf(current(newest(name)));
+    }
+
+    /// The numbers of the forms that a class has had, also under other names.
+    BitSet formsOf(ObjectType<?> type) {
+        load();
+        BitSet forms = new BitSet();
+        byId.values().stream().filter(stored -> isFormOf(stored, type)).forEach(stored -> forms.set(stored.id()));
+        return forms;
     }
 
     private static boolean isFormOf(StoredType stored, ObjectType<?> type) {

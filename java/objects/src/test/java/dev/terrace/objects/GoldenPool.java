@@ -22,9 +22,11 @@ public final class GoldenPool {
     /// What the superblock was made of.
     public static final Superblock SUPERBLOCK = new Superblock(new UUID(0x0102030405060708L, 0x1112131415161718L), 0x5eed, 20, 1 << 16);
 
-    static final String CLASS = "dev.terrace.golden.Thing";
+    /// The class.
+    public static final String CLASS = "dev.terrace.golden.Thing";
     static final String LONG_TEXT = "a text that is longer than a slot \u65e5\u672c \ud83d";
-    static final PoolOptions OPTIONS = PoolOptions.defaults().extents(1 << 20);
+    /// How it was made.
+    public static final PoolOptions OPTIONS = PoolOptions.defaults().extents(1 << 20);
 
     private static final List<String> FILES = List.of("pool", "disk-0");
     private static final int COUNT_OF_FIXED = FieldKind.REFERENCE.ordinal();

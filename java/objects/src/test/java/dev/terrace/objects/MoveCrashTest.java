@@ -12,6 +12,7 @@ import dev.terrace.objects.store.Superblock;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
@@ -177,6 +178,8 @@ class MoveCrashTest {
                 }),
                 new Step("retagging", pool -> make(pool, 3), pool ->
                         assertTrue(pool.retier(retagged()).valuesMoved() >= 9)),
+                new Step("placing", pool -> make(pool, 2), pool -> assertTrue(
+                        pool.place(DurablePerson.TYPE.name(), Map.of("place", List.of(StorageTier.DISK))).valuesMoved() >= 2)),
                 new Step("collect", pool -> {
                     make(pool, 4);
                     people(pool).clear();

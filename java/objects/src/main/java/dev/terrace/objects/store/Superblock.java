@@ -21,6 +21,9 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
     public static final int VERSION = 1;
     /// The version of a pool that has been written to with a remote tier. What knows version 1 only would lose values there.
     public static final int VERSION_REMOTE = 2;
+    /// The version of a pool that has been told tiers that hold instead of tags, and may have a remote tier. What knows version 2 only would take
+    /// the list of them for something that nothing owns.
+    public static final int VERSION_PLACEMENTS = 3;
 
     /// Offset of the number of the last commit: odd while its words are being stored in their places.
     public static final long SEQUENCE_AT = 64;
@@ -52,6 +55,8 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
     public static final long REMOTE_LIVE_AT = 544;
     /// Offset of the reference to a chunk that is kept for records of values.
     public static final long REMOTE_RESERVE_AT = 552;
+    /// Offset of the reference to the table of tiers that hold instead of tags.
+    public static final long PLACEMENTS_AT = 560;
     /// Offset of the commit log.
     public static final long LOG_AT = BYTES;
 
@@ -89,27 +94,28 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
             throw new PoolFormatException(name + " is no pool");
         }
         int version = page.getInt(VERSION_AT);
-        if (version < VERSION || version > VERSION_REMOTE) {
+        if (version < VERSION || version > VERSION_PLACEMENTS) {
             throw new PoolFormatException(name + " is a pool of version " + version + ", and this library knows versions "
-                    + VERSION + " and " + VERSION_REMOTE + (version > VERSION ? ": use a newer library" : ""));
+                    + VERSION + " to " + VERSION_PLACEMENTS + (version > VERSION ? ": use a newer library" : ""));
         }
-        if (page.getLong(CHECKED_BYTES) != crc(bytes) && page.getLong(CHECKED_BYTES) != crcBefore(bytes)) {
+        if (!isRight(bytes, page.getLong(CHECKED_BYTES))) {
             throw new PoolDamagedException(name + ": the superblock is damaged");
         }
         UUID id = new UUID(page.getLong(16), page.getLong(24));
         return new Superblock(id, page.getLong(32), page.getInt(12), page.getLong(40));
     }
 
-    /// Makes a pool one that has a remote tier. Version and checksum are stored one after the other, so one may be found that has the
-    /// checksum of the version before.
-    static void upgrade(Region region) {
+    /// Makes a pool one of this version, unless it is that or of a later one. Version and checksum are stored one after the other, so a pool may
+    /// be found that has the checksum of a version before.
+    public static void upgrade(Region region, int version) {
         byte[] page = new byte[CHECKED_BYTES + 8];
         region.get(0, MemorySegment.ofArray(page), 0, page.length);
         ByteBuffer fields = ByteBuffer.wrap(page).order(ByteOrder.LITTLE_ENDIAN);
-        if (fields.getInt(VERSION_AT) == VERSION_REMOTE && fields.getLong(CHECKED_BYTES) == crc(page)) {
+        int old = fields.getInt(VERSION_AT);
+        if (old >= version && fields.getLong(CHECKED_BYTES) == crc(page)) {
             return;
         }
-        fields.putInt(VERSION_AT, VERSION_REMOTE);
+        fields.putInt(VERSION_AT, Math.max(old, version));
         storeWord(region, VERSION_AT, fields.getLong(VERSION_AT));
         storeWord(region, CHECKED_BYTES, crc(page));
     }
@@ -120,11 +126,17 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
         region.fence();
     }
 
-    /// The checksum that a page of this version had before it was one.
-    private static long crcBefore(byte[] page) {
+    /// Whether this is the checksum of a page, or was when it was of an earlier version.
+    private static boolean isRight(byte[] page, long checksum) {
         byte[] before = page.clone();
-        ByteBuffer.wrap(before).order(ByteOrder.LITTLE_ENDIAN).putInt(VERSION_AT, VERSION);
-        return crc(before);
+        ByteBuffer fields = ByteBuffer.wrap(before).order(ByteOrder.LITTLE_ENDIAN);
+        for (int version = fields.getInt(VERSION_AT); version >= VERSION; version--) {
+            fields.putInt(VERSION_AT, version);
+            if (crc(before) == checksum) {
+                return true;
+            }
+        }
+        return false;
     }
 
     private static long crc(byte[] page) {

@@ -116,7 +116,8 @@ class FormatDocTest {
         assertTrue(page.contains("\n* **" + Superblock.VERSION + "**:"), "it is in the list of changes");
         assertTrue(page.contains("pool `" + ascii(constant("store.Superblock.MAGIC")) + "`, disk `"
                 + ascii(constant("store.DiskLabel.MAGIC")) + "`, segment `" + ascii(constant("store.Segment.MAGIC")) + "`"));
-        assertTrue(page.contains("\n* **" + Superblock.VERSION_REMOTE + "**:"), "and so is the other");
+        assertTrue(page.contains("\n* **" + Superblock.VERSION_REMOTE + "**:"), "and so are the others");
+        assertTrue(page.contains("\n* **" + Superblock.VERSION_PLACEMENTS + "**:"));
     }
 
     private static String ascii(long word) {
@@ -249,6 +250,7 @@ class FormatDocTest {
         assertEquals(Superblock.REMOTE_BYTES_AT, superblock.at("remote_bytes"));
         assertEquals(Superblock.REMOTE_LIVE_AT, superblock.at("remote_live"));
         assertEquals(Superblock.REMOTE_RESERVE_AT, superblock.at("remote_reserve"));
+        assertEquals(Superblock.PLACEMENTS_AT, superblock.at("placements"));
         assertEquals(1, pool.getLong(superblock.at("disks")), "extents of disk 0");
         assertEquals(pool.getLong(superblock.at("disks") + 16), pool.getLong(superblock.at("disks") + 8), "first map and last");
         List<String> zeros = superblock.rows.keySet().stream().filter(field -> field.startsWith("reserved")).toList();
@@ -346,6 +348,27 @@ class FormatDocTest {
         assertEquals((int) crc.getValue(), bytes.getInt(at + 4));
     }
 
+    @Test
+    void aPlacementIsWhereThePageSays(@TempDir(factory = InMemory.class) Path dir) throws IOException {
+        GoldenPool.extract(dir);
+        try (Pool made = Pool.open(dir, GoldenPool.OPTIONS)) {
+            made.place(GoldenPool.CLASS, Map.of("string", List.of(StorageTier.SSD, StorageTier.PMEM)));
+        }
+        ByteBuffer pool = read(dir.resolve("pool"));
+        Structure superblock = new Structure(pool, 0, structure(0));
+        assertEquals(Superblock.VERSION_PLACEMENTS, superblock.get("version"));
+        Structure link = new Structure(pool, superblock.get("placements"), structure(2));
+        assertEquals(0, link.get("next"));
+        assertEquals(0, link.get("value"));
+        int key = (int) (link.get("key") >>> 24) * 16;
+        ByteBuffer encoded = pool.slice(key + 16, (int) pool.getLong(key + 8)).order(ByteOrder.BIG_ENDIAN);
+        assertEquals(GoldenPool.CLASS, utf(encoded));
+        assertEquals(1, encoded.getInt());
+        assertEquals("string", utf(encoded));
+        assertEquals(List.of(2, 2, 1), List.of((int) encoded.get(), (int) encoded.get(), (int) encoded.get()));
+        assertEquals(0, encoded.remaining());
+    }
+
     /// A power cut while a pool gets its remote tier leaves one of version 1 or one of version 2.
     @Test
     void aPoolThatIsGettingARemoteTierCanBeRead(@TempDir(factory = InMemory.class) Path dir) throws IOException {
@@ -408,6 +431,12 @@ class FormatDocTest {
         int slot = (int) (offset % 65536) / bytes;
         long bits = pool.getLong(map + 8 * chunks + 256 * chunk + slot / 64 * 8);
         assertEquals(1, bits >>> slot % 64 & 1, "the slot is in use");
+    }
+
+    private static String utf(ByteBuffer encoded) {
+        byte[] text = new byte[encoded.getShort()];
+        encoded.get(text);
+        return new String(text, ISO_8859_1);
     }
 
     private static String text(ByteBuffer pool, long slot) {
