@@ -30,6 +30,7 @@ final class CollectionFields {
     <E> void setList(DurableObject object, int field, ElementType<E> type, @Nullable Collection<? extends E> value) {
         set(object, field, value, copied -> {
             DurableList<E> list = DurableList.create(pool, type, tiers(object, field));
+            CollectionRecords.ownedBy(list, object, field);
             list.addAll(copied);
             return list;
         });
@@ -48,6 +49,7 @@ final class CollectionFields {
             @Nullable Map<? extends K, ? extends V> value) {
         set(object, field, value, copied -> {
             DurableMap<K, V> map = DurableMap.create(pool, keys, values, tiers(object, field));
+            CollectionRecords.ownedBy(map, object, field);
             map.putAll(copied);
             return map;
         });
@@ -66,6 +68,7 @@ final class CollectionFields {
             @Nullable SortedMap<? extends K, ? extends V> value) {
         set(object, field, value, copied -> {
             DurableTree<K, V> tree = DurableTree.create(pool, keys, values, tiers(object, field));
+            CollectionRecords.ownedBy(tree, object, field);
             tree.putAll(copied);
             return tree;
         });
@@ -75,11 +78,15 @@ final class CollectionFields {
         return pool.tiers(object.mapping(), field).toArray(new StorageTier[0]);
     }
 
-    private <C> @Nullable C get(DurableObject object, int field, LongFunction<C> open) {
-        return pool.read(() -> {
+    private <C extends DurableCollection> @Nullable C get(DurableObject object, int field, LongFunction<C> open) {
+        C found = pool.read(() -> {
             long reference = fields.getBits(object, field, FieldKind.REFERENCE);
             return reference == 0 ? null : open.apply(reference);
         });
+        if (found != null) {
+            CollectionRecords.ownedBy(found, object, field);
+        }
+        return found;
     }
 
     /// The new collection is made before the old one is deleted, of which it may be a copy.

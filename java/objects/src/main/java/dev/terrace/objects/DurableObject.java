@@ -495,33 +495,31 @@ public abstract class DurableObject {
 
     /// The list of field `field`, or null.
     protected final <E> @Nullable DurableList<E> getList(int field, int at, ElementType<E> type) {
-        return counted(field, pool().collections().getList(this, field, type));
+        return pool().collections().getList(this, field, type);
     }
 
     /// Sets field `field` to a new list of the same elements, which the object owns, and deletes the one it had.
     protected final <E> void setList(
             int field, int at, ElementType<E> type, @Nullable Collection<? extends E> value) {
         pool().collections().setList(this, field, type, value);
-        Profiling.written(this, field, value);
     }
 
     /// The map of field `field`, or null.
     protected final <K, V> @Nullable DurableMap<K, V> getMap(
             int field, int at, ElementType<K> keys, ElementType<V> values) {
-        return counted(field, pool().collections().getMap(this, field, keys, values));
+        return pool().collections().getMap(this, field, keys, values);
     }
 
     /// Sets field `field` to a new map of the same entries, which the object owns, and deletes the one it had.
     protected final <K, V> void setMap(
             int field, int at, ElementType<K> keys, ElementType<V> values, @Nullable Map<? extends K, ? extends V> value) {
         pool().collections().setMap(this, field, keys, values, value);
-        Profiling.written(this, field, value);
     }
 
     /// The sorted map of field `field`, or null.
     protected final <K, V> @Nullable DurableTree<K, V> getTree(
             int field, int at, ElementType<K> keys, ElementType<V> values) {
-        return counted(field, pool().collections().getTree(this, field, keys, values));
+        return pool().collections().getTree(this, field, keys, values);
     }
 
     /// Sets field `field` to a new sorted map of the same entries, which the object owns, and deletes the one it had.
@@ -532,7 +530,6 @@ public abstract class DurableObject {
             ElementType<V> values,
             @Nullable SortedMap<? extends K, ? extends V> value) {
         pool().collections().setTree(this, field, keys, values, value);
-        Profiling.written(this, field, value);
     }
 
     /// How many elements the array of field `field` has; -1 if it is null.

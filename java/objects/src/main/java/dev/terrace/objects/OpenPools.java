@@ -52,6 +52,7 @@ final class OpenPools {
         boolean done = false;
         try {
             Pool pool = Pool.on(files);
+            ProfiledRun.begin(pool);
             done = true;
             return pool;
         } finally {
@@ -71,7 +72,11 @@ final class OpenPools {
             if (open.count == 1) {
                 pool.requireNotAtWork();
                 POOLS.remove(files.directory());
-                pool.closeNow(files);
+                try {
+                    ProfiledRun.end(pool);
+                } finally {
+                    pool.closeNow(files);
+                }
             }
             open.count--;
         }

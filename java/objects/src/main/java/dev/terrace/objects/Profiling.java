@@ -1,5 +1,6 @@
 package dev.terrace.objects;
 
+import dev.terrace.objects.collections.CollectionRecords;
 import dev.terrace.objects.profile.ClassProfile;
 import dev.terrace.objects.profile.FieldProfile;
 import dev.terrace.objects.profile.Profile;
@@ -21,7 +22,8 @@ import org.jspecify.annotations.Nullable;
 /// the paper's section 3.4. No class is made anew for it: getters do not read in place meanwhile, but go the longer way,
 /// where they are counted. When nobody counts that costs them nothing.
 ///
-/// Elements of collections are not counted, only looks at the fields that lead to them.
+/// Of collections, texts and bytes are counted that are read and written as elements or values, by way of the field that leads to the
+/// collection: those the field's tiers are for. All else in a collection lies in persistent memory.
 public final class Profiling implements AutoCloseable {
     /// Objects of a class all of whose values are measured; of those behind, one of so many.
     private static final int MEASURED_FIRST = 10_000;
@@ -113,7 +115,8 @@ public final class Profiling implements AutoCloseable {
         }
     }
 
-    static void read(DurableObject object, int field, @Nullable Object value) {
+    /// A value of a field was read. For this library's own packages.
+    public static void read(DurableObject object, int field, @Nullable Object value) {
         if (object.pool().profiling() != null) {
             read(object, field, bytesOf(object.mapping().field(field), value));
         }
@@ -128,7 +131,8 @@ public final class Profiling implements AutoCloseable {
         }
     }
 
-    static void written(DurableObject object, int field, @Nullable Object value) {
+    /// A value of a field was written. For this library's own packages.
+    public static void written(DurableObject object, int field, @Nullable Object value) {
         if (object.pool().profiling() != null) {
             written(object, field, bytesOf(object.mapping().field(field), value));
         }
@@ -172,6 +176,7 @@ public final class Profiling implements AutoCloseable {
         return switch (value) {
             case null -> 0;
             case String text -> Text.encode(text).length;
+            case byte[] bytes -> bytes.length;
             case Object array when array.getClass().isArray() && field.kind().isArray() ->
                 (long) Array.getLength(array) * field.kind().width();
             default -> field.kind().width();
@@ -213,7 +218,7 @@ public final class Profiling implements AutoCloseable {
         });
         List<FieldProfile> profiles = new ArrayList<>();
         for (FieldSpec field : fields) {
-            double bytes = field.isInline() || field.isVolatile()
+            double bytes = field.isInline() && !field.isCollection() || field.isVolatile()
                     ? (double) Math.max(1, field.fixedLength()) * field.kind().width()
                     : stock.bytes.getOrDefault(field.name(), 0L) / (double) Math.max(1, stock.measured);
             profiles.add(counted.getOrDefault(field.name(), new Counts()).profile(field, bytes));
@@ -253,17 +258,23 @@ public final class Profiling implements AutoCloseable {
         int[] offsets = stored.layout().offsets();
         for (int i = 0; i < offsets.length; i++) {
             FieldSpec field = stored.fields().get(i);
-            if (offsets[i] >= 0 && !field.isInline()) {
-                stock.bytes.merge(field.name(), lengthAt(record + offsets[i]), Long::sum);
+            if (offsets[i] >= 0 && (!field.isInline() || field.isCollection())) {
+                stock.bytes.merge(field.name(), bytesAt(record + offsets[i], field), Long::sum);
             }
         }
     }
 
-    /// Bytes of the value that a slot leads to; none if it is damaged: that is for [Pool#check()] to tell.
-    private long lengthAt(long slot) {
+    /// Bytes of what a field leads to; none if that is damaged: [Pool#check()] tells of it.
+    private long bytesAt(long at, FieldSpec field) {
         try {
-            return Math.max(0, pool.buffers().length(slot));
-        } catch (PoolDamagedException e) {
+            if (!field.isCollection()) {
+                return Math.max(0, pool.buffers().length(at));
+            }
+            long reference = pool.store().word(at);
+            long record = Pool.recordOf(reference);
+            boolean isThere = reference != 0 && Pool.leadsTo(reference, pool.store().header(record));
+            return isThere ? CollectionRecords.bytes(pool, record) : 0;
+        } catch (PoolDamagedException | IndexOutOfBoundsException e) {
             return 0;
         }
     }

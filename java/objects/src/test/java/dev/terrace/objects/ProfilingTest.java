@@ -149,8 +149,10 @@ class ProfilingTest {
             thing.far(1L << 40);
             assertEquals(1L << 40, thing.far());
             assertEquals(null, thing.maybe());
-            thing.names(List.of("a", "b"));
-            assertEquals(List.of("a", "b"), thing.names());
+            thing.names(List.of("a", "bcd"));
+            assertEquals("bcd", thing.names().get(1));
+            thing.names().set(0, "ef");
+            assertEquals(List.of("ef", "bcd"), thing.names());
             assertEquals(null, thing.next());
             profiling.close();
             Profile profile = profiling.profile();
@@ -161,7 +163,9 @@ class ProfilingTest {
             assertCounts(field(profile, "image"), 1, 1, 1, 0, 1000, 1000);
             assertCounts(field(profile, "far"), 1, 1, 0, 0, 8, 8);
             assertCounts(field(profile, "maybe"), 1, 0, 0, 0, 0, 0);
-            assertCounts(field(profile, "names"), 1, 1, 0, 0, 8, 8);
+            // That which is replaced is read.
+            assertCounts(field(profile, "names"), 4, 3, 0, 0, 4 + 2 + 3 + 4, 2 + 4 + 3);
+            assertEquals(3 + 4, field(profile, "names").bytesStored());
             assertCounts(field(profile, "next"), 1, 0, 0, 0, 0, 0);
             assertCounts(field(profile, "score"), 0, 0, 0, 0, 0, 0);
             assertTrue(profile.nanos() > 0);

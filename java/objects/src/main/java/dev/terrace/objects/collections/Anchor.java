@@ -1,7 +1,9 @@
 package dev.terrace.objects.collections;
 
+import dev.terrace.objects.DurableObject;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolDamagedException;
+import dev.terrace.objects.Profiling;
 import dev.terrace.objects.SchemaMismatchException;
 import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.store.Links;
@@ -57,6 +59,9 @@ final class Anchor {
     final long record;
     final long header;
     private Content content;
+    /// The field that the collection was found by, if it is an object's.
+    private @Nullable DurableObject owner;
+    private int field;
 
     /// The word that says what a collection holds, and the tiers in it.
     private record Content(long word, List<StorageTier> tiers) {}
@@ -100,6 +105,47 @@ final class Anchor {
             word |= (long) tiers.get(i).ordinal() << TIERS_SHIFT + i * TIER_BITS;
         }
         return word;
+    }
+
+    /// From now on what is done by this handle counts as done with this field.
+    void ownedBy(DurableObject newOwner, int newField) {
+        field = newField;
+        owner = newOwner;
+    }
+
+    void countRead(@Nullable Object value) {
+        DurableObject of = owner;
+        if (of != null) {
+            Profiling.read(of, field, value);
+        }
+    }
+
+    void countWrite(@Nullable Object value) {
+        DurableObject of = owner;
+        if (of != null) {
+            Profiling.written(of, field, value);
+        }
+    }
+
+    /// Bytes of the texts and bytes that the collection at `record` holds, keys not counted.
+    static long bytes(Pool pool, long record) {
+        long[] sum = {0};
+        links(pool, record, new Links() {
+            @Override
+            public void owned(long offset) {}
+
+            @Override
+            public void slot(long owner, long at, List<StorageTier> tiers) {
+                // Those of keys and names are these very lists.
+                if (tiers != KEY_TIERS && tiers != NAME_TIERS) {
+                    sum[0] += Math.max(0, pool.buffers().length(at));
+                }
+            }
+
+            @Override
+            public void reference(long reference) {}
+        });
+        return sum[0];
     }
 
     /// Where buffers of elements may lie, the best first: also after that was changed by way of another handle.

@@ -111,7 +111,7 @@ final class BTree<K, V> {
         long node = nodeOf(position);
         int index = indexOf(position);
         boolean isNull = (store.word(node + NULLS_AT) >>> index & 1) != 0;
-        return isNull ? null : values.load(anchor.pool, valueAt(node, index));
+        return isNull ? null : values.load(anchor, valueAt(node, index));
     }
 
     // Looking for entries
@@ -303,7 +303,7 @@ final class BTree<K, V> {
     void setValue(long position, @Nullable V value) {
         long node = nodeOf(position);
         int index = indexOf(position);
-        long word = values.store(anchor.pool, value, anchor.tiers());
+        long word = values.store(anchor, value);
         if (values.isBuffered()) {
             buffers.free(store.word(valueAt(node, index)));
         }
@@ -331,8 +331,8 @@ final class BTree<K, V> {
             node = child(node, index);
             index = lowerBound(node, key);
         }
-        long keyWord = keys.store(anchor.pool, key, Anchor.KEY_TIERS);
-        long valueWord = values.store(anchor.pool, value, anchor.tiers());
+        long keyWord = keys.storeKey(anchor.pool, key);
+        long valueWord = values.store(anchor, value);
         open(node, index);
         setEntry(node, index, keyWord, valueWord, value == null);
         anchor.resize(anchor.size() + 1);

@@ -1,5 +1,6 @@
 package dev.terrace.objects.collections;
 
+import dev.terrace.objects.DurableObject;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.store.Links;
@@ -35,6 +36,21 @@ public final class CollectionRecords {
     /// elements are where they were.
     public static long state(Pool pool, long record) {
         return pool.store().word(record + Anchor.STATE_AT);
+    }
+
+    /// From now on what is done by this handle counts, for who makes a profile, as done with the field that led to it.
+    public static void ownedBy(DurableCollection collection, DurableObject owner, int field) {
+        Anchor anchor = switch (collection) {
+            case DurableSequence<?> sequence -> sequence.anchor;
+            case DurableMap<?, ?> map -> map.anchor;
+            case DurableTree<?, ?> tree -> tree.anchor;
+        };
+        anchor.ownedBy(owner, field);
+    }
+
+    /// Bytes of the texts and bytes that the collection at `record` holds, keys not counted. In a consistent read.
+    public static long bytes(Pool pool, long record) {
+        return Anchor.bytes(pool, record);
     }
 
     /// Shows what the collection at `record` owns, and where it leads.

@@ -68,7 +68,7 @@ public final class DurableList<E> extends DurableSequence<E> {
         for (long i = size; i > index; i--) {
             cells.copy(i - 1, i);
         }
-        cells.set(index, type.store(anchor.pool, element, anchor.tiers()), element != null);
+        cells.set(index, type.store(anchor, element), element != null);
         anchor.resize(size + 1);
     }
 
@@ -158,7 +158,7 @@ public final class DurableList<E> extends DurableSequence<E> {
             cells.copy(i - 1, i - 1 + count);
         }
         for (int i = 0; i < count; i++) {
-            cells.set(index + i, type.store(anchor.pool, elements[i], anchor.tiers()), elements[i] != null);
+            cells.set(index + i, type.store(anchor, elements[i]), elements[i] != null);
         }
         anchor.resize(size + count);
     }

@@ -23,7 +23,7 @@ import org.jspecify.annotations.Nullable;
 /// @param <K> the keys' class
 /// @param <V> the values' class
 public final class DurableMap<K, V> extends AbstractMap<K, V> implements DurableCollection {
-    private final Anchor anchor;
+    final Anchor anchor;
     private final ElementType<K> keyType;
     private final ElementType<V> valueType;
     private final HashTable table;
@@ -123,7 +123,7 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
     }
 
     private @Nullable V valueOf(long place) {
-        return table.isValueNull(place) ? null : valueType.load(pool, HashTable.valueAt(HashTable.entryOf(place)));
+        return table.isValueNull(place) ? null : valueType.load(anchor, HashTable.valueAt(HashTable.entryOf(place)));
     }
 
     private @Nullable K keyOf(long place) {
@@ -159,12 +159,12 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
             long hash = Hash.of(table.seed, word, bytes);
             long place = table.find(hash, word, bytes, key == null);
             V old = place < 0 ? null : valueOf(place);
-            long stored = valueType.store(pool, value, anchor.tiers());
+            long stored = valueType.store(anchor, value);
             if (place >= 0) {
                 table.freeValue(place);
                 table.setValue(hash, place, stored, value == null);
             } else {
-                long keyWord = keyType.store(pool, key, Anchor.KEY_TIERS);
+                long keyWord = keyType.storeKey(pool, key);
                 table.add(hash, keyWord, key == null, stored, value == null);
             }
             return old;

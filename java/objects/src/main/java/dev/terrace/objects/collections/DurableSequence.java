@@ -74,7 +74,7 @@ public abstract sealed class DurableSequence<E> extends AbstractList<E> implemen
         anchor.check();
         Objects.checkIndex((long) index, anchor.size());
         long leaf = cells.leaf(index);
-        return cells.isPresent(leaf, index) ? type.load(anchor.pool, Cells.at(leaf, index)) : null;
+        return cells.isPresent(leaf, index) ? type.load(anchor, Cells.at(leaf, index)) : null;
     }
 
     @Override
@@ -85,7 +85,7 @@ public abstract sealed class DurableSequence<E> extends AbstractList<E> implemen
             E old = load(index);
             long leaf = cells.leaf(index);
             long word = store.word(Cells.at(leaf, index));
-            cells.set(index, type.store(anchor.pool, element, anchor.tiers()), element != null);
+            cells.set(index, type.store(anchor, element), element != null);
             if (type.isBuffered()) {
                 anchor.pool.buffers().free(word);
             }

@@ -241,8 +241,21 @@ public final class ElementType<E> {
         }
     }
 
-    /// Stores a value, and returns its word. In a transaction.
-    long store(Pool pool, @Nullable Object value, List<StorageTier> tiers) {
+    /// Stores a key, and returns its word. In a transaction.
+    long storeKey(Pool pool, @Nullable Object key) {
+        return store(pool, key, Anchor.KEY_TIERS);
+    }
+
+    /// Stores an element or value of a collection, and returns its word. In a transaction.
+    long store(Anchor anchor, @Nullable Object value) {
+        long word = store(anchor.pool, value, anchor.tiers());
+        if (isBuffered()) {
+            anchor.countWrite(value);
+        }
+        return word;
+    }
+
+    private long store(Pool pool, @Nullable Object value, List<StorageTier> tiers) {
         if (value == null) {
             return 0;
         }
@@ -251,7 +264,16 @@ public final class ElementType<E> {
         return bytes == null ? word(value) : pool.buffers().put(tiers, bytes);
     }
 
-    /// The value that the word at `at` stands for, which is not null unless that word says so.
+    /// The element or value of a collection that the word at `at` stands for, which is not null unless that word says so.
+    @Nullable E load(Anchor anchor, long at) {
+        E value = load(anchor.pool, at);
+        if (isBuffered()) {
+            anchor.countRead(value);
+        }
+        return value;
+    }
+
+    /// As [#load(Anchor, long)], of keys, and of what is looked at for no program.
     @SuppressWarnings("unchecked")
     @Nullable E load(Pool pool, long at) {
         return (E) value(pool, at);

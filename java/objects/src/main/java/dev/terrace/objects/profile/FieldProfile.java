@@ -8,6 +8,9 @@ import java.util.Objects;
 /// Whole values and single elements of an array are counted apart, since a device that has no bytes to address reads the whole array for
 /// each of its elements.
 ///
+/// Of a field that leads to a collection, reads and writes are those of the texts and bytes in it, keys not counted, and `bytesStored` is the sum of
+/// them: these are what the field's tiers are for. A number in a collection is none of them.
+///
 /// @param field as the class has it, with the tiers that its tags name
 /// @param reads values that were read as a whole, also by copying them into an array
 /// @param writes values that were written as a whole

@@ -1,0 +1,12 @@
+package dev.terrace.objects.profile;
+
+import java.io.IOException;
+import java.nio.file.Path;
+
+/// Writes profiles of programs that were started with `-Dterrace.profile=DIRECTORY`: found by [java.util.ServiceLoader].
+public interface ProfileSink {
+    /// Writes a profile to a file, which is not there yet.
+    ///
+    /// @throws IOException if that cannot be done
+    void save(Profile profile, Path file) throws IOException;
+}
