@@ -54,7 +54,8 @@ final class ArrayFields {
         return count;
     }
 
-    private static Class<?> elementOf(FieldKind kind) {
+    /// What arrays of this kind hold.
+    static Class<?> elementOf(FieldKind kind) {
         return switch (kind) {
             case BOOLEANS -> boolean.class;
             case BYTES -> byte.class;

@@ -1,5 +1,6 @@
 package dev.terrace.objects;
 
+import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 
 /// Copies objects of a tagged class into a pool, and out of it. Each generated class has one, called `COPIER`.
@@ -11,6 +12,13 @@ import org.jspecify.annotations.Nullable;
 /// @param <P> the tagged class
 /// @param <D> the class generated for it
 public final class Copier<P, D extends DurableObject> {
+    private static final ClassValue<AtomicReference<@Nullable Copier<?, ?>>> BY_HANDLE = new ClassValue<>() {
+        @Override
+        protected AtomicReference<@Nullable Copier<?, ?>> computeValue(Class<?> handle) {
+            return new AtomicReference<>();
+        }
+    };
+
     private final Class<P> plain;
     private final ObjectType<D> type;
     private final Storer<P, D> storer;
@@ -59,7 +67,24 @@ public final class Copier<P, D extends DurableObject> {
     /// A copier for generated code.
     public static <P, D extends DurableObject> Copier<P, D> of(
             Class<P> plain, ObjectType<D> type, Storer<P, D> storer, Maker<P, D> maker, Loader<P, D> loader) {
-        return new Copier<>(plain, type, storer, maker, loader);
+        Copier<P, D> copier = new Copier<>(plain, type, storer, maker, loader);
+        BY_HANDLE.get(type.handle()).set(copier);
+        return copier;
+    }
+
+    /// The copier of a generated class: for who has it by name only, as another process does.
+    ///
+    /// @param <P> the tagged class
+    /// @param <D> the class generated for it
+    /// @throws IllegalArgumentException if it has none, or is of another tagged class
+    @SuppressWarnings("unchecked")
+    public static <P, D extends DurableObject> Copier<P, D> of(Class<P> plain, Class<D> handle) {
+        ObjectType<D> type = ObjectType.of(handle);
+        Copier<?, ?> copier = BY_HANDLE.get(handle).get();
+        if (copier == null || copier.plain != plain) {
+            throw new IllegalArgumentException(handle + " was not generated from " + plain + ", but from " + type);
+        }
+        return (Copier<P, D>) copier;
     }
 
     /// Stores a new object with what `from` holds, and all that it leads to, in one transaction.

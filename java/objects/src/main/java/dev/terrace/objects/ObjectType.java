@@ -60,9 +60,18 @@ public final class ObjectType<D extends DurableObject> {
         return type;
     }
 
+    /// Describes a class that is known only when the program runs. Types are equal only if they are the same: who opens a pool keeps one
+    /// for each class.
+    ///
+    /// @param name that the pool knows the class by
+    /// @param fields in the order of their numbers
+    public static ObjectType<DurableRecord> of(String name, FieldSpec... fields) {
+        return new ObjectType<>(name, DurableRecord.class, DurableRecord::new, List.of(), List.of(fields));
+    }
+
     /// A class as a pool has stored it, for who has no generated class of it.
-    static ObjectType<GenericHandle> generic(StoredType stored) {
-        return new ObjectType<>(stored.name(), GenericHandle.class, GenericHandle::new, List.of(), stored.fields());
+    public static ObjectType<DurableRecord> of(StoredType stored) {
+        return of(stored.name(), stored.fields().toArray(new FieldSpec[0]));
     }
 
     /// The type that a generated class describes.

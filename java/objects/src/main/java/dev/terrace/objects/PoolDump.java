@@ -132,7 +132,7 @@ public final class PoolDump {
         TypeMapping known = mappings.get(id);
         if (known == null) {
             StoredType stored = pool.storedType(id);
-            known = new TypeMapping(ObjectType.generic(stored), stored);
+            known = new TypeMapping(ObjectType.of(stored), stored);
             mappings.put(id, known);
         }
         return known;
@@ -140,7 +140,7 @@ public final class PoolDump {
 
     /// The object, or extension, that begins there, without fields that are not its to hold.
     private GenericObject object(TypeMapping mapping, long record, List<FieldSpec> others, int depth) {
-        GenericHandle handle = new GenericHandle();
+        DurableRecord handle = new DurableRecord();
         handle.bind(pool, mapping, record, store.word(record));
         Map<String, @Nullable Object> fields = new LinkedHashMap<>();
         List<FieldSpec> specs = mapping.type.fields();
@@ -176,7 +176,7 @@ public final class PoolDump {
                 && there.constants().equals(wanted.constants());
     }
 
-    private @Nullable Object value(GenericHandle handle, int field, FieldSpec spec) {
+    private @Nullable Object value(DurableRecord handle, int field, FieldSpec spec) {
         FieldKind kind = spec.kind();
         if (kind.isArray()) {
             return pool.arrays().get(handle, field);

@@ -229,10 +229,9 @@ class PoolTest {
             int words = Layout.of(DurablePerson.TYPE.fields()).bytes() / Long.BYTES - 2;
             FieldSpec[] fields = new FieldSpec[words];
             java.util.Arrays.setAll(fields, i -> FieldSpec.of("word" + i, FieldKind.LONG));
-            ObjectType<GenericHandle> type = ObjectType.of(
-                    "dev.terrace.objects.Words", GenericHandle.class, GenericHandle::new, List.of(), fields);
+            ObjectType<DurableRecord> type = ObjectType.of("dev.terrace.objects.Words", fields);
             bob.delete();
-            GenericHandle other = pool.create(type);
+            DurableRecord other = pool.create(type);
             assertEquals(Pool.recordOf(bob.reference()), Pool.recordOf(other.reference()));
             for (long bits : new long[] {-1, 0x1234_5678_0002L, 0xff_0000_0013L, 0x81}) {
                 for (int i = 0; i < words; i++) {

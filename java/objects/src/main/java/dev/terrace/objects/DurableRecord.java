@@ -1,0 +1,185 @@
+package dev.terrace.objects;
+
+import org.jspecify.annotations.Nullable;
+
+/// A durable object of a class that is known only when the program runs: its fields are named by their numbers, in the order in which
+/// its [ObjectType] lists them.
+///
+/// ```java
+/// ObjectType<DurableRecord> type = ObjectType.of("Reading",
+///         FieldSpec.of("time", FieldKind.LONG), FieldSpec.of("image", FieldKind.BYTES).on(StorageTier.DISK).orNull());
+/// DurableRecord reading = pool.create(type);
+/// reading.setLong(0, time);
+/// reading.setArray(1, image);
+/// ```
+///
+/// What a pool has stored of a class that the program has no more is read so, too: a [StoredType] has its name and fields. Each method
+/// throws `IllegalArgumentException` for a field of another kind than its own, and `IndexOutOfBoundsException` for none.
+public final class DurableRecord extends DurableObject {
+    DurableRecord() {}
+
+    /// Where a field lies, if it is of this kind.
+    private int at(int field, FieldKind kind) {
+        require(field, kind);
+        return mapping().type.offset(field);
+    }
+
+    private FieldSpec spec(int field) {
+        return mapping().field(field);
+    }
+
+    private void require(int field, FieldKind kind) {
+        FieldSpec spec = spec(field);
+        if (spec.kind() != kind) {
+            throw new IllegalArgumentException(mapping().type + ": field " + spec.name() + " holds " + spec.kind() + ", not " + kind);
+        }
+        if (spec.isVolatile()) {
+            throw new IllegalArgumentException(mapping().type + ": field " + spec.name() + " is in DRAM: only a generated class has such fields");
+        }
+    }
+
+    private FieldSpec requireArray(int field) {
+        FieldSpec spec = spec(field);
+        if (!spec.kind().isArray()) {
+            throw new IllegalArgumentException(mapping().type + ": field " + spec.name() + " holds " + spec.kind() + ", no array");
+        }
+        require(field, spec.kind());
+        return spec;
+    }
+
+    /// The value of a field.
+    public boolean getBoolean(int field) {
+        return getBoolean(field, at(field, FieldKind.BOOLEAN));
+    }
+
+    /// Sets a field.
+    public void setBoolean(int field, boolean value) {
+        setBoolean(field, at(field, FieldKind.BOOLEAN), value);
+    }
+
+    /// The value of a field.
+    public byte getByte(int field) {
+        return getByte(field, at(field, FieldKind.BYTE));
+    }
+
+    /// Sets a field.
+    public void setByte(int field, byte value) {
+        setByte(field, at(field, FieldKind.BYTE), value);
+    }
+
+    /// The value of a field.
+    public short getShort(int field) {
+        return getShort(field, at(field, FieldKind.SHORT));
+    }
+
+    /// Sets a field.
+    public void setShort(int field, short value) {
+        setShort(field, at(field, FieldKind.SHORT), value);
+    }
+
+    /// The value of a field.
+    public char getChar(int field) {
+        return getChar(field, at(field, FieldKind.CHAR));
+    }
+
+    /// Sets a field.
+    public void setChar(int field, char value) {
+        setChar(field, at(field, FieldKind.CHAR), value);
+    }
+
+    /// The value of a field.
+    public int getInt(int field) {
+        return getInt(field, at(field, FieldKind.INT));
+    }
+
+    /// Sets a field.
+    public void setInt(int field, int value) {
+        setInt(field, at(field, FieldKind.INT), value);
+    }
+
+    /// The value of a field.
+    public long getLong(int field) {
+        return getLong(field, at(field, FieldKind.LONG));
+    }
+
+    /// Sets a field.
+    public void setLong(int field, long value) {
+        setLong(field, at(field, FieldKind.LONG), value);
+    }
+
+    /// The value of a field.
+    public float getFloat(int field) {
+        return getFloat(field, at(field, FieldKind.FLOAT));
+    }
+
+    /// Sets a field.
+    public void setFloat(int field, float value) {
+        setFloat(field, at(field, FieldKind.FLOAT), value);
+    }
+
+    /// The value of a field.
+    public double getDouble(int field) {
+        return getDouble(field, at(field, FieldKind.DOUBLE));
+    }
+
+    /// Sets a field.
+    public void setDouble(int field, double value) {
+        setDouble(field, at(field, FieldKind.DOUBLE), value);
+    }
+
+    /// The text of a field, or null.
+    public @Nullable String getString(int field) {
+        return getString(field, at(field, FieldKind.STRING));
+    }
+
+    /// Sets the text of a field.
+    public void setString(int field, @Nullable String value) {
+        setString(field, at(field, FieldKind.STRING), value);
+    }
+
+    /// A copy of the array of a field, of the primitives that it holds; null if it is null.
+    public @Nullable Object getArray(int field) {
+        requireArray(field);
+        return pool().arrays().get(this, field);
+    }
+
+    /// Sets the array of a field: one of the primitives that it holds, or null.
+    public void setArray(int field, @Nullable Object array) {
+        requireSame(requireArray(field), array);
+        pool().arrays().set(this, field, array);
+    }
+
+    /// Copies elements of the array of a field into an array of the same primitives, as many as there are and fit.
+    ///
+    /// @return how many; -1 if it is null
+    public int copyArray(int field, Object into) {
+        FieldSpec spec = requireArray(field);
+        requireSame(spec, into);
+        int at = mapping().type.offset(field);
+        int length = spec.fixedLength();
+        return switch (into) {
+            case boolean[] array -> copyBooleans(field, at, length, array);
+            case byte[] array -> copyBytes(field, at, length, array);
+            case short[] array -> copyShorts(field, at, length, array);
+            case char[] array -> copyChars(field, at, length, array);
+            case int[] array -> copyInts(field, at, length, array);
+            case long[] array -> copyLongs(field, at, length, array);
+            case float[] array -> copyFloats(field, at, length, array);
+            case double[] array -> copyDoubles(field, at, length, array);
+            default -> throw new AssertionError(into.getClass());
+        };
+    }
+
+    /// How many elements the array of a field has, without a look at them; -1 if it is null.
+    public int getArrayLength(int field) {
+        requireArray(field);
+        return pool().arrays().length(this, field);
+    }
+
+    private void requireSame(FieldSpec spec, @Nullable Object array) {
+        if (array != null && array.getClass() != ArrayFields.elementOf(spec.kind()).arrayType()) {
+            throw new IllegalArgumentException(mapping().type + ": field " + spec.name() + " holds " + spec.kind() + ", and this is a "
+                    + array.getClass().getSimpleName());
+        }
+    }
+}
