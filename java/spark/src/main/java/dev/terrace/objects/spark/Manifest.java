@@ -1,0 +1,116 @@
+package dev.terrace.objects.spark;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.terrace.objects.PoolDamagedException;
+import dev.terrace.objects.PoolFormatException;
+import java.io.Serial;
+import java.io.Serializable;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.zip.CRC32C;
+import org.jspecify.annotations.Nullable;
+
+/// What a directory holds as of one commit: a file that is written once (TABLE-FORMAT.md).
+///
+/// @param number of the commit, from 1
+/// @param kind what the parts hold: [#OBJECTS] or [#TABLE]
+/// @param type the tagged class, or the table's schema in Spark's JSON
+/// @param parts that count
+record Manifest(long number, String kind, String type, List<Part> parts) implements Serializable {
+    @Serial
+    private static final long serialVersionUID = 1L;
+
+    static final String OBJECTS = "objects";
+    static final String TABLE = "table";
+
+    private static final String MAGIC = "terrace-manifest";
+    private static final int VERSION = 1;
+    private static final ObjectMapper JSON = new ObjectMapper();
+
+    Manifest {
+        parts = List.copyOf(parts);
+    }
+
+    /// The next commit, with these parts.
+    Manifest next(List<Part> newParts) {
+        return new Manifest(number + 1, kind, type, newParts);
+    }
+
+    /// The next commit, with parts besides those that there are.
+    Manifest plus(List<Part> more) {
+        List<Part> all = new ArrayList<>(parts);
+        all.addAll(more);
+        return next(all);
+    }
+
+    /// This one, which comes after `before` and nothing else.
+    ///
+    /// @throws CommitConflictException if another has been committed since
+    Manifest after(@Nullable Manifest before, @Nullable Manifest present, Storage root) throws CommitConflictException {
+        if ((before == null ? 0 : before.number) != (present == null ? 0 : present.number)) {
+            throw new CommitConflictException(root + " has changed since this write began, by somebody else's commit: look at what is there now, and write again");
+        }
+        return this;
+    }
+
+    /// Objects, or rows, in all parts.
+    long rows() {
+        return parts.stream().mapToLong(Part::rows).sum();
+    }
+
+    /// Bytes in use in all parts.
+    long bytes() {
+        return parts.stream().mapToLong(Part::bytes).sum();
+    }
+
+    /// A line with magic, version and checksum, and the rest in JSON.
+    byte[] encode() {
+        try {
+            byte[] json = JSON.writeValueAsBytes(this);
+            byte[] front = (MAGIC + " " + VERSION + " " + crc(json, 0) + "\n").getBytes(StandardCharsets.US_ASCII);
+            byte[] all = new byte[front.length + json.length];
+            System.arraycopy(front, 0, all, 0, front.length);
+            System.arraycopy(json, 0, all, front.length, json.length);
+            return all;
+        } catch (JsonProcessingException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /// What [#encode()] made.
+    ///
+    /// @param name of the file, for messages
+    /// @throws PoolFormatException if this is no manifest, or one of a version that this library does not know
+    /// @throws PoolDamagedException if it is not what was written
+    static Manifest decode(String name, byte[] bytes) {
+        int end = 0;
+        while (end < bytes.length && bytes[end] != '\n') {
+            end++;
+        }
+        String[] front = new String(bytes, 0, end, StandardCharsets.US_ASCII).split(" ", -1);
+        if (!front[0].equals(MAGIC) || front.length != 3) {
+            throw new PoolDamagedException(name + " does not begin as a manifest does: restore it, or remove it to go back to the one before");
+        }
+        if (!front[1].equals(Integer.toString(VERSION))) {
+            throw new PoolFormatException(name + " is of version " + front[1] + ", and this library knows " + VERSION + ": use a later one");
+        }
+        if (end == bytes.length || !front[2].equals(crc(bytes, end + 1))) {
+            throw new PoolDamagedException(name + " is damaged, its checksum is wrong: restore it, or remove it to go back to the one before");
+        }
+        try {
+            return JSON.readValue(new String(bytes, end + 1, bytes.length - end - 1, StandardCharsets.UTF_8), Manifest.class);
+        } catch (JsonProcessingException e) {
+            throw new PoolFormatException(name + " has a checksum that is right and is no manifest of version " + VERSION + ": "
+                    + e.getOriginalMessage(), e);
+        }
+    }
+
+    private static String crc(byte[] bytes, int from) {
+        CRC32C crc = new CRC32C();
+        crc.update(bytes, from, bytes.length - from);
+        return HexFormat.of().toHexDigits((int) crc.getValue());
+    }
+}

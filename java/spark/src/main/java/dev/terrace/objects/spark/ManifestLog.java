@@ -1,0 +1,183 @@
+package dev.terrace.objects.spark;
+
+import dev.terrace.objects.PoolDamagedException;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.nio.channels.FileChannel;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.Files;
+import java.nio.file.StandardOpenOption;
+import java.time.Instant;
+import java.util.List;
+import java.util.Locale;
+import java.util.UUID;
+import java.util.regex.Pattern;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.StreamCapabilities;
+import org.jspecify.annotations.Nullable;
+
+/// The manifests of a directory: numbered files that are written once. The highest number is what the directory holds.
+///
+/// A manifest gets its name when it is whole: by a hard link on a local file system, by a rename on others. Both fail if
+/// there is one of this number, so of two who commit at a time one is told.
+final class ManifestLog {
+    private static final String MANIFESTS = "manifests";
+    private static final Pattern NAME = Pattern.compile("\\d{19}");
+
+    private final Storage root;
+    private final Storage manifests;
+
+    ManifestLog(String directory, Configuration configuration) throws IOException {
+        root = Storage.of(directory, configuration);
+        manifests = root.child(MANIFESTS);
+    }
+
+    /// The directory.
+    Storage root() {
+        return root;
+    }
+
+    /// The numbers of the manifests there are, in their order.
+    List<Long> numbers() throws IOException {
+        return manifests.list().stream()
+                .filter(name -> NAME.matcher(name).matches())
+                .map(Long::valueOf)
+                .sorted()
+                .toList();
+    }
+
+    /// What the directory holds; null: nothing was ever committed.
+    ///
+    /// @throws PoolDamagedException if that is damaged
+    @Nullable Manifest current() throws IOException {
+        while (true) {
+            List<Long> numbers = numbers();
+            if (numbers.isEmpty()) {
+                return null;
+            }
+            try {
+                return at(numbers.getLast());
+            } catch (FileNotFoundException e) {
+                // A vacuum removes what is not the last any more.
+                if (numbers().equals(numbers)) {
+                    throw e;
+                }
+            }
+        }
+    }
+
+    /// What the directory holds, which is of this kind.
+    ///
+    /// @throws FileNotFoundException if nothing was ever committed
+    /// @throws IllegalArgumentException if it is of another kind
+    Manifest require(String kind) throws IOException {
+        Manifest manifest = current();
+        if (manifest == null) {
+            throw new FileNotFoundException(root + " holds no " + kind + ": it has no manifest. Look at the path");
+        }
+        return requireKind(manifest, kind);
+    }
+
+    /// A manifest, if it is of this kind.
+    Manifest requireKind(Manifest manifest, String kind) {
+        if (!manifest.kind().equals(kind)) {
+            throw new IllegalArgumentException(root + " holds " + described(manifest.kind()) + ", not " + described(kind));
+        }
+        return manifest;
+    }
+
+    private static String described(String kind) {
+        return kind.equals(Manifest.TABLE) ? "a table, which the format \"terrace\" reads" : "durable objects, which DurableRDD reads";
+    }
+
+    /// The manifest with this number.
+    ///
+    /// @throws FileNotFoundException if there is none
+    Manifest at(long number) throws IOException {
+        Path file = file(number);
+        byte[] bytes;
+        try (FSDataInputStream in = manifests.files().open(file)) {
+            bytes = in.readAllBytes();
+        }
+        Manifest manifest = Manifest.decode(file.toString(), bytes);
+        if (manifest.number() != number) {
+            throw new PoolDamagedException(file + " is the manifest of commit " + manifest.number() + ": it was renamed or copied");
+        }
+        return manifest;
+    }
+
+    /// Commits, unless there is a manifest with this number.
+    ///
+    /// @return whether there was none
+    boolean commit(Manifest manifest) throws IOException {
+        byte[] bytes = manifest.encode();
+        String unfinished = "." + UUID.randomUUID() + ".tmp";
+        return manifests.isLocal()
+                ? commitLocally(unfinished, manifest.number(), bytes)
+                : commitByRename(unfinished, manifest.number(), bytes);
+    }
+
+    private boolean commitLocally(String unfinished, long number, byte[] bytes) throws IOException {
+        java.nio.file.Path directory = manifests.local();
+        Files.createDirectories(directory);
+        java.nio.file.Path from = directory.resolve(unfinished);
+        try {
+            Files.write(from, bytes, StandardOpenOption.CREATE_NEW, StandardOpenOption.SYNC);
+            Files.createLink(directory.resolve(name(number)), from);
+            try (FileChannel names = FileChannel.open(directory, StandardOpenOption.READ)) {
+                names.force(true);
+            }
+            return true;
+        } catch (FileAlreadyExistsException e) {
+            return false;
+        } finally {
+            Files.deleteIfExists(from);
+        }
+    }
+
+    private boolean commitByRename(String unfinished, long number, byte[] bytes) throws IOException {
+        Path from = new Path(manifests.directory(), unfinished);
+        Path to = file(number);
+        try {
+            try (FSDataOutputStream out = manifests.files().create(from, false)) {
+                out.write(bytes);
+                if (out.hasCapability(StreamCapabilities.HSYNC)) {
+                    out.hsync();
+                }
+            }
+            if (manifests.files().exists(to)) {
+                return false;
+            }
+            if (manifests.files().rename(from, to)) {
+                return true;
+            }
+            if (manifests.files().exists(to)) {
+                return false;
+            }
+            throw new IOException(from + " could not be renamed to " + to + ": the file system says no more");
+        } finally {
+            manifests.files().delete(from, false);
+        }
+    }
+
+    /// When the manifest with this number was committed.
+    Instant committedAt(long number) throws IOException {
+        return Instant.ofEpochMilli(manifests.files().getFileStatus(file(number)).getModificationTime());
+    }
+
+    /// Removes a manifest, which is not the last.
+    void delete(long number) throws IOException {
+        manifests.files().delete(file(number), false);
+    }
+
+    private Path file(long number) {
+        return new Path(manifests.directory(), name(number));
+    }
+
+    private static String name(long number) {
+        return String.format(Locale.ROOT, "%019d", number);
+    }
+}

@@ -1,0 +1,33 @@
+package dev.terrace.objects.spark;
+
+import java.io.Serial;
+import java.io.Serializable;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/// A pool that one task has written, as the manifest names it.
+///
+/// @param name of its directory: the job that wrote it, the partition, the attempt
+/// @param pmem directory that the pool's directory is in; null: `parts` beside the manifests
+/// @param disk directory that the directory of its disk's file is in; null: the pool's own
+/// @param hosts names of the node that wrote it
+/// @param rows objects, or rows of a table
+/// @param bytes in use in the pool, on all tiers
+/// @param columns what is known of each column of a table; empty for objects
+record Part(
+        String name,
+        @Nullable String pmem,
+        @Nullable String disk,
+        List<String> hosts,
+        long rows,
+        long bytes,
+        List<ColumnSummary> columns)
+        implements Serializable {
+    @Serial
+    private static final long serialVersionUID = 1L;
+
+    Part {
+        hosts = List.copyOf(hosts);
+        columns = List.copyOf(columns);
+    }
+}

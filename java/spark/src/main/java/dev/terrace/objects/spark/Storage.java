@@ -1,0 +1,76 @@
+package dev.terrace.objects.spark;
+
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.time.Instant;
+import java.util.List;
+import java.util.stream.Stream;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.LocalFileSystem;
+import org.apache.hadoop.fs.Path;
+
+/// A directory on any file system that Hadoop knows.
+///
+/// @param files its file system
+/// @param directory fully qualified
+record Storage(FileSystem files, Path directory) {
+    private static final String LOCAL = "file";
+
+    /// The directory of this name.
+    ///
+    /// @throws IOException if there is no such file system
+    static Storage of(String directory, Configuration configuration) throws IOException {
+        Path path = new Path(directory);
+        FileSystem files = path.getFileSystem(configuration);
+        // Without checksums in files of their own: what is here has its own.
+        FileSystem raw = files instanceof LocalFileSystem local ? local.getRaw() : files;
+        return new Storage(raw, raw.makeQualified(path));
+    }
+
+    /// Whether files can be mapped where they are.
+    boolean isLocal() {
+        return LOCAL.equals(directory.toUri().getScheme());
+    }
+
+    /// A local directory's path.
+    java.nio.file.Path local() {
+        return java.nio.file.Path.of(directory.toUri().getPath());
+    }
+
+    /// The directory of this name in this one.
+    Storage child(String name) {
+        return new Storage(files, new Path(directory, name));
+    }
+
+    /// The names of what is in the directory; none if it is not there.
+    List<String> list() throws IOException {
+        try {
+            return Stream.of(files.listStatus(directory)).map(file -> file.getPath().getName()).toList();
+        } catch (FileNotFoundException none) {
+            return List.of();
+        }
+    }
+
+    /// Files in the directory that were written before then.
+    List<FileStatus> filesBefore(Instant then) throws IOException {
+        try {
+            return Stream.of(files.listStatus(directory))
+                    .filter(file -> file.isFile() && file.getModificationTime() < then.toEpochMilli())
+                    .toList();
+        } catch (FileNotFoundException none) {
+            return List.of();
+        }
+    }
+
+    /// Removes the directory with all that is in it, if it is there.
+    void delete() throws IOException {
+        files.delete(directory, true);
+    }
+
+    @Override
+    public String toString() {
+        return isLocal() ? local().toString() : directory.toString();
+    }
+}
