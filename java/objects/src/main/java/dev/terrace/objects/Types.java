@@ -88,7 +88,7 @@ final class Types {
                 .filter(mapping -> isFormOf(stored, mapping.type))
                 .max(Comparator.comparingInt(mapping -> mapping.id))
                 .<ObjectType<?>>map(mapping -> mapping.type)
-                .orElseGet(() -> ObjectType.generic(newest(stored.name())));
+                .orElseGet(() -> ObjectType.of(newest(stored.name())));
     }
 
     private List<StorageTier> tiers(FieldSpec stored, ObjectType<?> now) {
