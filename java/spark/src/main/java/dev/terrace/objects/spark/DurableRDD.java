@@ -10,6 +10,7 @@ import java.io.Serial;
 import java.nio.file.FileAlreadyExistsException;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Map;
 import java.util.NoSuchElementException;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.api.java.JavaRDD;
@@ -79,7 +80,7 @@ public final class DurableRDD<P, D extends DurableObject> extends JavaRDD<P> {
                 job.abort();
             }
         }
-        Manifest next = new Manifest(before == null ? 1 : before.number() + 1, Manifest.OBJECTS, ObjectType.of(handle).name(), parts);
+        Manifest next = new Manifest(Manifest.number(before) + 1, Manifest.OBJECTS, ObjectType.of(handle).name(), Map.of(), parts);
         job.commit(parts, present -> next.after(before, present, log.root()));
     }
 

@@ -7,9 +7,9 @@ import dev.terrace.objects.PoolFormatException;
 import java.io.Serial;
 import java.io.Serializable;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Map;
 import java.util.zip.CRC32C;
 import org.jspecify.annotations.Nullable;
 
@@ -18,8 +18,9 @@ import org.jspecify.annotations.Nullable;
 /// @param number of the commit, from 1
 /// @param kind what the parts hold: [#OBJECTS] or [#TABLE]
 /// @param type the tagged class, or the table's schema in Spark's JSON
+/// @param options of a table, by their names; of objects none
 /// @param parts that count
-record Manifest(long number, String kind, String type, List<Part> parts) implements Serializable {
+record Manifest(long number, String kind, String type, Map<String, String> options, List<Part> parts) implements Serializable {
     @Serial
     private static final long serialVersionUID = 1L;
 
@@ -31,29 +32,23 @@ record Manifest(long number, String kind, String type, List<Part> parts) impleme
     private static final ObjectMapper JSON = new ObjectMapper();
 
     Manifest {
+        options = Map.copyOf(options);
         parts = List.copyOf(parts);
-    }
-
-    /// The next commit, with these parts.
-    Manifest next(List<Part> newParts) {
-        return new Manifest(number + 1, kind, type, newParts);
-    }
-
-    /// The next commit, with parts besides those that there are.
-    Manifest plus(List<Part> more) {
-        List<Part> all = new ArrayList<>(parts);
-        all.addAll(more);
-        return next(all);
     }
 
     /// This one, which comes after `before` and nothing else.
     ///
     /// @throws CommitConflictException if another has been committed since
     Manifest after(@Nullable Manifest before, @Nullable Manifest present, Storage root) throws CommitConflictException {
-        if ((before == null ? 0 : before.number) != (present == null ? 0 : present.number)) {
+        if (number(before) != number(present)) {
             throw new CommitConflictException(root + " has changed since this write began, by somebody else's commit: look at what is there now, and write again");
         }
         return this;
+    }
+
+    /// The number of a manifest, or 0 if there is none.
+    static long number(@Nullable Manifest manifest) {
+        return manifest == null ? 0 : manifest.number;
     }
 
     /// Objects, or rows, in all parts.

@@ -173,6 +173,11 @@ final class ManifestLog {
         manifests.files().delete(file(number), false);
     }
 
+    /// Removes all manifests.
+    void deleteAll() throws IOException {
+        manifests.delete();
+    }
+
     private Path file(long number) {
         return new Path(manifests.directory(), name(number));
     }

@@ -127,6 +127,11 @@ final class PartStore implements Serializable {
         }
     }
 
+    /// Removes the directory that parts are in which have no other place.
+    void deleteDirectory() throws IOException {
+        parts().delete();
+    }
+
     /// Removes parts whose names are so, in all the places where this store puts any, as far as this node reaches them.
     ///
     /// @return their names

@@ -73,4 +73,20 @@ public final class Snapshots {
         }
         return old;
     }
+
+    /// Removes everything.
+    static void drop(ManifestLog log, Configuration configuration) throws IOException {
+        Map<String, Part> parts = new TreeMap<>();
+        for (long number : log.numbers()) {
+            log.at(number).parts().forEach(part -> parts.put(part.name(), part));
+        }
+        log.deleteAll();
+        PartStore store = new PartStore(log.root(), PartitionOptions.defaults(), configuration);
+        for (Part part : parts.values()) {
+            store.delete(part);
+        }
+        WriteJob.forget(log);
+        store.deleteDirectory();
+        log.root().deleteIfEmpty();
+    }
 }

@@ -69,6 +69,13 @@ record Storage(FileSystem files, Path directory) {
         files.delete(directory, true);
     }
 
+    /// Removes the directory, if nothing is in it.
+    void deleteIfEmpty() throws IOException {
+        if (list().isEmpty()) {
+            files.delete(directory, false);
+        }
+    }
+
     @Override
     public String toString() {
         return isLocal() ? local().toString() : directory.toString();

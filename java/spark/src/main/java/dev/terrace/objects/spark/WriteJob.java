@@ -57,6 +57,11 @@ final class WriteJob {
         return begun;
     }
 
+    /// Forgets all jobs of a directory.
+    static void forget(ManifestLog log) throws IOException {
+        log.root().child(JOBS).delete();
+    }
+
     /// The name of an attempt's part, which begins with its job's.
     static String partName(String job, int partition, long attempt) {
         return job + "-" + partition + "-" + attempt;

@@ -1,0 +1,78 @@
+package dev.terrace.objects.spark;
+
+import dev.terrace.objects.StorageTier;
+import java.io.Serial;
+import java.io.Serializable;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.spark.sql.types.StructType;
+
+/// What a table's options say (SPARK.md): which tier each column is on, and where its pools lie. They are kept in the manifest, so that later writes go by them, if they
+/// do not say otherwise.
+///
+/// @param values by their names in lower case
+record TableOptions(Map<String, String> values) implements Serializable {
+    @Serial
+    private static final long serialVersionUID = 1L;
+
+    private static final String TIER = "tier.";
+    private static final String DEFAULT_TIER = TIER + "default";
+    private static final String PMEM = "pmem";
+    private static final String DISK = "disk";
+    private static final String EXTENT = "extent";
+    private static final List<StorageTier> TIERS = List.of(StorageTier.PMEM, StorageTier.DISK);
+
+    TableOptions {
+        values = Map.copyOf(values);
+    }
+
+    /// Those of a table, and others that come before them; what is no table's option is left out.
+    static TableOptions of(Map<String, String> table, Map<String, String> others) {
+        Map<String, String> values = new TreeMap<>(table);
+        others.forEach((name, value) -> {
+            String key = name.toLowerCase(Locale.ROOT);
+            if (key.startsWith(TIER) || List.of(PMEM, DISK, EXTENT).contains(key)) {
+                values.put(key, value);
+            }
+        });
+        return new TableOptions(values);
+    }
+
+    /// The tier of a column.
+    StorageTier tierOf(String column) {
+        String option = TIER + column.toLowerCase(Locale.ROOT);
+        String name = values.getOrDefault(option, values.getOrDefault(DEFAULT_TIER, StorageTier.PMEM.name()));
+        for (StorageTier tier : TIERS) {
+            if (tier.name().equalsIgnoreCase(name)) {
+                return tier;
+            }
+        }
+        throw new IllegalArgumentException("option " + (values.containsKey(option) ? option : DEFAULT_TIER) + ": '" + name + "' is none of the tiers " + TIERS);
+    }
+
+    /// Throws if they speak of a column that the table has not.
+    TableOptions requireColumns(StructType schema) {
+        List<String> columns = List.of(schema.fieldNames()).stream().map(name -> name.toLowerCase(Locale.ROOT)).toList();
+        for (String name : values.keySet()) {
+            if (name.startsWith(TIER) && !name.equals(DEFAULT_TIER) && !columns.contains(name.substring(TIER.length()))) {
+                throw new IllegalArgumentException("option " + name + ": the table has no such column, but " + columns);
+            }
+        }
+        columns.forEach(this::tierOf);
+        return this;
+    }
+
+    /// Where pools lie, and how they are made.
+    PartitionOptions partitions() {
+        PartitionOptions defaults = PartitionOptions.defaults();
+        String extent = values.get(EXTENT);
+        try {
+            long extentBytes = extent == null ? defaults.extentBytes() : Long.parseLong(extent);
+            return new PartitionOptions(values.get(PMEM), values.get(DISK), extentBytes, false);
+        } catch (NumberFormatException e) {
+            throw new IllegalArgumentException("option " + EXTENT + ": '" + extent + "' is no number of bytes", e);
+        }
+    }
+}

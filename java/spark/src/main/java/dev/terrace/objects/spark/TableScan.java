@@ -1,0 +1,175 @@
+package dev.terrace.objects.spark;
+
+import java.io.Serial;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.OptionalLong;
+import java.util.stream.IntStream;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.HasPartitionStatistics;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.colstats.ColumnStatistics;
+import org.apache.spark.sql.types.StructType;
+
+/// What a query reads of a table: some columns of the blocks, of those parts that may have rows for it.
+final class TableScan implements Scan, Batch, SupportsReportStatistics {
+    private final String name;
+    private final PartStore store;
+    private final StructType schema;
+    private final StructType wanted;
+    private final int[] columns;
+    private final List<BlockFilter> filters;
+    private final int limit;
+    private final List<Part> parts;
+
+    TableScan(String name, Manifest manifest, PartStore store, StructType wanted, List<BlockFilter> filters, int limit) {
+        this.name = name;
+        this.store = store;
+        this.wanted = wanted;
+        this.filters = List.copyOf(filters);
+        this.limit = limit;
+        schema = TerraceTable.schema(manifest);
+        List<String> names = List.of(schema.fieldNames());
+        columns = IntStream.range(0, wanted.size()).map(i -> names.indexOf(wanted.fieldNames()[i])).toArray();
+        parts = needed(manifest.parts());
+    }
+
+    /// A partition of the query: a part.
+    record PartInput(Part part) implements InputPartition, HasPartitionStatistics {
+        @Serial
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public String[] preferredLocations() {
+            return part.hosts().toArray(new String[0]);
+        }
+
+        @Override
+        public OptionalLong sizeInBytes() {
+            return OptionalLong.of(part.bytes());
+        }
+
+        @Override
+        public OptionalLong numRows() {
+            return OptionalLong.of(part.rows());
+        }
+
+        @Override
+        public OptionalLong filesCount() {
+            return OptionalLong.of(1);
+        }
+    }
+
+    /// What the manifest knows of a part's columns.
+    private record PartFacts(Part part) implements BlockFilter.Facts {
+        @Override
+        public long rows() {
+            return part.rows();
+        }
+
+        @Override
+        public long nulls(int column) {
+            return part.columns().get(column).nulls();
+        }
+
+        @Override
+        public byte[] min(int column) {
+            return part.columns().get(column).min();
+        }
+
+        @Override
+        public byte[] max(int column) {
+            return part.columns().get(column).max();
+        }
+    }
+
+    private List<Part> needed(List<Part> all) {
+        List<Part> needed = new ArrayList<>();
+        long rows = 0;
+        for (Part part : all) {
+            // Without a condition, so many rows are enough.
+            if (rows < limit && filters.stream().allMatch(filter -> filter.mayMatch(new PartFacts(part)))) {
+                needed.add(part);
+                rows += part.rows();
+            }
+        }
+        return needed;
+    }
+
+    @Override
+    public StructType readSchema() {
+        return wanted;
+    }
+
+    @Override
+    public String description() {
+        return name + " " + wanted.catalogString() + ", " + parts.size() + " parts" + (filters.isEmpty() ? "" : ", blocks where " + filters);
+    }
+
+    @Override
+    public Batch toBatch() {
+        return this;
+    }
+
+    @Override
+    public ColumnarSupportMode columnarSupportMode() {
+        return ColumnarSupportMode.SUPPORTED;
+    }
+
+    @Override
+    public InputPartition[] planInputPartitions() {
+        return parts.stream().map(PartInput::new).toArray(InputPartition[]::new);
+    }
+
+    @Override
+    public PartitionReaderFactory createReaderFactory() {
+        return new BlockReader.Factory(store, schema, columns, filters, limit);
+    }
+
+    @Override
+    public CustomMetric[] supportedCustomMetrics() {
+        return new CustomMetric[] {new BlockMetrics.Read(), new BlockMetrics.Skipped()};
+    }
+
+    @Override
+    public Statistics estimateStatistics() {
+        long rows = parts.stream().mapToLong(Part::rows).sum();
+        Map<NamedReference, ColumnStatistics> ofColumns = new HashMap<>();
+        long bytes = 0;
+        for (int i = 0; i < columns.length; i++) {
+            int column = columns[i];
+            long columnBytes = parts.stream().mapToLong(part -> part.columns().get(column).bytes()).sum();
+            long nulls = parts.stream().mapToLong(part -> part.columns().get(column).nulls()).sum();
+            ofColumns.put(Expressions.column(wanted.fieldNames()[i]), new ColumnFigures(nulls, rows == 0 ? 0 : columnBytes / rows));
+            bytes += columnBytes;
+        }
+        return new TableFigures(OptionalLong.of(bytes), OptionalLong.of(rows), ofColumns);
+    }
+
+    /// What is known of the rows that are read.
+    private record TableFigures(
+            OptionalLong sizeInBytes, OptionalLong numRows, Map<NamedReference, ColumnStatistics> columnStats)
+            implements Statistics {}
+
+    /// What is known of a column.
+    private record ColumnFigures(long nulls, long meanBytes) implements ColumnStatistics {
+        @Override
+        public OptionalLong nullCount() {
+            return OptionalLong.of(nulls);
+        }
+
+        @Override
+        public OptionalLong avgLen() {
+            return OptionalLong.of(meanBytes);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+package dev.terrace.objects.spark;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
+import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
+import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
+import org.apache.spark.sql.types.StructType;
+import org.jspecify.annotations.Nullable;
+
+/// Finds out how little of a table a query needs: columns, blocks, rows, or only what the manifest knows.
+final class TableScanBuilder
+        implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownV2Filters, SupportsPushDownLimit, SupportsPushDownAggregates {
+    private final String name;
+    private final Manifest manifest;
+    private final PartStore store;
+    private final StructType schema;
+    private StructType wanted;
+    private final List<Predicate> pushed = new ArrayList<>();
+    private final List<BlockFilter> filters = new ArrayList<>();
+    private int limit = Integer.MAX_VALUE;
+    private @Nullable AggregateScan aggregates;
+
+    TableScanBuilder(String name, Manifest manifest, PartStore store) {
+        this.name = name;
+        this.manifest = manifest;
+        this.store = store;
+        schema = TerraceTable.schema(manifest);
+        wanted = schema;
+    }
+
+    @Override
+    public void pruneColumns(StructType required) {
+        wanted = required;
+    }
+
+    /// All remain Spark's to evaluate: here they only say which parts and blocks have none of their rows.
+    @Override
+    public Predicate[] pushPredicates(Predicate[] predicates) {
+        for (Predicate predicate : predicates) {
+            BlockFilter filter = BlockFilter.of(predicate, schema);
+            if (filter != null) {
+                pushed.add(predicate);
+                filters.add(filter);
+            }
+        }
+        return predicates;
+    }
+
+    @Override
+    public Predicate[] pushedPredicates() {
+        return pushed.toArray(new Predicate[0]);
+    }
+
+    /// Asked only if no predicate remains. Each partition ends after so many rows.
+    @Override
+    public boolean pushLimit(int rows) {
+        limit = rows;
+        return true;
+    }
+
+    @Override
+    public boolean isPartiallyPushed() {
+        return true;
+    }
+
+    @Override
+    public boolean supportCompletePushDown(Aggregation aggregation) {
+        return filters.isEmpty() && AggregateScan.of(name, aggregation, manifest, schema) != null;
+    }
+
+    @Override
+    public boolean pushAggregation(Aggregation aggregation) {
+        aggregates = filters.isEmpty() ? AggregateScan.of(name, aggregation, manifest, schema) : null;
+        return aggregates != null;
+    }
+
+    @Override
+    public Scan build() {
+        return aggregates != null ? aggregates : new TableScan(name, manifest, store, wanted, filters, limit);
+    }
+}

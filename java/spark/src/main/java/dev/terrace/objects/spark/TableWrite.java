@@ -1,0 +1,161 @@
+package dev.terrace.objects.spark;
+
+import java.io.IOException;
+import java.io.Serial;
+import java.io.UncheckedIOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.write.BatchWrite;
+import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.jspecify.annotations.Nullable;
+
+/// A write to a table: tasks make parts, and the driver commits them, behind those that are there or instead of them.
+final class TableWrite implements Write, BatchWrite {
+    private final ManifestLog log;
+    private final PartStore store;
+    private final @Nullable Manifest before;
+    private final StructType schema;
+    private final TableOptions options;
+    private final boolean replaces;
+    private @Nullable WriteJob job;
+
+    TableWrite(
+            ManifestLog log,
+            PartStore store,
+            @Nullable Manifest before,
+            StructType schema,
+            TableOptions options,
+            boolean replaces) {
+        this.log = log;
+        this.store = store;
+        this.before = before;
+        this.schema = schema;
+        this.options = options;
+        this.replaces = replaces;
+        BlockLayout checked = new BlockLayout(schema, options::tierOf);
+        assert checked.columns().size() == schema.size();
+    }
+
+    /// What a part's writer tells the driver.
+    ///
+    /// @param part null: there were no rows
+    private record Written(@Nullable Part part) implements WriterCommitMessage {
+        @Serial
+        private static final long serialVersionUID = 1L;
+    }
+
+    /// Makes writers on executors.
+    private record WriterFactory(String job, PartStore store, StructType schema, TableOptions options) implements DataWriterFactory {
+        @Serial
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public DataWriter<InternalRow> createWriter(int partition, long task) {
+            return new TableWriter(
+                    store, WriteJob.partName(job, partition, task), new BlockLayout(schema, options::tierOf), Written::new);
+        }
+    }
+
+    /// The schema of a table that is made of such rows: all may be null in later ones, and of what else is known of a column only its comment stays.
+    static StructType tableSchema(StructType rows) {
+        StructField[] fields = rows.fields().clone();
+        for (int i = 0; i < fields.length; i++) {
+            StructField field = new StructField(fields[i].name(), nullable(fields[i].dataType()), true, Metadata.empty());
+            String comment = fields[i].getComment().getOrElse(() -> null);
+            fields[i] = comment == null ? field : field.withComment(comment);
+        }
+        return new StructType(fields);
+    }
+
+    private static DataType nullable(DataType type) {
+        return type instanceof ArrayType array ? new ArrayType(nullable(array.elementType()), true) : type;
+    }
+
+    @Override
+    public String description() {
+        return (replaces ? "replace " : "append to ") + log.root();
+    }
+
+    @Override
+    public BatchWrite toBatch() {
+        return this;
+    }
+
+    @Override
+    public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
+        return new WriterFactory(job().id(), store, schema, options);
+    }
+
+    private WriteJob job() {
+        try {
+            if (job == null) {
+                job = WriteJob.begin(log, store);
+            }
+            return job;
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    @Override
+    public void commit(WriterCommitMessage[] messages) {
+        List<Part> parts = new ArrayList<>();
+        for (WriterCommitMessage message : messages) {
+            Part part = ((Written) message).part;
+            if (part != null) {
+                parts.add(part);
+            }
+        }
+        commit(parts);
+    }
+
+    /// Commits these parts.
+    void commit(List<Part> parts) {
+        try {
+            job().commit(parts, present -> replaces ? replaced(present, parts) : appended(present, parts));
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private Manifest first(List<Part> parts) {
+        return new Manifest(Manifest.number(before) + 1, Manifest.TABLE, schema.json(), options.values(), parts);
+    }
+
+    private Manifest replaced(@Nullable Manifest present, List<Part> parts) throws IOException {
+        return first(parts).after(before, present, log.root());
+    }
+
+    private Manifest appended(@Nullable Manifest present, List<Part> parts) throws IOException {
+        if (present == null) {
+            return first(parts).after(before, null, log.root());
+        }
+        if (!log.requireKind(present, Manifest.TABLE).type().equals(schema.json())) {
+            throw new CommitConflictException(
+                    log.root() + " has other columns since this write began, by somebody else's commit: look at them, and write again");
+        }
+        List<Part> all = new ArrayList<>(present.parts());
+        all.addAll(parts);
+        return new Manifest(present.number() + 1, Manifest.TABLE, present.type(), present.options(), all);
+    }
+
+    @Override
+    public void abort(WriterCommitMessage[] messages) {
+        try {
+            Objects.requireNonNull(job, "the job has not begun").abort();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+package dev.terrace.objects.spark;
+
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.connector.write.SupportsTruncate;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.types.StructType;
+import org.jspecify.annotations.Nullable;
+
+/// Finds out what a write does with the rows that are there.
+final class TableWriteBuilder implements SupportsTruncate {
+    private final ManifestLog log;
+    private final @Nullable Manifest before;
+    private final StructType schema;
+    private final TableOptions options;
+    private final Configuration configuration;
+    private boolean replaces;
+
+    /// @param replaces whether what is there goes, even if the write does not say so
+    TableWriteBuilder(
+            ManifestLog log,
+            @Nullable Manifest before,
+            StructType schema,
+            TableOptions options,
+            boolean replaces,
+            Configuration configuration) {
+        this.log = log;
+        this.before = before;
+        this.schema = schema;
+        this.options = options.requireColumns(schema);
+        this.replaces = replaces;
+        this.configuration = configuration;
+    }
+
+    @Override
+    public WriteBuilder truncate() {
+        replaces = true;
+        return this;
+    }
+
+    @Override
+    public TableWrite build() {
+        PartStore store = new PartStore(log.root(), options.partitions(), configuration);
+        return new TableWrite(log, store, before, schema, options, replaces);
+    }
+}

@@ -1,0 +1,189 @@
+package dev.terrace.objects.spark;
+
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.Arrays;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.jspecify.annotations.Nullable;
+
+/// A catalog whose tables are named by their paths: ``SELECT * FROM terrace.`/data/people` ``. It keeps nothing itself.
+///
+/// It is there under the name `terrace` once a session has used the format, or when `spark.sql.catalog.terrace` names this class.
+public final class TerraceCatalog implements StagingTableCatalog {
+    /// The namespace of paths that come from the format's options. A writer may append to such a table before there is one.
+    private static final String[] PATHS = {"path"};
+
+    private static final String VACUUM = "vacuum";
+    private static final long MICROS = 1_000_000;
+
+    private String name = TerraceSource.NAME;
+
+    /// For Spark.
+    public TerraceCatalog() {}
+
+    @Override
+    public void initialize(String itsName, CaseInsensitiveStringMap options) {
+        name = itsName;
+    }
+
+    @Override
+    public String name() {
+        return name;
+    }
+
+    static Identifier identifierOf(String path) {
+        return Identifier.of(PATHS, path);
+    }
+
+    private static Configuration configuration() {
+        return SparkSession.active().sparkContext().hadoopConfiguration();
+    }
+
+    static ManifestLog log(String path) throws IOException {
+        return new ManifestLog(path, configuration());
+    }
+
+    /// A table that is to be written first.
+    static TerraceTable table(String path) {
+        return new TerraceTable(path, current(path), configuration());
+    }
+
+    private static @Nullable Manifest current(String path) {
+        try {
+            ManifestLog log = log(path);
+            Manifest current = log.current();
+            return current == null ? null : log.requireKind(current, Manifest.TABLE);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    /// No table has another name than its path.
+    @Override
+    public Identifier[] listTables(String[] namespace) {
+        return new Identifier[0];
+    }
+
+    @Override
+    public boolean tableExists(Identifier ident) {
+        return current(ident.name()) != null;
+    }
+
+    @Override
+    public Table loadTable(Identifier ident) throws NoSuchTableException {
+        TerraceTable table = table(ident.name());
+        if (table.isAbsent() && !Arrays.equals(ident.namespace(), PATHS)) {
+            throw new NoSuchTableException(ident);
+        }
+        return table;
+    }
+
+    @Override
+    public Table loadTable(Identifier ident, String version) {
+        try {
+            ManifestLog log = log(ident.name());
+            try {
+                return new TerraceTable(
+                        ident.name(), log.requireKind(log.at(Long.parseLong(version)), Manifest.TABLE), configuration());
+            } catch (FileNotFoundException | NumberFormatException e) {
+                throw new IllegalArgumentException(
+                        log.root() + " has no version " + version + ", but " + log.numbers() + ": a " + VACUUM + " may have removed it", e);
+            }
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    /// As it was at a moment, in microseconds since 1970.
+    @Override
+    public Table loadTable(Identifier ident, long timestamp) {
+        Instant then = Instant.EPOCH.plus(Duration.ofSeconds(timestamp / MICROS, timestamp % MICROS * 1000));
+        try {
+            ManifestLog log = log(ident.name());
+            for (long number : log.numbers().reversed()) {
+                if (!log.committedAt(number).isAfter(then)) {
+                    return loadTable(ident, Long.toString(number));
+                }
+            }
+            throw new IllegalArgumentException(
+                    log.root() + " has no version that is as old as " + then + ": a " + VACUUM + " may have removed it");
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    /// Makes a table without rows.
+    @Override
+    public Table createTable(Identifier ident, TableInfo info) throws TableAlreadyExistsException {
+        StagedTable staged = stageCreate(ident, info);
+        staged.commitStagedChanges();
+        return table(ident.name());
+    }
+
+    @Override
+    public StagedTable stageCreate(Identifier ident, TableInfo info) throws TableAlreadyExistsException {
+        if (current(ident.name()) != null) {
+            throw new TableAlreadyExistsException(ident);
+        }
+        return staged(ident, info);
+    }
+
+    @Override
+    public StagedTable stageReplace(Identifier ident, TableInfo info) throws NoSuchTableException {
+        if (current(ident.name()) == null) {
+            throw new NoSuchTableException(ident);
+        }
+        return staged(ident, info);
+    }
+
+    @Override
+    public StagedTable stageCreateOrReplace(Identifier ident, TableInfo info) {
+        return staged(ident, info);
+    }
+
+    private StagedTable staged(Identifier ident, TableInfo info) {
+        if (info.partitions().length > 0) {
+            throw new IllegalArgumentException("tables have no partitions: leave " + Arrays.toString(info.partitions())
+                    + " out. Rows that are sorted by a column are skipped by their least and greatest values");
+        }
+        return new StagedTerraceTable(ident.name(), current(ident.name()), info.schema(), info.properties(), configuration());
+    }
+
+    @Override
+    public Table alterTable(Identifier ident, TableChange... changes) {
+        throw new UnsupportedOperationException(
+                "a table cannot be altered: CREATE OR REPLACE TABLE " + name + ".`" + ident.name() + "` AS SELECT makes another of it");
+    }
+
+    @Override
+    public void renameTable(Identifier from, Identifier to) {
+        throw new UnsupportedOperationException("a table's name is its path: move " + from.name() + " there");
+    }
+
+    /// Removes the table with all its versions, at once: also for who reads it.
+    @Override
+    public boolean dropTable(Identifier ident) {
+        if (current(ident.name()) == null) {
+            return false;
+        }
+        try {
+            Snapshots.drop(log(ident.name()), configuration());
+            return true;
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+package dev.terrace.objects.spark;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.SupportsCatalogOptions;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.sources.DataSourceRegister;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/// The format `terrace` of Spark's readers and writers: tables by their paths.
+///
+/// Tables are those of a [TerraceCatalog] of the name `terrace`, which the session gets if it has none, so that all save modes are there: Spark gives
+/// those that create a table only to catalogs.
+public final class TerraceSource implements SupportsCatalogOptions, DataSourceRegister {
+    /// The format's name, and the catalog's.
+    static final String NAME = "terrace";
+
+    private static final String PATH = "path";
+    private static final String VERSION = "versionAsOf";
+    private static final String TIMESTAMP = "timestampAsOf";
+
+    /// For Spark.
+    public TerraceSource() {}
+
+    @Override
+    public String shortName() {
+        return NAME;
+    }
+
+    @Override
+    public Identifier extractIdentifier(CaseInsensitiveStringMap options) {
+        return TerraceCatalog.identifierOf(path(options));
+    }
+
+    private static String path(Map<String, String> options) {
+        String path = options.get(PATH);
+        if (path == null || path.isEmpty()) {
+            throw new IllegalArgumentException("the format \"" + NAME + "\" needs the path of one table, as in load(path) or save(path)");
+        }
+        return path;
+    }
+
+    @Override
+    public String extractCatalog(CaseInsensitiveStringMap options) {
+        SparkSession session = SparkSession.active();
+        String key = "spark.sql.catalog." + NAME;
+        if (session.conf().getOption(key).isEmpty()) {
+            session.conf().set(key, TerraceCatalog.class.getName());
+        }
+        return NAME;
+    }
+
+    /// Asked for by readers only: each reads the table as it is now, however often it is run.
+    @Override
+    public Optional<String> extractTimeTravelVersion(CaseInsensitiveStringMap options) {
+        if (options.containsKey(TIMESTAMP)) {
+            return Optional.empty();
+        }
+        return Optional.of(options.getOrDefault(VERSION, Long.toString(require(options).number())));
+    }
+
+    @Override
+    public Optional<String> extractTimeTravelTimestamp(CaseInsensitiveStringMap options) {
+        return Optional.ofNullable(options.get(TIMESTAMP));
+    }
+
+    @Override
+    public StructType inferSchema(CaseInsensitiveStringMap options) {
+        return TerraceTable.schema(require(options));
+    }
+
+    private static Manifest require(Map<String, String> options) {
+        try {
+            return TerraceCatalog.log(path(options)).require(Manifest.TABLE);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    @Override
+    public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> options) {
+        return TerraceCatalog.table(path(new CaseInsensitiveStringMap(options)));
+    }
+}

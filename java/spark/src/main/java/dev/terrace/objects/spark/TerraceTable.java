@@ -1,0 +1,103 @@
+package dev.terrace.objects.spark;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.util.Map;
+import java.util.Set;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.jspecify.annotations.Nullable;
+
+/// A table as of one commit, or one that is not there yet, which takes any rows.
+final class TerraceTable implements SupportsRead, SupportsWrite {
+    private final String path;
+    private final @Nullable Manifest manifest;
+    private final Configuration configuration;
+
+    TerraceTable(String path, @Nullable Manifest manifest, Configuration configuration) {
+        this.path = path;
+        this.manifest = manifest;
+        this.configuration = configuration;
+    }
+
+    /// Whether nothing was ever committed.
+    boolean isAbsent() {
+        return manifest == null;
+    }
+
+    /// The schema that a manifest has.
+    static StructType schema(Manifest manifest) {
+        return (StructType) DataType.fromJson(manifest.type());
+    }
+
+    @Override
+    public String name() {
+        return TerraceSource.NAME + ".`" + path + "`";
+    }
+
+    @Override
+    public Column[] columns() {
+        return manifest == null ? new Column[0] : columns(schema(manifest));
+    }
+
+    /// A schema's columns.
+    static Column[] columns(StructType schema) {
+        StructField[] fields = schema.fields();
+        Column[] columns = new Column[fields.length];
+        for (int i = 0; i < columns.length; i++) {
+            String comment = fields[i].getComment().getOrElse(() -> null);
+            columns[i] = Column.create(fields[i].name(), fields[i].dataType(), fields[i].nullable(), comment, null);
+        }
+        return columns;
+    }
+
+    @Override
+    public Map<String, String> properties() {
+        return manifest == null ? Map.of() : manifest.options();
+    }
+
+    @Override
+    public String version() {
+        return Long.toString(Manifest.number(manifest));
+    }
+
+    @Override
+    public Set<TableCapability> capabilities() {
+        return manifest == null
+                ? Set.of(TableCapability.BATCH_WRITE, TableCapability.TRUNCATE, TableCapability.ACCEPT_ANY_SCHEMA)
+                : Set.of(TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE);
+    }
+
+    @Override
+    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+        if (manifest == null) {
+            throw new IllegalStateException(name() + " is not there yet");
+        }
+        PartitionOptions where = TableOptions.of(manifest.options(), options).partitions();
+        return new TableScanBuilder(name(), manifest, new PartStore(log().root(), where, configuration));
+    }
+
+    private ManifestLog log() {
+        try {
+            return new ManifestLog(path, configuration);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    @Override
+    public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+        StructType schema = manifest == null ? TableWrite.tableSchema(info.schema()) : schema(manifest);
+        return new TableWriteBuilder(log(), manifest, schema, TableOptions.of(properties(), info.options()), false, configuration);
+    }
+}
