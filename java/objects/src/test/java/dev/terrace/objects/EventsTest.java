@@ -21,7 +21,7 @@ import org.junit.jupiter.api.io.TempDir;
 class EventsTest {
     private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
     private static final List<String> NAMES = List.of(
-            "PoolOpen", "PoolClose", "Commit", "Rollback", "Growth", "Recovery", "Move", "SegmentWrite", "SegmentRead");
+            "PoolOpen", "PoolClose", "Commit", "Rollback", "Growth", "Recovery", "Move", "SegmentWrite", "SegmentRead", "DiskRead");
 
     @TempDir(factory = InMemory.class)
     Path dir;
@@ -154,5 +154,23 @@ class EventsTest {
             bytes.seek(64);
             bytes.writeLong(Long.reverseBytes(sequence - 1));
         }
+    }
+
+    @Test
+    void readsOfADiskAreRecordedIfThatIsWanted() throws Exception {
+        ObjectType<Thing> type = Thing.on(StorageTier.SSD);
+        Path place = dir.resolve("pool");
+        List<RecordedEvent> events = record(() -> {
+            try (Pool pool = Pool.open(place, SMALL)) {
+                Thing thing = pool.create(type);
+                thing.setBytes(new byte[1000]);
+                assertEquals(1000, thing.lengthOfBytes());
+                assertEquals(0, thing.getNumber());
+                assertEquals(1000, Objects.requireNonNull(thing.getBytes()).length);
+            }
+        }).stream().filter(event -> event.getEventType().getName().endsWith("DiskRead")).toList();
+        assertEquals(1, events.size());
+        assertEquals(1000, events.getFirst().getLong("bytes"));
+        assertEquals(place.toRealPath().resolve("disk-0").toString(), events.getFirst().getString("file"));
     }
 }

@@ -380,8 +380,12 @@ public final class Buffers {
 
     private byte[] loadFromDisk(int index, long offset) {
         Region disk = store.disk(index);
+        Events.DiskRead event = new Events.DiskRead();
+        event.begin();
         byte[] bytes = load(disk, offset + DISK_FRONT_BYTES, diskLength(disk, offset));
-        if (crc(bytes) != (int) (disk.getLong(offset) >>> 32)) {
+        boolean isIntact = crc(bytes) == (int) (disk.getLong(offset) >>> 32);
+        event.end(disk, bytes.length);
+        if (!isIntact) {
             throw new PoolDamagedException(disk.name() + ": " + bytes.length + " bytes at offset " + offset + " are damaged");
         }
         return bytes;

@@ -3,6 +3,7 @@ package dev.terrace.objects.store;
 import jdk.jfr.Category;
 import jdk.jfr.DataAmount;
 import jdk.jfr.Description;
+import jdk.jfr.Enabled;
 import jdk.jfr.Event;
 import jdk.jfr.Label;
 import jdk.jfr.Name;
@@ -89,6 +90,31 @@ final class Events {
         @Label("Commits")
         @Description("Since it was opened, single words included")
         long commits;
+    }
+
+    /// A value was read from a disk.
+    @Name("dev.terrace.objects.DiskRead")
+    @Label("Disk Read")
+    @Category("Terrace Objects")
+    @Description("A value was read from a disk, or from what the system has cached of it, and its checksum was verified")
+    @Enabled(false)
+    @StackTrace(false)
+    static final class DiskRead extends Event {
+        @Label("Disk")
+        @Nullable String file;
+
+        @Label("Bytes")
+        @DataAmount
+        long bytes;
+
+        /// That was it.
+        void end(Region disk, long length) {
+            if (shouldCommit()) {
+                file = disk.name();
+                bytes = length;
+                commit();
+            }
+        }
     }
 
     /// Something of a segment of the remote tier.
