@@ -31,10 +31,13 @@ public final class Buffers {
     private static final int KIND_PMEM = 2;
     private static final int KIND_DISK = 3;
     private static final int KIND_REMOTE = 4;
-    private static final int INLINE_BYTES_MAX = 7;
+    /// Bytes of the longest value that lies in its slot.
+    static final int INLINE_BYTES_MAX = 7;
     private static final long NONCES = 1 << 15;
-    private static final int PMEM_FRONT_BYTES = 16;
-    private static final int DISK_FRONT_BYTES = 8;
+    /// Bytes before those of a value in persistent memory.
+    static final int PMEM_FRONT_BYTES = 16;
+    /// Bytes before those of a value on a disk.
+    static final int DISK_FRONT_BYTES = 8;
     private static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT.withOrder(ByteOrder.LITTLE_ENDIAN);
 
     private final Store store;

@@ -61,7 +61,8 @@ public record Layout(int[] offsets, int[] presence, int bytes) {
         return field.isInline() && !isArray(field) ? field.kind().width() : 8;
     }
 
-    private static int width(FieldSpec field) {
+    /// Bytes that a field has in a record.
+    static int width(FieldSpec field) {
         if (!field.isInline()) {
             return Long.BYTES;
         }

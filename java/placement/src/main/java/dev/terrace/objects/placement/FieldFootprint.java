@@ -1,0 +1,83 @@
+package dev.terrace.objects.placement;
+
+import dev.terrace.objects.FieldKind;
+import dev.terrace.objects.FieldSpec;
+import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.profile.FieldProfile;
+import dev.terrace.objects.store.StoredSize;
+
+/// What a field of one object takes of each tier: B of the paper's section 3.4, with what is around the value.
+///
+/// @param spec the field
+/// @param valueBytes of a value, the mean
+record FieldFootprint(FieldSpec spec, double valueBytes) {
+    /// Of a value in memory: what leads to it from its object (an entry of a hash table with its key, an array), and its own header. Measured
+    /// on JDK 25 without compact headers; what objects with several such values share is counted for each.
+    private static final long HEAP_BYTES = 96;
+
+    static FieldFootprint of(FieldProfile field) {
+        return new FieldFootprint(field.field(), valueBytes(field));
+    }
+
+    /// Where nothing is stored now, as in memory, the mean of what was written, or read.
+    private static double valueBytes(FieldProfile profile) {
+        FieldSpec spec = profile.field();
+        if (isFixed(spec)) {
+            return (double) spec.kind().width() * Math.max(1, spec.fixedLength());
+        }
+        if (profile.bytesStored() > 0) {
+            return profile.bytesStored();
+        }
+        return profile.writes() > 0
+                ? (double) profile.bytesWritten() / profile.writes()
+                : profile.reads() > 0 ? (double) profile.bytesRead() / profile.reads() : 0;
+    }
+
+    /// Whether all values have one length.
+    private static boolean isFixed(FieldSpec spec) {
+        return spec.kind().isFixed() || spec.fixedLength() > 0;
+    }
+
+    /// Whether it lies within the record if it is in persistent memory.
+    boolean isInlineOnPmem() {
+        return spec.on(StorageTier.PMEM).isInline();
+    }
+
+    /// Whether a value of so many bytes is read from where it is tagged to be, and not from its slot.
+    boolean isOutside(StorageTier tier, double bytes) {
+        return tier != StorageTier.DRAM && tier != StorageTier.PMEM && !StoredSize.isInSlot(bytes);
+    }
+
+    /// What it takes of persistent memory when it lies on a tier.
+    long pmemBytes(StorageTier tier) {
+        return StoredSize.inRecord(spec.on(tier)) + switch (tier) {
+            case PMEM -> isInlineOnPmem() ? 0 : StoredSize.inPmem(wholeBytes());
+            case REMOTE -> isOutside(tier, valueBytes) ? StoredSize.REMOTE_RECORD : 0;
+            default -> 0;
+        };
+    }
+
+    /// What it takes of a tier other than persistent memory when it lies there.
+    long bytesOn(StorageTier tier) {
+        return switch (tier) {
+            case DRAM -> HEAP_BYTES + wholeBytes();
+            case PMEM -> 0;
+            case REMOTE -> StoredSize.onRemote(wholeBytes());
+            default -> StoredSize.onDisk(wholeBytes());
+        };
+    }
+
+    private long wholeBytes() {
+        return (long) Math.ceil(valueBytes);
+    }
+
+    /// Bytes of a single element of an array; of others, of the value.
+    double elementBytes() {
+        return spec.kind().isArray() ? spec.kind().width() : valueBytes;
+    }
+
+    /// Whether tags say where it lies: no reference's do. Those of a collection are of what is in it.
+    static boolean isReference(FieldSpec spec) {
+        return spec.kind() == FieldKind.REFERENCE;
+    }
+}

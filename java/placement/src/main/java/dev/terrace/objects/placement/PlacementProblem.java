@@ -1,0 +1,115 @@
+package dev.terrace.objects.placement;
+
+import dev.terrace.objects.profile.Profile;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+
+/// The integer program of the paper's section 3.4: each field lies on exactly one device, no device takes more than it has room for, and
+/// all costs together are to be the least. Fields of all classes that share devices belong to one problem.
+///
+/// An *assignment* has for each field the number of a device, in the problem's order of both.
+///
+/// @param devices that fields may lie on; one of a tier
+/// @param reservedBytes what is taken of each device whatever is chosen, as for the headers of records
+/// @param fields whose places are to be found
+public record PlacementProblem(List<Device> devices, List<Long> reservedBytes, List<PlacementField> fields) {
+    /// Checks that all belong together.
+    public PlacementProblem {
+        devices = List.copyOf(devices);
+        reservedBytes = List.copyOf(reservedBytes);
+        fields = List.copyOf(fields);
+        if (devices.isEmpty()) {
+            throw new IllegalArgumentException("there are no devices: name at least one");
+        }
+        Set<Object> seen = new HashSet<>();
+        for (Device device : devices) {
+            if (!seen.add(device.name()) || !seen.add(device.tier())) {
+                throw new IllegalArgumentException("two devices are called " + device.name() + " or are " + device.tier()
+                        + ": tags cannot tell them apart. Give one, with the room of both");
+            }
+        }
+        int count = devices.size();
+        if (reservedBytes.size() != count) {
+            throw new IllegalArgumentException(reservedBytes.size() + " reservations for " + count + " devices");
+        }
+        for (PlacementField field : fields) {
+            boolean fits = field.choices().size() == count
+                    && field.choices().stream().allMatch(choice -> choice.bytes().size() == count);
+            if (!fits || !seen.add(field.name())) {
+                throw new IllegalArgumentException(
+                        "field " + field.name() + " is there twice, or has not one choice for each of " + count + " devices");
+            }
+        }
+    }
+
+    /// The problem of a program that did what a profile says, on these devices.
+    ///
+    /// @throws IllegalArgumentException if none of the devices is persistent memory, where all records lie, or a rule is of a field that
+    /// the profile has not
+    public static PlacementProblem of(Profile profile, List<Device> devices, PlacementOptions options) {
+        return new ProblemBuilder(profile, devices, options).build();
+    }
+
+    /// What an assignment costs in all, in nanoseconds.
+    public double cost(int[] assignment) {
+        double sum = 0;
+        for (int i = 0; i < assignment.length; i++) {
+            sum += choice(i, assignment[i]).nanos();
+        }
+        return sum;
+    }
+
+    /// What an assignment takes of each device, in bytes; `Long.MAX_VALUE` for what no long can say.
+    public long[] bytes(int[] assignment) {
+        long[] sums = reservedBytes.stream().mapToLong(Long::longValue).toArray();
+        for (int i = 0; i < assignment.length; i++) {
+            List<Long> bytes = choice(i, assignment[i]).bytes();
+            for (int device = 0; device < sums.length; device++) {
+                sums[device] = plus(sums[device], bytes.get(device));
+            }
+        }
+        return sums;
+    }
+
+    /// By how many bytes an assignment takes more of each device than it has; 0 where it fits.
+    public long[] overflow(int[] assignment) {
+        long[] over = bytes(assignment);
+        Arrays.setAll(over, device -> Math.max(0, over[device] - devices.get(device).capacityBytes()));
+        return over;
+    }
+
+    /// Whether an assignment has each field where it may be, and no device takes more than it has room for.
+    public boolean isFeasible(int[] assignment) {
+        for (int i = 0; i < assignment.length; i++) {
+            if (!choice(i, assignment[i]).isAllowed()) {
+                return false;
+            }
+        }
+        return Arrays.stream(overflow(assignment)).allMatch(over -> over == 0);
+    }
+
+    /// What a device would mean for a field.
+    Choice choice(int field, int device) {
+        return fields.get(field).choices().get(device);
+    }
+
+    /// The numbers of the devices that a field may lie on.
+    List<Integer> allowed(int field) {
+        List<Integer> allowed = new ArrayList<>();
+        for (int device = 0; device < devices.size(); device++) {
+            if (choice(field, device).isAllowed()) {
+                allowed.add(device);
+            }
+        }
+        return allowed;
+    }
+
+    /// A sum of numbers that are not negative, `Long.MAX_VALUE` if it is more than that.
+    static long plus(long left, long right) {
+        long sum = left + right;
+        return sum < 0 ? Long.MAX_VALUE : sum;
+    }
+}
