@@ -10,6 +10,7 @@ import dev.terrace.objects.store.Text;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.BitSet;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Supplier;
@@ -323,18 +324,27 @@ public final class Pool implements AutoCloseable {
     /// @throws IllegalArgumentException if a field cannot lie on these tiers; nothing is changed then
     /// @throws TierUnavailableException if it needs the remote tier, and that cannot be reached
     public RetierReport place(String type, Map<String, List<StorageTier>> fields) {
+        return place(Map.of(type, fields));
+    }
+
+    /// As [#place(String, Map)], of several classes at once: of all, or, if one cannot be, of none.
+    ///
+    /// @param types of each class the tiers of its fields
+    public RetierReport place(Map<String, Map<String, List<StorageTier>>> types) {
         if (store.inTransaction()) {
             throw new IllegalStateException("values cannot be brought to other tiers within a transaction: that takes many");
         }
         return guarded(() -> {
             store.requireWritable();
-            types.requirePlaceable(type, fields, buffers::isThere);
+            types.forEach((type, fields) -> this.types.requirePlaceable(type, fields, buffers::isThere));
             placements.prepare();
+            BitSet forms = new BitSet();
             change(() -> {
-                types.place(type, fields);
+                types.forEach(this.types::place);
                 return null;
             });
-            return new Retierer(this, types.formsOf(type)).run();
+            types.keySet().forEach(type -> forms.or(this.types.formsOf(type)));
+            return new Retierer(this, forms).run();
         });
     }
 

@@ -1,6 +1,5 @@
 package dev.terrace.objects.placement;
 
-import dev.terrace.objects.FieldKind;
 import dev.terrace.objects.FieldSpec;
 import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.profile.FieldProfile;
@@ -10,37 +9,41 @@ import dev.terrace.objects.store.StoredSize;
 ///
 /// @param spec the field
 /// @param valueBytes of a value, the mean
-record FieldFootprint(FieldSpec spec, double valueBytes) {
+/// @param values how many there are: of a collection as many as it has texts or bytes, else one
+record FieldFootprint(FieldSpec spec, double valueBytes, double values) {
     /// Of a value in memory: what leads to it from its object (an entry of a hash table with its key, an array), and its own header. Measured
     /// on JDK 25 without compact headers; what objects with several such values share is counted for each.
     private static final long HEAP_BYTES = 96;
 
     static FieldFootprint of(FieldProfile field) {
-        return new FieldFootprint(field.field(), valueBytes(field));
+        double bytes = valueBytes(field);
+        double values = field.field().isCollection() ? bytes == 0 ? 0 : field.bytesStored() / bytes : 1;
+        return new FieldFootprint(field.field(), bytes, values);
     }
 
-    /// Where nothing is stored now, as in memory, the mean of what was written, or read.
+    /// Where nothing is stored now, as in memory, and of collections, of which only the sum is known, the mean of what was written, or read.
     private static double valueBytes(FieldProfile profile) {
         FieldSpec spec = profile.field();
         if (isFixed(spec)) {
             return (double) spec.kind().width() * Math.max(1, spec.fixedLength());
         }
-        if (profile.bytesStored() > 0) {
+        if (profile.bytesStored() > 0 && !spec.isCollection()) {
             return profile.bytesStored();
         }
-        return profile.writes() > 0
-                ? (double) profile.bytesWritten() / profile.writes()
-                : profile.reads() > 0 ? (double) profile.bytesRead() / profile.reads() : 0;
+        if (profile.writes() > 0) {
+            return (double) profile.bytesWritten() / profile.writes();
+        }
+        return profile.reads() > 0 ? (double) profile.bytesRead() / profile.reads() : profile.bytesStored();
     }
 
     /// Whether all values have one length.
     private static boolean isFixed(FieldSpec spec) {
-        return spec.kind().isFixed() || spec.fixedLength() > 0;
+        return spec.kind().isFixed() && !spec.isCollection() || spec.fixedLength() > 0;
     }
 
     /// Whether it lies within the record if it is in persistent memory.
     boolean isInlineOnPmem() {
-        return spec.on(StorageTier.PMEM).isInline();
+        return spec.on(StorageTier.PMEM).isInline() && !spec.isCollection();
     }
 
     /// Whether a value of so many bytes is read from where it is tagged to be, and not from its slot.
@@ -51,8 +54,8 @@ record FieldFootprint(FieldSpec spec, double valueBytes) {
     /// What it takes of persistent memory when it lies on a tier.
     long pmemBytes(StorageTier tier) {
         return StoredSize.inRecord(spec.on(tier)) + switch (tier) {
-            case PMEM -> isInlineOnPmem() ? 0 : StoredSize.inPmem(wholeBytes());
-            case REMOTE -> isOutside(tier, valueBytes) ? StoredSize.REMOTE_RECORD : 0;
+            case PMEM -> isInlineOnPmem() ? 0 : all(StoredSize.inPmem(wholeBytes()));
+            case REMOTE -> isOutside(tier, valueBytes) ? all(StoredSize.REMOTE_RECORD) : 0;
             default -> 0;
         };
     }
@@ -62,9 +65,13 @@ record FieldFootprint(FieldSpec spec, double valueBytes) {
         return switch (tier) {
             case DRAM -> HEAP_BYTES + wholeBytes();
             case PMEM -> 0;
-            case REMOTE -> StoredSize.onRemote(wholeBytes());
-            default -> StoredSize.onDisk(wholeBytes());
+            case REMOTE -> all(StoredSize.onRemote(wholeBytes()));
+            default -> all(StoredSize.onDisk(wholeBytes()));
         };
+    }
+
+    private long all(long bytesOfOne) {
+        return (long) Math.ceil(values * bytesOfOne);
     }
 
     private long wholeBytes() {
@@ -74,10 +81,5 @@ record FieldFootprint(FieldSpec spec, double valueBytes) {
     /// Bytes of a single element of an array; of others, of the value.
     double elementBytes() {
         return spec.kind().isArray() ? spec.kind().width() : valueBytes;
-    }
-
-    /// Whether tags say where it lies: no reference's do. Those of a collection are of what is in it.
-    static boolean isReference(FieldSpec spec) {
-        return spec.kind() == FieldKind.REFERENCE;
     }
 }

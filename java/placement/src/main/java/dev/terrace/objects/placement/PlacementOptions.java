@@ -1,6 +1,9 @@
 package dev.terrace.objects.placement;
 
 import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.profile.ClassProfile;
+import dev.terrace.objects.profile.FieldProfile;
+import dev.terrace.objects.profile.Profile;
 import java.util.EnumMap;
 import java.util.EnumSet;
 import java.util.HashMap;
@@ -58,6 +61,25 @@ public record PlacementOptions(CostModel model, Map<FieldName, FieldRule> rules)
     /// The same, with a field that may lie in memory though nothing computes it again when the process has ended.
     public PlacementOptions mayBeLost(FieldName field) {
         return with(field, rule -> new FieldRule(rule.durable(), rule.allowed(), true, rule.recomputeNanos()));
+    }
+
+    /// The same, for a pool that is there: what lies within its records stays there, and what lives in memory only as well, as only other tags
+    /// can change that, and only for new objects.
+    public PlacementOptions live(Profile profile) {
+        PlacementOptions live = this;
+        for (ClassProfile type : profile.classes()) {
+            for (FieldProfile field : type.fields()) {
+                FieldName name = new FieldName(type.name(), field.field().name());
+                if (field.field().isVolatile()) {
+                    live = live.only(name, StorageTier.DRAM);
+                } else if (field.field().isInline() && !field.field().isCollection()) {
+                    live = live.only(name, StorageTier.PMEM);
+                } else {
+                    live = live.never(name, StorageTier.DRAM);
+                }
+            }
+        }
+        return live;
     }
 
     /// The same, with a field of which a value that was lost with a device of this tier takes so long to have again.

@@ -1,11 +1,16 @@
 package dev.terrace.objects.placement;
 
+import dev.terrace.objects.FieldKind;
+import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.profile.ClassProfile;
+import dev.terrace.objects.profile.FieldProfile;
 import dev.terrace.objects.profile.Profile;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import org.jspecify.annotations.Nullable;
 
 /// The integer program of the paper's section 3.4: each field lies on exactly one device, no device takes more than it has room for, and
 /// all costs together are to be the least. Fields of all classes that share devices belong to one problem.
@@ -51,6 +56,34 @@ public record PlacementProblem(List<Device> devices, List<Long> reservedBytes, L
     /// the profile has not
     public static PlacementProblem of(Profile profile, List<Device> devices, PlacementOptions options) {
         return new ProblemBuilder(profile, devices, options).build();
+    }
+
+    /// Where the fields lie by the tags that they had when the profile was taken: each on the first of its tiers that is one of the devices.
+    ///
+    /// @return null if a field's tags name none of them
+    public int @Nullable [] tagged(Profile profile) {
+        int[] assignment = new int[fields.size()];
+        int next = 0;
+        for (ClassProfile type : profile.classes()) {
+            for (FieldProfile field : type.fields()) {
+                int device = field.field().kind() == FieldKind.REFERENCE && !field.field().isCollection() && !field.field().isVolatile()
+                        ? deviceOf(StorageTier.PMEM)
+                        : field.field().tiers().stream().mapToInt(this::deviceOf).filter(each -> each >= 0).findFirst().orElse(-1);
+                if (device < 0) {
+                    return null;
+                }
+                assignment[next++] = device;
+            }
+        }
+        return assignment;
+    }
+
+    /// The number of the device of a tier; of `DISK` that of the SSD if there is one; -1 if there is none.
+    private int deviceOf(StorageTier tier) {
+        List<StorageTier> tiers = devices.stream().map(Device::tier).toList();
+        int ssd = tiers.indexOf(StorageTier.SSD);
+        boolean isHdd = tier == StorageTier.DISK && ssd < 0;
+        return tier == StorageTier.DISK ? isHdd ? tiers.indexOf(StorageTier.HDD) : ssd : tiers.indexOf(tier);
     }
 
     /// What an assignment costs in all, in nanoseconds.

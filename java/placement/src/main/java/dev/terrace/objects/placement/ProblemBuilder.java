@@ -71,10 +71,8 @@ final class ProblemBuilder {
         if (spec.isVolatile() && spec.kind() == FieldKind.REFERENCE) {
             return "an object that is kept in memory cannot be stored";
         }
-        if (spec.kind() == FieldKind.REFERENCE) {
-            return spec.isCollection()
-                    ? "a collection's nodes are in persistent memory; its tags are of the texts and bytes in it"
-                    : "a reference lies in the record";
+        if (spec.kind() == FieldKind.REFERENCE && !spec.isCollection()) {
+            return "a reference lies in the record";
         }
         boolean isMark = type.fields().stream().anyMatch(field -> field.field().name().startsWith(spec.name() + "."));
         return isMark ? "whether an embedded object is there is said in the record" : "";
@@ -87,6 +85,9 @@ final class ProblemBuilder {
         }
         if (rule.durable() && !device.durable()) {
             return "a rule says that it must be durable";
+        }
+        if (device.tier() == StorageTier.DRAM && field.field().isCollection()) {
+            return "a durable collection cannot be kept in memory";
         }
         if (device.tier() == StorageTier.DRAM && field.field().fixedLength() > 0) {
             return "an array of a fixed length lies in the record";
