@@ -12,6 +12,7 @@ import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolOptions;
 import dev.terrace.objects.PoolReadOnlyException;
 import dev.terrace.objects.PoolReport;
+import dev.terrace.objects.Profiling;
 import dev.terrace.objects.RetierReport;
 import dev.terrace.objects.StaleReferenceException;
 import dev.terrace.objects.StorageTier;
@@ -21,6 +22,8 @@ import dev.terrace.objects.collections.DurableList;
 import dev.terrace.objects.collections.DurableMap;
 import dev.terrace.objects.collections.DurableTree;
 import dev.terrace.objects.collections.ElementType;
+import dev.terrace.objects.placement.ProfileFile;
+import dev.terrace.objects.profile.Profile;
 import dev.terrace.objects.remote.HadoopSegments;
 import java.io.IOException;
 import java.net.URI;
@@ -72,6 +75,31 @@ class GuideTest {
             seen = bob.getName() + " is " + bob.getAge();
         }
         assertEquals("Bob is 11", seen);
+    }
+
+    @Test
+    void tagsThatAProfileFinds() throws IOException {
+        try (Pool pool = Pool.open(dir, options)) {
+            bob(pool).setImage(new byte[100]);
+            Profile profile;
+            try (Profiling profiling = pool.profile()) {
+                search(pool);
+                profile = profiling.profile();
+            }
+            ProfileFile.write(dir.resolve("people.profile.json"), profile);
+            assertEquals(profile, ProfileFile.read(dir.resolve("people.profile.json")));
+            Map<String, List<StorageTier>> found = Map.of("image", List.of(StorageTier.PMEM));
+            RetierReport moved = pool.place("dev.terrace.guide.Person", found);
+            assertEquals(1, moved.valuesMoved());
+            assertEquals(found, pool.placements().get("dev.terrace.guide.Person"));
+        }
+    }
+
+    private static void search(Pool pool) {
+        Cursor<DurablePerson> people = pool.cursor(DurablePerson.TYPE);
+        while (people.next()) {
+            assertEquals(11, people.get().getAge());
+        }
     }
 
     @Test

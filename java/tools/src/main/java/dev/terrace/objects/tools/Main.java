@@ -13,8 +13,20 @@ import picocli.CommandLine.Command;
 /// The command. Its exit status is like fsck's.
 @Command(
         name = "terrace-objects",
-        description = "Looks at a pool of durable objects, frees what none of its roots reaches, and moves the rest together.",
-        subcommands = {CheckCommand.class, StatsCommand.class, DumpCommand.class, CollectCommand.class, CompactCommand.class},
+        description = "Looks at a pool of durable objects, frees what none of its roots reaches, and moves the rest together; and finds, from what programs did"
+                + " with the objects, the tier on which each of their fields costs least.",
+        subcommands = {
+            CheckCommand.class,
+            StatsCommand.class,
+            DumpCommand.class,
+            CollectCommand.class,
+            CompactCommand.class,
+            ProfileCommand.class,
+            ProbeCommand.class,
+            PlaceCommand.class,
+            ApplyCommand.class,
+            SurfaceCommand.class
+        },
         mixinStandardHelpOptions = true,
         version = "terrace-objects 0.1.0",
         exitCodeListHeading = "Exit status:%n",

@@ -26,6 +26,24 @@ final class Text {
         return String.format(Locale.ROOT, "%.1f %s", (double) bytes / (1L << 10 * unit), units[unit - 1]);
     }
 
+    /// Room for so many bytes.
+    static String room(long bytes) {
+        return bytes == Long.MAX_VALUE ? "any" : bytes(bytes);
+    }
+
+    /// A time.
+    static String nanos(double nanos) {
+        String[] units = {"ns", "us", "ms", "s"};
+        double value = nanos;
+        int unit = 0;
+        while (unit < units.length - 1 && Math.abs(value) >= 1000) {
+            value /= 1000;
+            unit++;
+        }
+        int decimals = value == 0 || Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
+        return String.format(Locale.ROOT, "%." + decimals + "f %s", value, units[unit]);
+    }
+
     /// Without characters that would do something to a terminal.
     static String oneLine(String text) {
         StringBuilder clean = new StringBuilder();

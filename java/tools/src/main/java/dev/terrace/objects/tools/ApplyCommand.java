@@ -1,0 +1,13 @@
+package dev.terrace.objects.tools;
+
+import picocli.CommandLine.Command;
+import picocli.CommandLine.HelpCommand;
+
+/// What placements are applied to.
+@Command(
+        name = "apply",
+        description = "Applies a placement: to a pool, whose values move, or to sources, whose tags change.",
+        subcommands = {ApplyPoolCommand.class, HelpCommand.class},
+        synopsisSubcommandLabel = "COMMAND",
+        mixinStandardHelpOptions = true)
+final class ApplyCommand {}
