@@ -16,6 +16,8 @@ import org.jspecify.annotations.Nullable;
 /// The values of a column in one block after the other. What of it is asked for is copied out of the pool when it is, as a whole, into arrays that are
 /// used again: who only asks which rows are null reads no values.
 final class BlockVector extends ColumnVector {
+    private static final int UNKNOWN = -1;
+
     private final ColumnLayout layout;
     private final @Nullable BlockVector element;
     private @Nullable DurableRecord block;
@@ -56,7 +58,7 @@ final class BlockVector extends ColumnVector {
         return vector;
     }
 
-    /// From now on the values are those of this block, until it is given the next.
+    /// From now on the values are those of this block, which has so many rows, until it is given the next.
     void lead(DurableRecord to, int count) {
         block = to;
         rows = count;
@@ -64,8 +66,15 @@ final class BlockVector extends ColumnVector {
         areOffsetsThere = false;
         areValuesThere = false;
         if (element != null) {
-            element.lead(to, 0);
+            element.lead(to, UNKNOWN);
         }
+    }
+
+    private int rows() {
+        if (rows == UNKNOWN) {
+            rows = block().getArrayLength(layout.isVariable() ? layout.offsets() : layout.values()) - (layout.isVariable() ? 1 : 0);
+        }
+        return rows;
     }
 
     private DurableRecord block() {
@@ -86,7 +95,7 @@ final class BlockVector extends ColumnVector {
 
     private int[] offsets() {
         if (!areOffsetsThere) {
-            offsets = (int[]) load(layout.offsets(), rows + 1, offsets);
+            offsets = (int[]) load(layout.offsets(), block().getArrayLength(layout.offsets()), offsets);
             areOffsetsThere = true;
         }
         return offsets;
@@ -120,10 +129,9 @@ final class BlockVector extends ColumnVector {
 
     @Override
     public int numNulls() {
-        byte[] bits = nulls();
         int count = 0;
-        for (int i = 0; bits != null && i < (rows + Byte.SIZE - 1) / Byte.SIZE; i++) {
-            count += Integer.bitCount(bits[i] & 0xff);
+        for (int row = 0; row < rows(); row++) {
+            count += isNullAt(row) ? 1 : 0;
         }
         return count;
     }

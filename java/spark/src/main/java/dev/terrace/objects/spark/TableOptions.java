@@ -22,6 +22,9 @@ record TableOptions(Map<String, String> values) implements Serializable {
     private static final String PMEM = "pmem";
     private static final String DISK = "disk";
     private static final String EXTENT = "extent";
+    private static final String BLOCK_ROWS = "block.rows";
+    private static final int BLOCK_ROWS_DEFAULT = 4096;
+    private static final int BLOCK_ROWS_MAX = 1 << 20;
     private static final List<StorageTier> TIERS = List.of(StorageTier.PMEM, StorageTier.DISK);
 
     TableOptions {
@@ -33,7 +36,7 @@ record TableOptions(Map<String, String> values) implements Serializable {
         Map<String, String> values = new TreeMap<>(table);
         others.forEach((name, value) -> {
             String key = name.toLowerCase(Locale.ROOT);
-            if (key.startsWith(TIER) || List.of(PMEM, DISK, EXTENT).contains(key)) {
+            if (key.startsWith(TIER) || List.of(PMEM, DISK, EXTENT, BLOCK_ROWS).contains(key)) {
                 values.put(key, value);
             }
         });
@@ -52,7 +55,7 @@ record TableOptions(Map<String, String> values) implements Serializable {
         throw new IllegalArgumentException("option " + (values.containsKey(option) ? option : DEFAULT_TIER) + ": '" + name + "' is none of the tiers " + TIERS);
     }
 
-    /// Throws if they speak of a column that the table has not.
+    /// Throws if they speak of a column that the table has not, or say what cannot be.
     TableOptions requireColumns(StructType schema) {
         List<String> columns = List.of(schema.fieldNames()).stream().map(name -> name.toLowerCase(Locale.ROOT)).toList();
         for (String name : values.keySet()) {
@@ -61,18 +64,32 @@ record TableOptions(Map<String, String> values) implements Serializable {
             }
         }
         columns.forEach(this::tierOf);
+        int rows = blockRows();
+        assert rows > 0;
         return this;
     }
 
     /// Where pools lie, and how they are made.
     PartitionOptions partitions() {
-        PartitionOptions defaults = PartitionOptions.defaults();
-        String extent = values.get(EXTENT);
+        long extentBytes = number(EXTENT, PartitionOptions.defaults().extentBytes());
+        return new PartitionOptions(values.get(PMEM), values.get(DISK), extentBytes, false);
+    }
+
+    /// How many rows a block has, if they are small.
+    int blockRows() {
+        long rows = number(BLOCK_ROWS, BLOCK_ROWS_DEFAULT);
+        if (rows < 1 || rows > BLOCK_ROWS_MAX) {
+            throw new IllegalArgumentException("option " + BLOCK_ROWS + ": a block has from 1 to " + BLOCK_ROWS_MAX + " rows, not " + rows);
+        }
+        return (int) rows;
+    }
+
+    private long number(String option, long otherwise) {
+        String value = values.get(option);
         try {
-            long extentBytes = extent == null ? defaults.extentBytes() : Long.parseLong(extent);
-            return new PartitionOptions(values.get(PMEM), values.get(DISK), extentBytes, false);
+            return value == null ? otherwise : Long.parseLong(value);
         } catch (NumberFormatException e) {
-            throw new IllegalArgumentException("option " + EXTENT + ": '" + extent + "' is no number of bytes", e);
+            throw new IllegalArgumentException("option " + option + ": '" + value + "' is no number", e);
         }
     }
 }

@@ -62,8 +62,8 @@ final class TableWrite implements Write, BatchWrite {
 
         @Override
         public DataWriter<InternalRow> createWriter(int partition, long task) {
-            return new TableWriter(
-                    store, WriteJob.partName(job, partition, task), new BlockLayout(schema, options::tierOf), Written::new);
+            BlockLayout layout = new BlockLayout(schema, options::tierOf);
+            return new TableWriter(store, WriteJob.partName(job, partition, task), options.blockRows(), layout, Written::new);
         }
     }
 

@@ -13,8 +13,6 @@ import org.jspecify.annotations.Nullable;
 
 /// Writes the rows of an attempt of a task as blocks of a part. The pool is made when the first block is complete.
 final class TableWriter implements DataWriter<InternalRow> {
-    /// A block has so many rows, if they are small.
-    static final int ROWS_MAX = 4096;
     /// A block ends when a column of it has so many bytes, so that eight of them fill an extent of the default size.
     private static final long COLUMN_BYTES = (512 << 10) - 64;
     /// Of an extent, what no value has.
@@ -22,6 +20,7 @@ final class TableWriter implements DataWriter<InternalRow> {
 
     private final PartStore store;
     private final String name;
+    private final int rowsMax;
     private final Function<@Nullable Part, WriterCommitMessage> message;
     private final ObjectType<DurableRecord> type;
     private final List<ColumnWriter> columns;
@@ -29,10 +28,11 @@ final class TableWriter implements DataWriter<InternalRow> {
     private int blockRows;
     private long rows;
 
-    TableWriter(PartStore store, String name, BlockLayout layout, Function<@Nullable Part, WriterCommitMessage> message) {
+    TableWriter(PartStore store, String name, int rowsMax, BlockLayout layout, Function<@Nullable Part, WriterCommitMessage> message) {
         this.store = store;
         this.name = name;
         this.message = message;
+        this.rowsMax = rowsMax;
         type = layout.type();
         columns = layout.columns().stream().map(ColumnWriter::new).toList();
     }
@@ -50,7 +50,7 @@ final class TableWriter implements DataWriter<InternalRow> {
                     + store.options().extentBytes() + " bytes: set the option extent to a larger power of two");
         }
         blockRows++;
-        if (blockRows == ROWS_MAX || longest >= COLUMN_BYTES) {
+        if (blockRows == rowsMax || longest >= COLUMN_BYTES) {
             store();
         }
     }
