@@ -1,0 +1,26 @@
+package dev.terrace.objects.evaluation.graph;
+
+import java.util.List;
+
+/// What was measured of graph search.
+///
+/// @param graph which graph
+/// @param people of the graph's file
+/// @param edges friendships in it
+/// @param liveMib of the heap that heap objects and the program around them take, in MiB
+/// @param plain each layout, on as much heap as Java chooses
+/// @param limited each layout, on a heap of [#LIMITED] times what heap objects take
+/// @param sweep heap objects on heaps of other sizes
+/// @param quarter SELECT-PMEM on a quarter of what heap objects take
+record GraphMeasurements(
+        String graph,
+        int people,
+        int edges,
+        double liveMib,
+        List<LayoutRuns> plain,
+        List<LayoutRuns> limited,
+        List<LayoutRuns> sweep,
+        List<LayoutRuns> quarter) {
+    /// How many times what heap objects take a limited heap has.
+    static final double LIMITED = 1.25;
+}

@@ -1,0 +1,76 @@
+package dev.terrace.objects.evaluation.graph;
+
+import dev.terrace.objects.evaluation.run.GcPauses;
+import dev.terrace.objects.evaluation.run.Jvm;
+import dev.terrace.objects.evaluation.run.Outcome;
+import dev.terrace.objects.evaluation.run.Phase;
+import dev.terrace.objects.evaluation.run.Spread;
+import java.util.ArrayList;
+import java.util.List;
+
+/// Runs of the same layout on the same heap.
+///
+/// @param loads how it was stored; none if it is not
+/// @param searches how it was searched; none if its heap was too small
+/// @param pmemBytes that it takes in persistent memory
+/// @param diskBytes that it takes on disk
+record LayoutRuns(
+        Layout layout,
+        Jvm jvm,
+        List<Outcome<Phase>> loads,
+        List<Outcome<SearchJob.Result>> searches,
+        long pmemBytes,
+        long diskBytes) {
+    /// Whether its heap was large enough.
+    boolean isDone() {
+        return !searches.isEmpty();
+    }
+
+    /// Seconds until all people were where the layout has them.
+    Spread load() {
+        return layout.isStored()
+                ? Spread.of(loads.stream().mapToDouble(load -> load.result().seconds()).toArray())
+                : open();
+    }
+
+    /// Seconds until a new process could search.
+    Spread open() {
+        return Spread.of(searches.stream().mapToDouble(search -> search.result().open().seconds()).toArray());
+    }
+
+    /// Seconds of a search with so many constraints.
+    Spread search(int constraints) {
+        return Spread.of(searches.stream()
+                .mapToDouble(search -> search.result().perSearch().get(constraints - 1))
+                .toArray());
+    }
+
+    /// Seconds of a search, the mean over all numbers of constraints.
+    Spread search() {
+        return Spread.of(searches.stream()
+                .mapToDouble(search -> search.result().perSearch().stream().mapToDouble(Double::doubleValue).average().orElseThrow())
+                .toArray());
+    }
+
+    /// What share of the time of searches the garbage collector stopped the process for.
+    double gcShare() {
+        double seconds = 0;
+        GcPauses gc = new GcPauses(0, 0, 0, 0);
+        for (Phase phase : phases()) {
+            seconds += phase.seconds();
+            gc = gc.plus(phase.gc());
+        }
+        return gc.seconds() / seconds;
+    }
+
+    /// Collections of the whole heap during the searches of a run, on average.
+    double fullCollections() {
+        return (double) phases().stream().mapToLong(phase -> phase.gc().full()).sum() / searches.size();
+    }
+
+    private List<Phase> phases() {
+        List<Phase> all = new ArrayList<>();
+        searches.forEach(search -> all.addAll(search.result().searches()));
+        return all;
+    }
+}

@@ -1,0 +1,14 @@
+package dev.terrace.objects.evaluation.graph;
+
+/// People who are read as plain objects, wherever those come from.
+abstract class PlainPeople extends People<Person> {
+    @Override
+    final int[] friends(Person person) {
+        return person.friends;
+    }
+
+    @Override
+    final long features(Person person, Category category, int word) {
+        return person.features(category)[word];
+    }
+}

@@ -1,0 +1,80 @@
+package dev.terrace.objects.evaluation.graph;
+
+import dev.terrace.objects.DurableObject;
+import dev.terrace.objects.ObjectType;
+import dev.terrace.objects.Pool;
+import dev.terrace.objects.PoolOptions;
+import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.collections.DurableList;
+import dev.terrace.objects.collections.ElementType;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Objects;
+import java.util.function.BiFunction;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+
+/// People in a pool. On the heap are only their handles, each made when it is first needed.
+///
+/// @param <D> the generated class
+abstract class PoolPeople<D extends DurableObject> extends People<D> {
+    private static final String ROOT = "people";
+    private static final int PER_TRANSACTION = 1000;
+
+    private final Pool pool;
+    private final DurableList<D> all;
+    private final List<@Nullable D> handles;
+
+    /// Opens the pool.
+    PoolPeople(Path pmem, Path disk, ObjectType<D> type) throws IOException {
+        pool = Pool.open(pmem, options(disk).toRead());
+        all = DurableList.root(pool, ROOT, ElementType.of(type));
+        handles = new ArrayList<>(Collections.nCopies(all.size(), null));
+    }
+
+    /// Makes the pool.
+    ///
+    /// @param maker makes a plain person
+    /// @param copier copies it into a pool
+    static <P extends Person, D extends DurableObject> void load(
+            Path graph, Path pmem, Path disk, ObjectType<D> type, Supplier<P> maker, BiFunction<Pool, P, D> copier)
+            throws IOException {
+        try (Pool pool = Pool.open(pmem, options(disk))) {
+            DurableList<D> people = DurableList.root(pool, ROOT, ElementType.of(type));
+            List<P> some = new ArrayList<>();
+            Runnable store = () -> {
+                some.forEach(person -> people.add(copier.apply(pool, person)));
+                some.clear();
+            };
+            GraphFile.read(graph, maker, person -> {
+                some.add(person);
+                if (some.size() == PER_TRANSACTION) {
+                    pool.transact(store);
+                }
+            });
+            pool.transact(store);
+        }
+    }
+
+    private static PoolOptions options(Path disk) {
+        return PoolOptions.defaults().disk(StorageTier.SSD, disk);
+    }
+
+    @Override
+    final D person(int number) {
+        D handle = handles.get(number);
+        if (handle == null) {
+            handle = Objects.requireNonNull(all.get(number));
+            handles.set(number, handle);
+        }
+        return handle;
+    }
+
+    @Override
+    public final void close() {
+        pool.close();
+    }
+}

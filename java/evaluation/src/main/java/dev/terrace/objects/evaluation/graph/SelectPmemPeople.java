@@ -1,0 +1,35 @@
+package dev.terrace.objects.evaluation.graph;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.Objects;
+
+/// People in a pool, as [SelectPmemPerson] has them.
+final class SelectPmemPeople extends PoolPeople<DurableSelectPmemPerson> {
+    /// Opens the pool.
+    SelectPmemPeople(Path pmem, Path disk) throws IOException {
+        super(pmem, disk, DurableSelectPmemPerson.TYPE);
+    }
+
+    /// Makes the pool.
+    static void load(Path graph, Path pmem, Path disk) throws IOException {
+        load(graph, pmem, disk, DurableSelectPmemPerson.TYPE, SelectPmemPerson::new, DurableSelectPmemPerson::of);
+    }
+
+    @Override
+    int[] friends(DurableSelectPmemPerson person) {
+        return Objects.requireNonNull(person.getFriends());
+    }
+
+    @Override
+    long features(DurableSelectPmemPerson person, Category category, int word) {
+        return switch (category) {
+            case EMPLOYER -> person.getEmployer(word);
+            case LOCATION -> person.getLocation(word);
+            case SCHOOL -> person.getSchool(word);
+            case HOMETOWN -> person.getHometown(word);
+            case CONCENTRATION -> person.getConcentration(word);
+            default -> throw new IllegalArgumentException(category + " is not searched by");
+        };
+    }
+}

@@ -1,0 +1,48 @@
+package dev.terrace.objects.evaluation.report;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.List;
+
+/// What an experiment has shown.
+///
+/// @param id the experiment
+/// @param title what it is
+/// @param text how it was done, a paragraph for each element, in Markdown
+/// @param conditions machine, date and command
+/// @param tables with the numbers
+/// @param charts their plots
+/// @param claims what is to be said of them
+/// @param measured everything that was measured, for programs
+public record Section(
+        String id,
+        String title,
+        List<String> text,
+        Conditions conditions,
+        List<Table> tables,
+        List<Chart> charts,
+        List<Claim> claims,
+        JsonNode measured) {
+    /// Copies the lists.
+    public Section {
+        text = List.copyOf(text);
+        tables = List.copyOf(tables);
+        charts = List.copyOf(charts);
+        claims = List.copyOf(claims);
+    }
+
+    /// The section as a page of its own.
+    public String toMarkdown() {
+        Markdown page = new Markdown();
+        show(page);
+        page.table(new Table("Claims", Claim.COLUMNS, claims.stream().map(Claim::row).toList()));
+        return page.toString();
+    }
+
+    void show(Markdown page) {
+        page.heading(2, title);
+        text.forEach(page::paragraph);
+        page.paragraph(conditions.toString());
+        tables.forEach(page::table);
+        charts.forEach(chart -> page.picture(chart.title(), Report.PLOTS + "/" + chart.name() + ".svg"));
+    }
+}

@@ -1,0 +1,11 @@
+package dev.terrace.objects.evaluation.run;
+
+/// The heap of a process was too small for its work: a result like any other, where heaps are limited.
+public final class HeapExhaustedException extends Exception {
+    private static final long serialVersionUID = 1;
+
+    /// Of the process with this limit.
+    public HeapExhaustedException(int heapMib) {
+        super("a heap of " + heapMib + " MiB is too small");
+    }
+}

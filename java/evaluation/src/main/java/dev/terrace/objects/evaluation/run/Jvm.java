@@ -1,0 +1,69 @@
+package dev.terrace.objects.evaluation.run;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/// The Java process that some work is done in.
+///
+/// @param collector its garbage collector
+/// @param heapMib how large its heap may become, in MiB; 0: as large as Java chooses
+/// @param flags other options
+public record Jvm(Collector collector, int heapMib, List<String> flags) {
+    /// Ends a process in which there is no memory left.
+    static final int OUT_OF_MEMORY_STATUS = 3;
+
+    /// A garbage collector.
+    public enum Collector {
+        /// What the paper's authors had, as far as it still exists.
+        PARALLEL("-XX:+UseParallelGC", "ParallelGC"),
+        /// What Java takes by itself.
+        G1("-XX:+UseG1GC", "G1");
+
+        private final String flag;
+        /// What it is called in reports.
+        public final String title;
+
+        Collector(String flag, String title) {
+            this.flag = flag;
+            this.title = title;
+        }
+    }
+
+    /// Copies the list.
+    public Jvm {
+        flags = List.copyOf(flags);
+    }
+
+    /// With this collector and a heap as large as Java chooses.
+    public static Jvm of(Collector collector) {
+        return new Jvm(collector, 0, List.of());
+    }
+
+    /// The same, with a heap of at most so many MiB.
+    public Jvm heap(int mib) {
+        return new Jvm(collector, mib, flags);
+    }
+
+    /// The same, with other options, too.
+    public Jvm with(List<String> more) {
+        List<String> all = new ArrayList<>(flags);
+        all.addAll(more);
+        return new Jvm(collector, heapMib, all);
+    }
+
+    /// What it is called in reports.
+    public String title() {
+        return collector.title + (heapMib == 0 ? ", heap as Java chooses" : ", heap of " + heapMib + " MiB");
+    }
+
+    /// The options of its command line.
+    List<String> options() {
+        List<String> all = new ArrayList<>(List.of(
+                collector.flag, "-XX:+ExitOnOutOfMemoryError", "--sun-misc-unsafe-memory-access=allow", "--enable-native-access=ALL-UNNAMED"));
+        if (heapMib > 0) {
+            all.add("-Xmx" + heapMib + "m");
+        }
+        all.addAll(flags);
+        return all;
+    }
+}
