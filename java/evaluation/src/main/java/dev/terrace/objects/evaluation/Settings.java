@@ -1,5 +1,6 @@
 package dev.terrace.objects.evaluation;
 
+import dev.terrace.objects.evaluation.run.PageCache;
 import dev.terrace.objects.evaluation.run.Processes;
 import java.nio.file.Path;
 import java.util.function.Consumer;
@@ -27,4 +28,11 @@ public record Settings(
         Path pmem,
         Path disk,
         Processes processes,
-        Consumer<String> progress) {}
+        Consumer<String> progress) {
+    /// Has the system forget what it keeps of files, unless this is to be quick.
+    ///
+    /// @return whether it has
+    public boolean dropCaches() throws InterruptedException {
+        return !isQuick && PageCache.drop();
+    }
+}

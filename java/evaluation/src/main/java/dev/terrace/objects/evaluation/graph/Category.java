@@ -16,7 +16,7 @@ enum Category {
     HOMETOWN("hometown;id", 72),
     CONCENTRATION("education;concentration;id", 98),
     // And these are not.
-    BIRTHDAY("birthday", 39),
+    BIRTHDAY("birthday", 40),
     CLASSES("education;classes;id", 25),
     DEGREE("education;degree;id", 24),
     EDUCATION_TYPE("education;type", 3),

@@ -49,7 +49,8 @@ final class EgoFacebook {
         }
     }
 
-    private static SocialGraph parse(Map<String, byte[]> files) {
+    /// The graph in the files of the archive.
+    static SocialGraph parse(Map<String, byte[]> files) {
         GraphBuilder graph = new GraphBuilder(PEOPLE);
         for (String line : lines(files, EDGES)) {
             String[] ends = line.split(" ");

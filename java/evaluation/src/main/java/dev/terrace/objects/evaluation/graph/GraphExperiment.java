@@ -6,7 +6,6 @@ import dev.terrace.objects.evaluation.report.Section;
 import dev.terrace.objects.evaluation.run.HeapExhaustedException;
 import dev.terrace.objects.evaluation.run.Jvm;
 import dev.terrace.objects.evaluation.run.Outcome;
-import dev.terrace.objects.evaluation.run.PageCache;
 import dev.terrace.objects.evaluation.run.Phase;
 import dev.terrace.objects.evaluation.run.Scratch;
 import java.io.IOException;
@@ -93,13 +92,13 @@ public final class GraphExperiment implements Experiment {
                     settings.progress().accept("graph: " + layout.title + ", " + jvm.title() + ", run " + run);
                     try (Scratch scratch = Scratch.in(settings.pmem(), settings.disk())) {
                         if (layout.isStored()) {
-                            isCacheDropped &= PageCache.drop();
+                            isCacheDropped &= settings.dropCaches();
                             loads.add(settings.processes().run(
                                     jvm, new LoadJob(layout, file, scratch.pmem(), scratch.disk()), Phase.class));
                             pmemBytes = Scratch.bytes(scratch.pmem());
                             diskBytes = Scratch.bytes(scratch.disk());
                         }
-                        isCacheDropped &= PageCache.drop();
+                        isCacheDropped &= settings.dropCaches();
                         searches.add(settings.processes().run(jvm, search(layout, scratch), SearchJob.Result.class));
                         answers.check(layout, searches.getLast().result());
                     }

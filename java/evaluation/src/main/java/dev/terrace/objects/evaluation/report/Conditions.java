@@ -50,6 +50,6 @@ public record Conditions(String machine, String java, String date, String comman
         return machine + ", Java " + java + ", " + date + ", `" + command + "`. "
                 + (cachesDropped
                         ? "The system's page cache was dropped before each process."
-                        : "The system's page cache could not be dropped, which only root may: files on disks may have been in memory.");
+                        : "The system's page cache was not dropped: files on disks may have been in memory.");
     }
 }

@@ -1,0 +1,87 @@
+package dev.terrace.objects.evaluation.run;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+class ForksTest {
+    private final Forks forks = new Forks(Duration.ofSeconds(60));
+
+    /// What happens in the process.
+    enum Deed {
+        WORK, FAIL, FILL_THE_HEAP, SLEEP
+    }
+
+    /// What came out.
+    record Result(long pid, Phase phase) {}
+
+    /// Some work.
+    record Task(Deed deed) implements Job<Result> {
+        @Override
+        public Result run() throws Exception {
+            Meter meter = new Meter();
+            switch (deed) {
+                case WORK -> meter.phase("work", () -> "done");
+                case FAIL -> throw new IllegalStateException("no luck");
+                case FILL_THE_HEAP -> {
+                    List<long[]> all = new ArrayList<>();
+                    while (true) {
+                        all.add(new long[1 << 16]);
+                    }
+                }
+                case SLEEP -> Thread.sleep(Duration.ofMinutes(1));
+            }
+            return new Result(ProcessHandle.current().pid(), meter.phases().getFirst());
+        }
+    }
+
+    @Test
+    void workIsDoneInAProcessOfItsOwnWithItsHeap() throws Exception {
+        Outcome<Result> outcome = forks.run(Jvm.of(Jvm.Collector.PARALLEL).heap(64), new Task(Deed.WORK), Result.class);
+        assertNotEquals(ProcessHandle.current().pid(), outcome.result().pid());
+        assertEquals("work", outcome.result().phase().name());
+        assertTrue(outcome.memory().heapMax() <= 64 << 20);
+    }
+
+    @Test
+    void aHeapThatIsTooSmallIsAResult() {
+        String message = assertThrows(
+                        HeapExhaustedException.class,
+                        () -> forks.run(Jvm.of(Jvm.Collector.G1).heap(32), new Task(Deed.FILL_THE_HEAP), Result.class))
+                .getMessage();
+        assertEquals("a heap of 32 MiB is too small", message);
+    }
+
+    @Test
+    void whatAProcessHasSaidWhenItFailedIsTold() {
+        String message = assertThrows(
+                        IOException.class, () -> forks.run(Jvm.of(Jvm.Collector.G1), new Task(Deed.FAIL), Result.class))
+                .getMessage();
+        assertTrue(message.contains("FAIL") && message.contains("no luck"), message);
+    }
+
+    @Test
+    void aProcessThatTakesTooLongIsEnded() {
+        String message = assertThrows(
+                        IOException.class,
+                        () -> new Forks(Duration.ofSeconds(1)).run(Jvm.of(Jvm.Collector.G1), new Task(Deed.SLEEP), Result.class))
+                .getMessage();
+        assertTrue(message.endsWith("took longer than 1 s"), message);
+    }
+
+    @Test
+    void spreadsHaveTheMedian() {
+        assertEquals(new Spread(2, 1, 9), Spread.of(9, 1, 2));
+        assertEquals(new Spread(1.5, 1, 2), Spread.of(2, 1));
+        assertEquals("1.50 (1.00–20.0)", new Spread(1.5, 1, 20).toString());
+        assertEquals("1234", Spread.of(1234.4).toString());
+        assertThrows(IllegalArgumentException.class, Spread::of);
+    }
+}
