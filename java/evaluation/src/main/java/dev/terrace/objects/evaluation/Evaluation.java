@@ -1,6 +1,7 @@
 package dev.terrace.objects.evaluation;
 
 import dev.terrace.objects.evaluation.graph.GraphExperiment;
+import dev.terrace.objects.evaluation.kmeans.KMeansExperiment;
 import dev.terrace.objects.evaluation.report.Report;
 import dev.terrace.objects.evaluation.report.Section;
 import dev.terrace.objects.evaluation.run.Forks;
@@ -97,6 +98,7 @@ public final class Evaluation implements Callable<Integer> {
 
     private static Map<String, Experiment> experiments() {
         Map<String, Experiment> all = new LinkedHashMap<>();
+        all.put("kmeans", new KMeansExperiment());
         all.put("graph", new GraphExperiment());
         return all;
     }

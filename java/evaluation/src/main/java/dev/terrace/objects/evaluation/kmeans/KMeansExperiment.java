@@ -1,0 +1,107 @@
+package dev.terrace.objects.evaluation.kmeans;
+
+import dev.terrace.objects.evaluation.Experiment;
+import dev.terrace.objects.evaluation.Settings;
+import dev.terrace.objects.evaluation.report.Section;
+import dev.terrace.objects.evaluation.run.HeapExhaustedException;
+import dev.terrace.objects.evaluation.run.Job;
+import dev.terrace.objects.evaluation.run.Jvm;
+import dev.terrace.objects.evaluation.run.Outcome;
+import dev.terrace.objects.evaluation.run.Phase;
+import dev.terrace.objects.evaluation.run.Scratch;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/// k-means on Spark: figure 4 and table 1 of the paper.
+public final class KMeansExperiment implements Experiment {
+    private static final int ITERATIONS = 10;
+    private static final int ITERATIONS_QUICK = 2;
+    /// What Spark needs to start at all, in MiB: 450 without one of the young generation's spaces, which ParallelGC does not count.
+    private static final int HEAP_MIB_MIN = 512;
+    /// How far centres may differ, to their size: sums are added in another order.
+    private static final double TOLERANCE = 1e-9;
+
+    @Override
+    public Section run(Settings settings) throws IOException, InterruptedException {
+        try (Scratch scratch = Scratch.in(settings.pmem(), settings.disk())) {
+            Measuring measuring = new Measuring(settings, new PointFiles(scratch.disk()), scratch.pmem());
+            return KMeansSection.of(settings, measuring.all(), measuring.isCacheDropped);
+        }
+    }
+
+    /// The work, one process after the other.
+    private static final class Measuring {
+        private final Settings settings;
+        private final PointFiles files;
+        private final Path pmem;
+        private final int iterations;
+        private boolean isCacheDropped = true;
+        private KMeans.@Nullable Clusters found;
+
+        Measuring(Settings settings, PointFiles files, Path pmem) {
+            this.settings = settings;
+            this.files = files;
+            this.pmem = pmem;
+            iterations = settings.isQuick() ? ITERATIONS_QUICK : ITERATIONS;
+        }
+
+        KMeansMeasurements all() throws IOException, InterruptedException {
+            settings.progress().accept("kmeans: writing " + settings.rows() + " points");
+            phase(new WriteJob(files, settings.rows()));
+            settings.progress().accept("kmeans: storing them as Parquet, and in pools");
+            phase(new StoreJob(Source.PARQUET_CACHED, files, pmem));
+            double importSeconds = phase(new StoreJob(Source.ALL_PMEM, files, pmem)).seconds();
+            // Rows on the heap take 16 bytes more each, and Spark keeps them on little more than half of it.
+            int heap = HEAP_MIB_MIN + (int) ((long) settings.rows() * Point.DIMENSIONS * Double.BYTES * 2 >> 20);
+            int quarter = Math.max(HEAP_MIB_MIN, heap / 4);
+            List<SourceRuns> runs = new ArrayList<>();
+            for (Jvm.Collector collector : settings.isQuick() ? List.of(Jvm.Collector.PARALLEL) : List.of(Jvm.Collector.values())) {
+                Jvm jvm = Jvm.of(collector).with(LocalSpark.FLAGS);
+                for (Source source : Source.values()) {
+                    runs.add(runs(source, jvm.heap(heap)));
+                }
+                runs.add(runs(Source.ALL_PMEM, jvm.heap(quarter)));
+            }
+            return new KMeansMeasurements(
+                    settings.rows(), iterations, importSeconds, Scratch.bytes(pmem),
+                    new KMeansMeasurements.FileBytes(
+                            Scratch.bytes(files.text()), Scratch.bytes(files.binary()), Scratch.bytes(files.parquet())),
+                    runs);
+        }
+
+        private Phase phase(Job<Phase> job) throws IOException, InterruptedException {
+            try {
+                return settings.processes().run(Jvm.of(Jvm.Collector.G1).with(LocalSpark.FLAGS), job, Phase.class).result();
+            } catch (HeapExhaustedException e) {
+                throw new IOException("this machine has too little memory for " + settings.rows() + " rows: try fewer with --rows", e);
+            }
+        }
+
+        private SourceRuns runs(Source source, Jvm jvm) throws IOException, InterruptedException {
+            List<Outcome<KMeansJob.Result>> outcomes = new ArrayList<>();
+            try {
+                for (int run = 1; run <= settings.runs(); run++) {
+                    settings.progress().accept("kmeans: " + source.title + ", " + jvm.title() + ", run " + run);
+                    isCacheDropped &= settings.dropCaches();
+                    outcomes.add(settings.processes().run(jvm, new KMeansJob(source, files, pmem, iterations), KMeansJob.Result.class));
+                    compare(source, outcomes.getLast().result().clusters());
+                }
+            } catch (HeapExhaustedException tooSmall) {
+                // A result as well: there are no outcomes then.
+                outcomes.clear();
+            }
+            return new SourceRuns(source, jvm, outcomes);
+        }
+
+        /// @throws IllegalStateException if others have been found before
+        private void compare(Source source, KMeans.Clusters clusters) {
+            if (found != null && !clusters.isAbout(found, TOLERANCE)) {
+                throw new IllegalStateException(source.title + " has found other clusters than the sources before");
+            }
+            found = clusters;
+        }
+    }
+}
