@@ -2,10 +2,12 @@ package dev.terrace.objects.evaluation;
 
 import dev.terrace.objects.evaluation.graph.GraphExperiment;
 import dev.terrace.objects.evaluation.kmeans.KMeansExperiment;
+import dev.terrace.objects.evaluation.reopen.ReopenExperiment;
 import dev.terrace.objects.evaluation.report.Report;
 import dev.terrace.objects.evaluation.report.Section;
 import dev.terrace.objects.evaluation.run.Forks;
 import dev.terrace.objects.evaluation.run.Processes;
+import dev.terrace.objects.evaluation.surface.SurfaceExperiment;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
@@ -100,6 +102,8 @@ public final class Evaluation implements Callable<Integer> {
         Map<String, Experiment> all = new LinkedHashMap<>();
         all.put("kmeans", new KMeansExperiment());
         all.put("graph", new GraphExperiment());
+        all.put("surface", new SurfaceExperiment());
+        all.put("reopen", new ReopenExperiment());
         return all;
     }
 

@@ -72,8 +72,8 @@ class EvaluationTest {
         JsonNode section = Json.MAPPER.readTree(report().resolve("evaluation/evaluation.json").toFile()).at("/sections/0");
         assertEquals("graph", section.at("/id").asText());
         assertEquals(5, section.at("/measured/plain").size());
-        for (JsonNode chart : section.at("/charts")) {
-            assertTrue(Files.exists(report().resolve("evaluation/" + chart.at("/name").asText() + ".svg")));
+        for (JsonNode figure : section.at("/figures")) {
+            assertTrue(Files.exists(report().resolve("evaluation/" + figure.at("/name").asText() + ".svg")));
         }
         assertTrue(isEmpty(pmem) && isEmpty(directory.resolve("disk")), "something was left behind");
     }

@@ -2,11 +2,12 @@ package dev.terrace.objects.placement;
 
 import java.util.Locale;
 
-/// A picture that is being drawn, from left and top in pixels.
-final class Svg {
+/// A picture that is being drawn, from left and top in pixels. For this project's own plots.
+public final class Svg {
     private final StringBuilder parts = new StringBuilder();
 
-    Svg(int width, int height) {
+    /// An empty one, in white.
+    public Svg(int width, int height) {
         add("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\">%n",
                 width, height, width, height);
         add("<rect width=\"%d\" height=\"%d\" fill=\"white\"/>%n", width, height);
@@ -17,15 +18,25 @@ final class Svg {
     }
 
     /// A coloured rectangle, that says what it is when pointed at. It is a little larger than it should be, so that no seams show.
-    void cell(double x, double y, double width, double height, String colour, String label) {
+    public void cell(double x, double y, double width, double height, String colour, String label) {
         add("<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\">", x, y, width + 0.3, height + 0.3, colour);
         add("<title>%s</title></rect>%n", escaped(label));
     }
 
     /// A black line.
     void line(double x1, double y1, double x2, double y2, int width) {
-        add("<line x1=\"%.2f\" y1=\"%.2f\" x2=\"%.2f\" y2=\"%.2f\" stroke=\"black\" stroke-width=\"%d\" stroke-linecap=\"square\"/>%n",
-                x1, y1, x2, y2, width);
+        line(x1, y1, x2, y2, width, "black");
+    }
+
+    /// A line.
+    public void line(double x1, double y1, double x2, double y2, int width, String colour) {
+        add("<line x1=\"%.2f\" y1=\"%.2f\" x2=\"%.2f\" y2=\"%.2f\" stroke=\"%s\" stroke-width=\"%d\" stroke-linecap=\"square\"/>%n",
+                x1, y1, x2, y2, colour, width);
+    }
+
+    /// A dot.
+    public void dot(double x, double y, double radius, String colour) {
+        add("<circle cx=\"%.2f\" cy=\"%.2f\" r=\"%.2f\" fill=\"%s\"/>%n", x, y, radius, colour);
     }
 
     /// A black line, dashed.
@@ -36,7 +47,7 @@ final class Svg {
     /// Words.
     ///
     /// @param anchor `start`, `middle` or `end`: which part of them is at `x`
-    void text(double x, double y, String anchor, int size, String words) {
+    public void text(double x, double y, String anchor, int size, String words) {
         add("<text x=\"%.2f\" y=\"%.2f\" text-anchor=\"%s\" font-size=\"%d\">%s</text>%n", x, y, anchor, size, escaped(words));
     }
 

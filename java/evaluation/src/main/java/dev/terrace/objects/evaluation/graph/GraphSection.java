@@ -4,6 +4,7 @@ import dev.terrace.objects.evaluation.Settings;
 import dev.terrace.objects.evaluation.report.Chart;
 import dev.terrace.objects.evaluation.report.Claim;
 import dev.terrace.objects.evaluation.report.Conditions;
+import dev.terrace.objects.evaluation.report.Figure;
 import dev.terrace.objects.evaluation.report.Section;
 import dev.terrace.objects.evaluation.report.Table;
 import dev.terrace.objects.evaluation.run.Json;
@@ -18,6 +19,7 @@ import java.util.Locale;
 import java.util.function.Function;
 import java.util.function.ToDoubleFunction;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /// What is to be said of graph search.
@@ -41,10 +43,12 @@ final class GraphSection {
                         searches(limited(measured) + ": microseconds of a search", measured.limited()),
                         sweep(measured),
                         memory(measured)),
-                List.of(loadChart(measured),
+                Stream.of(loadChart(measured),
                         searchChart("graph-plain", "Figure 6, heap as Java chooses", measured.plain()),
                         searchChart("graph-limited", "Figure 6, heap limited", measured.limited()),
-                        sweepChart(measured)),
+                        sweepChart(measured))
+                        .map(Figure::of)
+                        .toList(),
                 claims(measured),
                 Json.MAPPER.valueToTree(measured));
     }

@@ -5,6 +5,7 @@ import dev.terrace.objects.evaluation.kmeans.KMeansMeasurements.ByCollector;
 import dev.terrace.objects.evaluation.report.Chart;
 import dev.terrace.objects.evaluation.report.Claim;
 import dev.terrace.objects.evaluation.report.Conditions;
+import dev.terrace.objects.evaluation.report.Figure;
 import dev.terrace.objects.evaluation.report.Section;
 import dev.terrace.objects.evaluation.report.Table;
 import dev.terrace.objects.evaluation.run.GcPauses;
@@ -44,20 +45,20 @@ final class KMeansSection {
 
     static Section of(Settings settings, KMeansMeasurements measured, boolean isCacheDropped) throws IOException {
         List<Table> tables = new ArrayList<>();
-        List<Chart> charts = new ArrayList<>();
+        List<Figure> figures = new ArrayList<>();
         List<Claim> claims = new ArrayList<>();
         for (Jvm.Collector collector : Jvm.Collector.values()) {
             if (measured.has(collector)) {
                 ByCollector runs = measured.with(collector);
                 tables.add(steps(runs));
                 tables.add(collections(runs));
-                charts.add(chart(runs));
+                figures.add(Figure.of(chart(runs)));
                 claims.addAll(claims(runs));
             }
         }
         tables.add(memory(measured));
         return new Section("kmeans", "k-means on Spark (figure 4 and table 1)", text(measured),
-                Conditions.now(settings.command(), isCacheDropped), tables, charts, claims, Json.MAPPER.valueToTree(measured));
+                Conditions.now(settings.command(), isCacheDropped), tables, figures, claims, Json.MAPPER.valueToTree(measured));
     }
 
     private static List<String> text(KMeansMeasurements measured) {

@@ -28,7 +28,10 @@ public record Claim(String work, String paper, String ours, @Nullable Double val
         if (goal == null) {
             return "reported";
         }
-        return value <= goal ? "met" : "missed: " + Spread.number(value / goal) + " times the goal";
+        if (value <= goal) {
+            return "met";
+        }
+        return "missed: " + (goal == 0 ? Spread.number(value) : Spread.number(value / goal) + " times the goal");
     }
 
     /// The goal, in words.

@@ -1,7 +1,7 @@
 package dev.terrace.objects.evaluation.report;
 
 import dev.terrace.objects.evaluation.run.Spread;
-import java.util.ArrayList;
+import dev.terrace.objects.placement.Svg;
 import java.util.List;
 import java.util.Objects;
 
@@ -16,6 +16,7 @@ final class Plot {
     private static final int FONT = 12;
     private static final int TITLE_FONT = 14;
     private static final int TICKS = 5;
+    private static final double DOT = 3.5;
     /// What share of a group's width its bars take.
     private static final double BARS = 0.8;
     private static final String GRID = "#dddddd";
@@ -57,13 +58,13 @@ final class Plot {
     }
 
     private void axes() {
-        svg.text(LEFT, TOP - 20, Svg.Anchor.START, TITLE_FONT, chart.title() + ", " + chart.unit());
+        svg.text(LEFT, TOP - 20, "start", TITLE_FONT, chart.title() + ", " + chart.unit());
         for (int tick = 0; tick * step <= top * (1 + 1e-9); tick++) {
-            svg.line(LEFT, y(tick * step), WIDTH - RIGHT, y(tick * step), tick == 0 ? AXIS : GRID);
-            svg.text(LEFT - 6, y(tick * step) + 4, Svg.Anchor.END, FONT, Spread.number(tick * step));
+            svg.line(LEFT, y(tick * step), WIDTH - RIGHT, y(tick * step), 1, tick == 0 ? AXIS : GRID);
+            svg.text(LEFT - 6, y(tick * step) + 4, "end", FONT, Spread.number(tick * step));
         }
         for (int group = 0; group < chart.groups().size(); group++) {
-            svg.text(middle(group), HEIGHT - BOTTOM + 18, Svg.Anchor.MIDDLE, FONT, chart.groups().get(group));
+            svg.text(middle(group), HEIGHT - BOTTOM + 18, "middle", FONT, chart.groups().get(group));
         }
     }
 
@@ -72,8 +73,8 @@ final class Plot {
             Chart.Series one = chart.series().get(i);
             String colour = COLOURS.get(i % COLOURS.size());
             int y = TOP + i * 20;
-            svg.rectangle(WIDTH - RIGHT + 14, y, 12, 12, colour);
-            svg.text(WIDTH - RIGHT + 32, y + 11, Svg.Anchor.START, FONT, one.name());
+            svg.cell(WIDTH - RIGHT + 14, y, 12, 12, colour, one.name());
+            svg.text(WIDTH - RIGHT + 32, y + 11, "start", FONT, one.name());
             if (chart.isLines()) {
                 line(one, colour);
             } else {
@@ -83,14 +84,17 @@ final class Plot {
     }
 
     private void line(Chart.Series one, String colour) {
-        List<double[]> points = new ArrayList<>();
+        int last = -1;
         for (int group = 0; group < one.values().size(); group++) {
             Double value = one.values().get(group);
             if (value != null) {
-                points.add(new double[] {middle(group), y(value)});
+                svg.dot(middle(group), y(value), DOT, colour);
+                if (last >= 0) {
+                    svg.line(middle(last), y(Objects.requireNonNull(one.values().get(last))), middle(group), y(value), 2, colour);
+                }
+                last = group;
             }
         }
-        svg.path(points, colour);
     }
 
     private void bars(Chart.Series one, int index, String colour) {
@@ -99,7 +103,7 @@ final class Plot {
             Double value = one.values().get(group);
             if (value != null) {
                 double x = middle(group) - groupWidth() * BARS / 2 + index * width;
-                svg.rectangle(x, y(value), width * 0.94, y(0) - y(value), colour);
+                svg.cell(x, y(value), width * 0.94, y(0) - y(value), colour, one.name() + ": " + Spread.number(value));
             }
         }
     }

@@ -61,8 +61,10 @@ public final class Report {
     private void write() throws IOException {
         Path plots = Files.createDirectories(directory.resolve(PLOTS));
         for (Section section : sections.values()) {
-            for (Chart chart : section.charts()) {
-                replace(plots.resolve(chart.name() + ".svg"), Plot.of(chart));
+            for (Figure figure : section.figures()) {
+                if (figure.svg() != null) {
+                    replace(plots.resolve(figure.name() + ".svg"), figure.svg());
+                }
             }
         }
         replace(directory.resolve(PAGE), page());

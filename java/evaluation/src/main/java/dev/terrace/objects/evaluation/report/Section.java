@@ -10,7 +10,7 @@ import java.util.List;
 /// @param text how it was done, a paragraph for each element, in Markdown
 /// @param conditions machine, date and command
 /// @param tables with the numbers
-/// @param charts their plots
+/// @param figures their pictures
 /// @param claims what is to be said of them
 /// @param measured everything that was measured, for programs
 public record Section(
@@ -19,14 +19,14 @@ public record Section(
         List<String> text,
         Conditions conditions,
         List<Table> tables,
-        List<Chart> charts,
+        List<Figure> figures,
         List<Claim> claims,
         JsonNode measured) {
     /// Copies the lists.
     public Section {
         text = List.copyOf(text);
         tables = List.copyOf(tables);
-        charts = List.copyOf(charts);
+        figures = List.copyOf(figures);
         claims = List.copyOf(claims);
     }
 
@@ -43,6 +43,6 @@ public record Section(
         text.forEach(page::paragraph);
         page.paragraph(conditions.toString());
         tables.forEach(page::table);
-        charts.forEach(chart -> page.picture(chart.title(), Report.PLOTS + "/" + chart.name() + ".svg"));
+        figures.forEach(figure -> page.picture(figure.title(), Report.PLOTS + "/" + figure.name() + ".svg"));
     }
 }

@@ -1,0 +1,116 @@
+package dev.terrace.objects.evaluation.reopen;
+
+import dev.terrace.objects.bench.ReopenBench;
+import dev.terrace.objects.evaluation.Experiment;
+import dev.terrace.objects.evaluation.Settings;
+import dev.terrace.objects.evaluation.kmeans.Loading;
+import dev.terrace.objects.evaluation.report.Claim;
+import dev.terrace.objects.evaluation.report.Conditions;
+import dev.terrace.objects.evaluation.report.Section;
+import dev.terrace.objects.evaluation.report.Table;
+import dev.terrace.objects.evaluation.run.Json;
+import dev.terrace.objects.evaluation.run.Spread;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import org.openjdk.jmh.results.RunResult;
+import org.openjdk.jmh.runner.Runner;
+import org.openjdk.jmh.runner.RunnerException;
+import org.openjdk.jmh.runner.options.OptionsBuilder;
+import org.openjdk.jmh.runner.options.VerboseMode;
+import org.openjdk.jmh.util.Statistics;
+
+/// How soon a process can read the first of many records that another has left: from a pool, however it was left, and from files that have to be loaded.
+public final class ReopenExperiment implements Experiment {
+    private static final double MILLIS = 1e3;
+    private static final double GOAL_MILLIS = 50;
+    private static final int OPENINGS = 4;
+    private static final int OPENINGS_BEFORE = 2;
+
+    /// What was measured.
+    ///
+    /// @param left how the pool was left
+    /// @param lies where
+    /// @param millis from the call that opens it until a value was read
+    private record Opening(String left, String lies, Spread millis) {
+        private boolean isClosed() {
+            return left.equals("closed");
+        }
+    }
+
+    private record Measured(int records, List<Opening> openings, Map<String, Spread> loadSeconds) {}
+
+    @Override
+    public Section run(Settings settings) throws IOException, InterruptedException {
+        settings.progress().accept("reopen: opening pools of " + settings.rows() + " records");
+        Measured measured = new Measured(settings.rows(), openings(settings), Loading.seconds(settings));
+        return new Section(
+                "reopen",
+                "Opening " + String.format(Locale.ROOT, "%,d", measured.records()) + " records",
+                List.of("From the call that opens a pool until the first value is read: a pool that was closed, and one whose process was killed in the middle of its transactions; in"
+                        + " memory, and on a disk with nothing of it in memory (`ReopenBench`, in `make bench-objects` too). Beside it how long it takes to load as many rows of 12 numbers"
+                        + " from files on the disk; Spark's start is not counted."),
+                Conditions.now(settings.command(), !settings.isQuick()),
+                List.of(table(measured)),
+                List.of(),
+                claims(measured),
+                Json.MAPPER.valueToTree(measured));
+    }
+
+    private static List<Opening> openings(Settings settings) throws IOException {
+        OptionsBuilder options = new OptionsBuilder();
+        options.include(ReopenBench.class.getName())
+                .param("objects", Integer.toString(settings.rows()))
+                .forks(settings.isQuick() ? 0 : 1)
+                .warmupIterations(settings.isQuick() ? 0 : OPENINGS_BEFORE)
+                .measurementIterations(settings.isQuick() ? 1 : Math.max(OPENINGS, settings.runs()))
+                .shouldFailOnError(true)
+                .verbosity(VerboseMode.SILENT);
+        // Only root can have the system forget a disk's files.
+        options.param("lies", settings.isQuick() ? new String[] {"memory"} : new String[] {"memory", "cold disk"});
+        try {
+            return openings(new Runner(options.build()).run());
+        } catch (RunnerException e) {
+            throw new IOException("opening pools failed: " + e.getMessage(), e);
+        }
+    }
+
+    private static List<Opening> openings(Collection<RunResult> results) {
+        List<Opening> openings = new ArrayList<>();
+        for (RunResult result : results) {
+            Statistics millis = result.getPrimaryResult().getStatistics();
+            openings.add(new Opening(result.getParams().getParam("left"), result.getParams().getParam("lies"),
+                    new Spread(millis.getPercentile(50), millis.getMin(), millis.getMax())));
+        }
+        return openings;
+    }
+
+    private static Table table(Measured measured) {
+        List<List<String>> rows = new ArrayList<>();
+        measured.openings().forEach(opening ->
+                rows.add(List.of("pool, " + opening.left() + ", " + opening.lies(), opening.millis().toString())));
+        measured.loadSeconds().forEach((what, seconds) -> rows.add(List.of(what, seconds.times(MILLIS).toString())));
+        return new Table("Milliseconds until there is something to read; medians, least and most in brackets", List.of("", "ms"), rows);
+    }
+
+    private static List<Claim> claims(Measured measured) {
+        double closed = slowest(measured, true);
+        double killed = slowest(measured, false);
+        double loaded = measured.loadSeconds().values().stream().mapToDouble(Spread::median).min().orElseThrow() * MILLIS;
+        return List.of(
+                new Claim("opening a pool that was closed, ms", "–", Spread.number(closed), closed, GOAL_MILLIS),
+                new Claim("opening a pool whose process was killed, ms", "–", Spread.number(killed), killed, null),
+                new Claim("opening a pool, to loading the same from a file", "–", Spread.number(closed / loaded), closed / loaded, null));
+    }
+
+    private static double slowest(Measured measured, boolean closed) {
+        return measured.openings().stream()
+                .filter(opening -> opening.isClosed() == closed)
+                .mapToDouble(opening -> opening.millis().median())
+                .max()
+                .orElseThrow();
+    }
+}
