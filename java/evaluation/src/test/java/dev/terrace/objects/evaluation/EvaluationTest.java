@@ -69,13 +69,50 @@ class EvaluationTest {
         }
         String page = Files.readString(report().resolve("OBJECTS-EVALUATION.md"));
         assertTrue(page.contains("30–40 % less"), page);
-        JsonNode section = Json.MAPPER.readTree(report().resolve("evaluation/evaluation.json").toFile()).at("/sections/0");
+        JsonNode section = section();
         assertEquals("graph", section.at("/id").asText());
         assertEquals(5, section.at("/measured/plain").size());
         for (JsonNode figure : section.at("/figures")) {
             assertTrue(Files.exists(report().resolve("evaluation/" + figure.at("/name").asText() + ".svg")));
         }
         assertTrue(isEmpty(pmem) && isEmpty(directory.resolve("disk")), "something was left behind");
+    }
+
+    /// That all sources lead to the same clusters is what the experiment itself looks at.
+    @Test
+    void kMeansIsMeasuredFromAllSourcesAndReported() throws IOException {
+        assertEquals(0, run("--only", "kmeans", "--rows", "3000"), err::toString);
+        for (String source : List.of(
+                "text, parsed again in each step", "text + cached RDD", "binary + cached RDD", "Parquet + cached DataFrame", "ALL-PMEM (DurableRDD)")) {
+            assertTrue(out.toString().contains("| " + source + " |"), source);
+        }
+        JsonNode measured = section().at("/measured");
+        assertEquals(6, measured.at("/runs").size());
+        for (JsonNode run : measured.at("/runs")) {
+            assertEquals(3000, run.at("/outcomes/0/result/clusters/rows").asLong());
+        }
+        assertTrue(out.toString().contains("| pauses of young collections, s | 226 | 159 | 0.703 |"), out::toString);
+        assertTrue(isEmpty(pmem) && isEmpty(directory.resolve("disk")), "something was left behind");
+    }
+
+    @Test
+    void openingIsMeasuredBesideLoading() throws IOException {
+        assertEquals(0, run("--only", "reopen", "--rows", "1000"), err::toString);
+        JsonNode measured = section().at("/measured");
+        assertEquals(2, measured.at("/openings").size());
+        assertEquals(2, measured.at("/loadSeconds").size());
+        assertTrue(out.toString().contains("| opening a pool that was closed, ms |"), out::toString);
+    }
+
+    @Test
+    void theSurfaceIsDrawnAndPmemWinsAsRecomputationGrows() throws IOException {
+        assertEquals(0, run("--only", "surface"), err::toString);
+        assertTrue(Files.readString(report().resolve("evaluation/surface.svg")).startsWith("<svg"));
+        assertTrue(out.toString().contains("DRAM DRAM becomes PMEM PMEM | at most 0 | met |"), out::toString);
+    }
+
+    private JsonNode section() throws IOException {
+        return Json.MAPPER.readTree(report().resolve("evaluation/evaluation.json").toFile()).at("/sections/0");
     }
 
     private boolean isEmpty(Path where) throws IOException {
@@ -102,7 +139,7 @@ class EvaluationTest {
     @Test
     void optionsThatMakeNoSenseAreRefused() throws IOException {
         assertEquals(2, run("--only", "chess"));
-        assertTrue(err.toString().contains("--only chess: there is graph"), err::toString);
+        assertTrue(err.toString().contains("--only chess: there is kmeans, graph"), err::toString);
         assertEquals(2, run("--runs", "0"));
         assertTrue(err.toString().contains("--runs 0: it is at least 1"), err::toString);
     }

@@ -46,21 +46,23 @@ public final class ReopenExperiment implements Experiment {
     @Override
     public Section run(Settings settings) throws IOException, InterruptedException {
         settings.progress().accept("reopen: opening pools of " + settings.rows() + " records");
-        Measured measured = new Measured(settings.rows(), openings(settings), Loading.seconds(settings));
+        // Only root can have the system forget a disk's files.
+        boolean mayDrop = settings.dropCaches();
+        Measured measured = new Measured(settings.rows(), openings(settings, mayDrop), Loading.seconds(settings));
         return new Section(
                 "reopen",
                 "Opening " + String.format(Locale.ROOT, "%,d", measured.records()) + " records",
                 List.of("From the call that opens a pool until the first value is read: a pool that was closed, and one whose process was killed in the middle of its transactions; in"
                         + " memory, and on a disk with nothing of it in memory (`ReopenBench`, in `make bench-objects` too). Beside it how long it takes to load as many rows of 12 numbers"
                         + " from files on the disk; Spark's start is not counted."),
-                Conditions.now(settings.command(), !settings.isQuick()),
+                Conditions.now(settings.command(), mayDrop),
                 List.of(table(measured)),
                 List.of(),
                 claims(measured),
                 Json.MAPPER.valueToTree(measured));
     }
 
-    private static List<Opening> openings(Settings settings) throws IOException {
+    private static List<Opening> openings(Settings settings, boolean mayDrop) throws IOException {
         OptionsBuilder options = new OptionsBuilder();
         options.include(ReopenBench.class.getName())
                 .param("objects", Integer.toString(settings.rows()))
@@ -69,8 +71,7 @@ public final class ReopenExperiment implements Experiment {
                 .measurementIterations(settings.isQuick() ? 1 : Math.max(OPENINGS, settings.runs()))
                 .shouldFailOnError(true)
                 .verbosity(VerboseMode.SILENT);
-        // Only root can have the system forget a disk's files.
-        options.param("lies", settings.isQuick() ? new String[] {"memory"} : new String[] {"memory", "cold disk"});
+        options.param("lies", mayDrop ? new String[] {"memory", "cold disk"} : new String[] {"memory"});
         try {
             return openings(new Runner(options.build()).run());
         } catch (RunnerException e) {

@@ -6,6 +6,7 @@ import java.nio.file.Path;
 import java.time.LocalDate;
 import java.time.ZoneOffset;
 import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
 
 /// Under what conditions something was measured.
 ///
@@ -13,14 +14,14 @@ import java.util.stream.Stream;
 /// @param java the version of Java
 /// @param date the day, in UTC
 /// @param command that measures it again
-/// @param cachesDropped whether the system kept nothing of files in memory when a process began
-public record Conditions(String machine, String java, String date, String command, boolean cachesDropped) {
+/// @param cachesDropped whether the system kept nothing of files in memory when a process began; null where that makes no difference
+public record Conditions(String machine, String java, String date, String command, @Nullable Boolean cachesDropped) {
     private static final Path CPU = Path.of("/proc/cpuinfo");
     private static final Path MEMORY = Path.of("/proc/meminfo");
     private static final double KIB_PER_GIB = 1 << 20;
 
     /// Of this machine, now.
-    public static Conditions now(String command, boolean cachesDropped) throws IOException {
+    public static Conditions now(String command, @Nullable Boolean cachesDropped) throws IOException {
         String machine = Runtime.getRuntime().availableProcessors() + " processors (" + value(CPU, "model name") + "), "
                 + memory() + ", " + System.getProperty("os.name") + " " + System.getProperty("os.version");
         return new Conditions(
@@ -47,9 +48,12 @@ public record Conditions(String machine, String java, String date, String comman
     /// All of them, in a paragraph.
     @Override
     public String toString() {
-        return machine + ", Java " + java + ", " + date + ", `" + command + "`. "
-                + (cachesDropped
-                        ? "The system's page cache was dropped before each process."
-                        : "The system's page cache was not dropped: files on disks may have been in memory.");
+        String all = machine + ", Java " + java + ", " + date + ", `" + command + "`.";
+        if (cachesDropped == null) {
+            return all;
+        }
+        return all + (cachesDropped
+                ? " The system's page cache was dropped before each process."
+                : " The system's page cache was not dropped: files on disks may have been in memory.");
     }
 }

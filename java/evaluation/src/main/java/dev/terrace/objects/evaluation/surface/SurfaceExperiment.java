@@ -35,7 +35,7 @@ public final class SurfaceExperiment implements Experiment {
                 List.of("Two fields, computed in 1 and in 10 iterations; an access takes 0.1 µs in DRAM and 1 µs in PMEM, and so long it takes to have a field again from PMEM"
                         + " after a failure, while in DRAM it is computed again. The paper plots the cost and says that PMEM is the best choice as recomputation gets dearer; it"
                         + " gives neither the axes' ranges nor how long an iteration takes, so here they are the picture's axes. Each point is an integer program, solved."),
-                Conditions.now(settings.command(), false),
+                Conditions.now(settings.command(), null),
                 List.of(table(surface)),
                 List.of(new Figure("surface", "Figure 3: where two fields cost least", surface.svg())),
                 claims(surface),
