@@ -1,0 +1,68 @@
+package dev.terrace.objects.placement.source;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
+
+/// Changes of sources that are ready to be made.
+///
+/// @param changes by file; empty if all tags are as they should be
+public record Retagging(Map<Path, Change> changes) {
+    /// A file's text before and after.
+    public record Change(String before, String after) {}
+
+    /// Copies the changes, in the order of their files.
+    public Retagging {
+        changes = Collections.unmodifiableMap(new TreeMap<>(changes));
+    }
+
+    /// The changes as a unified diff, as `patch` and `git apply` take it; empty if there are none.
+    public String diff() {
+        return changes.entrySet().stream()
+                .map(each -> UnifiedDiff.of(each.getKey().toString(), each.getValue().before, each.getValue().after))
+                .collect(Collectors.joining());
+    }
+
+    /// Makes the changes: each file is replaced at once, and all of them, or, if one cannot be, none.
+    ///
+    /// @throws IOException if a file cannot be replaced, or is not what it was when it was read; then all are what they were
+    public void apply() throws IOException {
+        Map<Path, Path> written = new TreeMap<>();
+        List<Path> replaced = new ArrayList<>();
+        try {
+            for (Map.Entry<Path, Change> each : changes.entrySet()) {
+                if (!Files.readString(each.getKey()).equals(each.getValue().before)) {
+                    throw new IOException(each.getKey() + " has changed since it was read: nothing was written. Try again");
+                }
+                written.put(each.getKey(), write(each.getKey(), each.getValue().after));
+            }
+            for (Map.Entry<Path, Path> each : written.entrySet()) {
+                Files.move(each.getValue(), each.getKey(), StandardCopyOption.ATOMIC_MOVE);
+                replaced.add(each.getKey());
+            }
+        } catch (IOException e) {
+            for (Path file : replaced) {
+                Files.move(write(file, changes.get(file).before), file, StandardCopyOption.ATOMIC_MOVE);
+            }
+            throw e;
+        } finally {
+            for (Path each : written.values()) {
+                Files.deleteIfExists(each);
+            }
+        }
+    }
+
+    /// A new file beside another, with all that this one has but its text.
+    private static Path write(Path beside, String text) throws IOException {
+        Path file = Files.createTempFile(beside.toAbsolutePath().getParent(), beside.getFileName().toString(), ".new");
+        Files.copy(beside, file, StandardCopyOption.REPLACE_EXISTING, StandardCopyOption.COPY_ATTRIBUTES);
+        return Files.writeString(file, text);
+    }
+}
