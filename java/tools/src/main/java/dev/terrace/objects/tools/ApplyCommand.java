@@ -7,7 +7,7 @@ import picocli.CommandLine.HelpCommand;
 @Command(
         name = "apply",
         description = "Applies a placement: to a pool, whose values move, or to sources, whose tags change.",
-        subcommands = {ApplyPoolCommand.class, HelpCommand.class},
+        subcommands = {ApplyPoolCommand.class, ApplySourcesCommand.class, HelpCommand.class},
         synopsisSubcommandLabel = "COMMAND",
         mixinStandardHelpOptions = true)
 final class ApplyCommand {}

@@ -172,6 +172,24 @@ class PlaceCommandTest {
     }
 
     @Test
+    void whatIsFoundIsAppliedToSources() throws IOException {
+        PlacementFile.write(placement(), Map.of("app.Thing", Map.of("picture", List.of(StorageTier.PMEM))));
+        Path source = dir.resolve("Thing.java");
+        String before = "package app;\n\nimport dev.terrace.objects.*;\n\n@Durable\nclass Thing {\n    @Tier(StorageTier.DISK)\n    byte[] picture;\n}\n";
+        Files.writeString(source, before);
+        String patch = answer("apply", "sources", dir, "--placement", placement(), "--dry-run");
+        assertTrue(patch.contains("\n-    @Tier(StorageTier.DISK)\n+    @Tier(StorageTier.PMEM)\n"), patch);
+        assertEquals(before, Files.readString(source));
+        assertEquals("changed: " + source + "\n", answer("apply", "sources", dir, "--placement", placement()));
+        assertEquals(before.replace("DISK", "PMEM"), Files.readString(source));
+        assertEquals("", answer("apply", "sources", source, "--placement", placement()));
+        assertTrue(answer("apply", "sources", source, "--placement", placement(), "--json").contains("\"changed\":[]"));
+        PlacementFile.write(placement(), Map.of("app.Thing", Map.of("colour", List.of(StorageTier.PMEM))));
+        refused(8, "has no field colour", "apply", "sources", dir, "--placement", placement());
+        refused(8, "nowhere", "apply", "sources", dir.resolve("nowhere"), "--placement", placement());
+    }
+
+    @Test
     void aDatabasePredicts() throws IOException {
         Path database = dir.resolve("database");
         refused(8, "has no profiles yet", "profile", "predict", "--database", database, "--property", "rows=20");

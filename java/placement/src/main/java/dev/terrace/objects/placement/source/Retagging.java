@@ -1,5 +1,8 @@
 package dev.terrace.objects.placement.source;
 
+import com.github.difflib.DiffUtils;
+import com.github.difflib.UnifiedDiffUtils;
+import com.github.difflib.patch.Patch;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -15,6 +18,8 @@ import java.util.stream.Collectors;
 ///
 /// @param changes by file; empty if all tags are as they should be
 public record Retagging(Map<Path, Change> changes) {
+    private static final int CONTEXT_LINES = 3;
+
     /// A file's text before and after.
     public record Change(String before, String after) {}
 
@@ -23,11 +28,15 @@ public record Retagging(Map<Path, Change> changes) {
         changes = Collections.unmodifiableMap(new TreeMap<>(changes));
     }
 
-    /// The changes as a unified diff, as `patch` and `git apply` take it; empty if there are none.
+    /// The changes as a unified diff, as `patch` takes it; empty if there are none.
     public String diff() {
-        return changes.entrySet().stream()
-                .map(each -> UnifiedDiff.of(each.getKey().toString(), each.getValue().before, each.getValue().after))
-                .collect(Collectors.joining());
+        return changes.entrySet().stream().map(each -> diff(each.getKey().toString(), each.getValue())).collect(Collectors.joining());
+    }
+
+    private static String diff(String file, Change change) {
+        List<String> before = change.before.lines().toList();
+        Patch<String> patch = DiffUtils.diff(before, change.after.lines().toList());
+        return String.join("\n", UnifiedDiffUtils.generateUnifiedDiff(file, file, before, patch, CONTEXT_LINES)) + "\n";
     }
 
     /// Makes the changes: each file is replaced at once, and all of them, or, if one cannot be, none.

@@ -241,25 +241,21 @@ class SourceTaggerTest {
     void theDiffShowsLinesWithThoseAroundThem() throws IOException {
         Path file = write("Person", PERSON);
         write("Address", "package app;\npublic record Address(String street, int zip) {}\n");
-        assertEquals("""
-                --- %1$s
-                +++ %1$s
-                @@ -18,7 +18,7 @@
+        String image = retag("Person", Map.of("image", List.of(HDD))).diff();
+        assertTrue(image.startsWith("--- " + file + "\n+++ " + file + "\n@@ "), image);
+        assertTrue(image.endsWith("""
                      @Deprecated
                      protected String name = "a, b; @Tier(DISK)";
                 \s
                 -    @Tier(DISK)
-                +    @Tier({DISK, DISK})
+                +    @Tier(HDD)
                      byte[] image;
                 \s
                      @Tier(value = { DISK /* large */ })
-                """.formatted(file),
-                UnifiedDiff.of(file.toString(), PERSON, PERSON.replace("@Tier(DISK)\n", "@Tier({DISK, DISK})\n")));
+                """), image);
         assertEquals("", retag("Person", Map.of("image", List.of(DISK))).diff());
         String diff = retag("Person", Map.of("age", List.of(DISK), "score", List.of(DRAM))).diff();
         assertTrue(diff.contains("+    @Tier(DISK)\n     int age; // not months\n"), diff);
-        assertEquals("--- a\n+++ a\n@@ -1,1 +1,2 @@\n-x\n\\ No newline at end of file\n+x\n+y\n\\ No newline at end of file\n",
-                UnifiedDiff.of("a", "x", "x\ny"));
     }
 
     @Test
