@@ -14,7 +14,7 @@ import java.util.Locale;
 /// @param names of the kinds
 /// @param heights by row and column, as logarithms to base 10; 0 is the middle of the colours
 /// @param kinds by row and column
-/// @param marked a value of the axis that goes up where a dashed line is drawn
+/// @param marked a value of the axis that goes up where a dashed line is drawn, if it has that
 record HeatMap(
         String title, Axis across, Axis up, String measure, List<String> names, double[][] heights, int[][] kinds, double marked) {
     private static final int LEFT = 90;
@@ -63,7 +63,9 @@ record HeatMap(
         }
         borders(svg);
         labels(svg);
-        svg.dashed(x(0), y(up.at(marked)), x(across.values.size()), y(up.at(marked)));
+        if (marked >= up.values.getFirst() && marked <= up.values.getLast()) {
+            svg.dashed(x(0), y(up.at(marked)), x(across.values.size()), y(up.at(marked)));
+        }
         axes(svg);
         legend(svg, highest);
         return svg.toString();

@@ -14,6 +14,7 @@ import java.nio.charset.CharacterCodingException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.util.UUID;
 
 /// Files of one format: a record as JSON, its components as members, beside the format's name and version.
 ///
@@ -71,8 +72,8 @@ record JsonFile<T extends Record>(String format, int version, Class<T> type) {
 
     /// Puts a file in the place of another, if there is one, at once.
     static void replace(Path file, String text) throws IOException {
-        Path directory = file.toAbsolutePath().getParent();
-        Path written = Files.createTempFile(directory, file.getFileName().toString(), ".new");
+        // Not a temporary file as Java makes them: those can be read by their owner only.
+        Path written = file.resolveSibling(file.getFileName() + "." + UUID.randomUUID() + ".new");
         try {
             Files.writeString(written, text);
             Files.move(written, file, StandardCopyOption.ATOMIC_MOVE);

@@ -37,7 +37,7 @@ public record Probe(Path pmem, PoolOptions options, Effort effort, double cached
     public enum Effort {
         /// For a first look, and tests: within a second or two on an SSD.
         QUICK(10_000_000, 5, 20_000, List.of(64, 4096, 1 << 20), 4 << 20),
-        /// For figures to decide by: some ten seconds a tier.
+        /// For figures to decide by: about fifteen seconds a tier.
         THOROUGH(500_000_000, 51, 1_000_000, List.of(16, 64, 256, 1024, 4096, 1 << 14, 1 << 16, 1 << 18, 1 << 20), 256 << 20);
 
         private final Stopwatch stopwatch;

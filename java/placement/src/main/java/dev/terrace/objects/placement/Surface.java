@@ -56,6 +56,9 @@ public record Surface(Setup setup, List<Double> iterationNanos, List<Double> fai
     }
 
     private static List<Double> steps(double from, double to, int points) {
+        if (points < 2) {
+            throw new IllegalArgumentException("a surface of " + points + " points along a side: at least 2");
+        }
         List<Double> steps = new ArrayList<>();
         for (int i = 0; i < points; i++) {
             steps.add(from * Math.pow(to / from, i / (points - 1.0)));

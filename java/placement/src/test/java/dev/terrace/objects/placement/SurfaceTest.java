@@ -1,6 +1,8 @@
 package dev.terrace.objects.placement;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.terrace.objects.StorageTier;
@@ -65,5 +67,17 @@ class SurfaceTest {
         List<String> regions = List.of(">DRAM | DRAM<", ">DRAM | PMEM<", ">PMEM | PMEM<");
         regions.forEach(region -> assertTrue(svg.contains(region), region));
         assertTrue(!svg.contains("href") && !svg.contains("url("), "the picture refers to something else");
+    }
+
+    @Test
+    void aSurfaceNeedsTwoPoints() {
+        assertThrows(IllegalArgumentException.class, () -> Surface.paper(1, solver));
+    }
+
+    @Test
+    void theLineOfAPercentIsDrawnWhereTheSurfaceHasIt() {
+        Surface other = Surface.of(Surface.Setup.paper(), List.of(1e3, 1e4), List.of(0.1, 1.0), solver);
+        assertFalse(other.svg().contains("dasharray"));
+        assertTrue(Surface.paper(2, solver).svg().contains("dasharray"));
     }
 }

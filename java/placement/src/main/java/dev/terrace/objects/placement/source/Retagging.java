@@ -7,7 +7,6 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
-import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
@@ -44,22 +43,23 @@ public record Retagging(Map<Path, Change> changes) {
     /// @throws IOException if a file cannot be replaced, or is not what it was when it was read; then all are what they were
     public void apply() throws IOException {
         Map<Path, Path> written = new TreeMap<>();
-        List<Path> replaced = new ArrayList<>();
+        Map<Path, String> before = new TreeMap<>();
         try {
             for (Map.Entry<Path, Change> each : changes.entrySet()) {
-                if (!Files.readString(each.getKey()).equals(each.getValue().before)) {
+                // Where a link leads is replaced, not the link.
+                Path file = each.getKey().toRealPath();
+                if (!Files.readString(file).equals(each.getValue().before)) {
                     throw new IOException(each.getKey() + " has changed since it was read: nothing was written. Try again");
                 }
-                written.put(each.getKey(), write(each.getKey(), each.getValue().after));
+                written.put(file, beside(file));
+                Files.writeString(written.get(file), each.getValue().after);
+                before.put(file, each.getValue().before);
             }
             for (Map.Entry<Path, Path> each : written.entrySet()) {
                 Files.move(each.getValue(), each.getKey(), StandardCopyOption.ATOMIC_MOVE);
-                replaced.add(each.getKey());
             }
         } catch (IOException e) {
-            for (Path file : replaced) {
-                Files.move(write(file, changes.get(file).before), file, StandardCopyOption.ATOMIC_MOVE);
-            }
+            restore(written, before, e);
             throw e;
         } finally {
             for (Path each : written.values()) {
@@ -68,10 +68,24 @@ public record Retagging(Map<Path, Change> changes) {
         }
     }
 
-    /// A new file beside another, with all that this one has but its text.
-    private static Path write(Path beside, String text) throws IOException {
-        Path file = Files.createTempFile(beside.toAbsolutePath().getParent(), beside.getFileName().toString(), ".new");
-        Files.copy(beside, file, StandardCopyOption.REPLACE_EXISTING, StandardCopyOption.COPY_ATTRIBUTES);
-        return Files.writeString(file, text);
+    /// A new file beside another, with all that this one has.
+    private static Path beside(Path file) throws IOException {
+        Path made = Files.createTempFile(file.getParent(), file.getFileName().toString(), ".new");
+        return Files.copy(file, made, StandardCopyOption.REPLACE_EXISTING, StandardCopyOption.COPY_ATTRIBUTES);
+    }
+
+    /// Puts back what the files held that have been replaced already: those whose new files are not there any more.
+    private static void restore(Map<Path, Path> written, Map<Path, String> before, IOException because) {
+        before.forEach((file, text) -> {
+            try {
+                if (!Files.exists(written.get(file))) {
+                    Path old = beside(file);
+                    Files.writeString(old, text);
+                    Files.move(old, file, StandardCopyOption.ATOMIC_MOVE);
+                }
+            } catch (IOException e) {
+                because.addSuppressed(e);
+            }
+        });
     }
 }

@@ -282,4 +282,30 @@ class SourceTaggerTest {
         retagging.apply();
         assertEquals("rw-r-----", PosixFilePermissions.toString(Files.getPosixFilePermissions(file)));
     }
+
+    @Test
+    void allFilesAreReplacedOrNone() throws IOException {
+        Path first = write("Aa", "package app; import dev.terrace.objects.*; @Durable class Aa { int a; }");
+        Path other = Files.createDirectory(directory.resolve("other"));
+        Path second = Files.writeString(other.resolve("Bb.java"), "package app; import dev.terrace.objects.*; @Durable class Bb { int b; }");
+        Retagging retagging = SourceTagger.of(List.of(directory)).retag(
+                Map.of("app.Aa", Map.of("a", List.of(SSD)), "app.Bb", Map.of("b", List.of(SSD))));
+        String before = Files.readString(first);
+        Files.delete(second);
+        assertThrows(IOException.class, retagging::apply);
+        assertEquals(before, Files.readString(first));
+        try (Stream<Path> files = Files.walk(directory)) {
+            assertEquals(List.of(first), files.filter(Files::isRegularFile).toList());
+        }
+    }
+
+    @Test
+    void aLinkStaysALink() throws IOException {
+        Path real = Files.writeString(Files.createDirectory(directory.resolve("real")).resolve("Aa.txt"),
+                "package app; import dev.terrace.objects.*; @Durable class Aa { int a; }");
+        Path link = Files.createSymbolicLink(directory.resolve("Aa.java"), real);
+        SourceTagger.of(List.of(link)).retag(Map.of("app.Aa", Map.of("a", List.of(SSD)))).apply();
+        assertTrue(Files.isSymbolicLink(link));
+        assertTrue(Files.readString(real).contains("@Tier(StorageTier.SSD)"));
+    }
 }
