@@ -25,8 +25,8 @@ final class IntegerProgram {
     private static final IntegerStrategy.GMICutConfiguration NO_CUTS =
             new IntegerStrategy.GMICutConfiguration().withFractionality(1);
 
-    /// What does not fit is said soon, also if a little less could be too much.
-    private static final Duration EXPLANATION_LIMIT = Duration.ofSeconds(2);
+    /// What share of the time it may take to say what does not fit: that is said soon, also if a little less could be too much.
+    private static final int EXPLANATION_SHARE = 10;
 
     private final PlacementProblem problem;
     private final Duration limit;
@@ -34,7 +34,7 @@ final class IntegerProgram {
     /// What was found.
     ///
     /// @param assignment null if none was found
-    /// @param isProved whether no other is better; if there is none, that there is none
+    /// @param isProved whether no other is better
     /// @param lowerBound what no assignment costs less than
     record Answer(int @Nullable [] assignment, boolean isProved, double lowerBound) {}
 
@@ -47,24 +47,25 @@ final class IntegerProgram {
     }
 
     /// The assignment that costs least, of those that fit. Rounding may let pass what is a few bytes too many: then these are taken off the room
-    /// of the device, and it is solved again.
+    /// of the device, and it is solved again; but that may have cut off what fits to the byte, so nothing is proved.
     Answer leastCost() {
         long[] slack = new long[problem.devices().size()];
+        boolean isExact = true;
         while (true) {
             Model model = newModel(limit);
             addCosts(model);
             addCapacities(model, slack);
             Optimisation.Result result = model.model.minimise();
-            boolean isOptimal = result.getState().isOptimal();
             if (!result.getState().isFeasible()) {
-                boolean isProved = result.getState() == Optimisation.State.INFEASIBLE;
-                return new Answer(null, isProved, isProved ? Double.POSITIVE_INFINITY : relaxedBound());
+                return new Answer(null, false, relaxedBound());
             }
             int[] assignment = assignment(model);
             long[] over = problem.overflow(assignment);
             if (Arrays.stream(over).allMatch(bytes -> bytes == 0)) {
-                return new Answer(assignment, isOptimal, isOptimal ? problem.cost(assignment) : relaxedBound());
+                boolean isProved = isExact && result.getState().isOptimal();
+                return new Answer(assignment, isProved, isProved ? problem.cost(assignment) : relaxedBound());
             }
+            isExact = false;
             Arrays.setAll(slack, device -> slack[device] + over[device]);
         }
     }
@@ -74,11 +75,11 @@ final class IntegerProgram {
     Answer leastOverflow() {
         List<Integer> limited = IntStream.range(0, problem.devices().size()).filter(this::isLimited).boxed().toList();
         int sets = 1 << limited.size();
-        Duration time = limit.compareTo(EXPLANATION_LIMIT) < 0 ? limit : EXPLANATION_LIMIT;
+        long end = System.nanoTime() + limit.dividedBy(EXPLANATION_SHARE).toNanos();
         boolean isProved = true;
         int @Nullable [] best = null;
         for (int set = 1; set < sets; set++) {
-            Model model = newModel(time.dividedBy(sets));
+            Model model = newModel(Duration.ofNanos(end - System.nanoTime()));
             for (int i = 0; i < limited.size(); i++) {
                 addRoom(model, limited.get(i), 0, (set >>> i & 1) != 0);
             }
