@@ -71,7 +71,7 @@ record JsonFile<T extends Record>(String format, int version, Class<T> type) {
     }
 
     /// Puts a file in the place of another, if there is one, at once.
-    static void replace(Path file, String text) throws IOException {
+    private static void replace(Path file, String text) throws IOException {
         // Not a temporary file as Java makes them: those can be read by their owner only.
         Path written = file.resolveSibling(file.getFileName() + "." + UUID.randomUUID() + ".new");
         try {

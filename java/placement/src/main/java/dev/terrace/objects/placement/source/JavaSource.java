@@ -30,10 +30,6 @@ record JavaSource(Path file, String text, CompilationUnitTree unit, SourcePositi
         return (int) positions.getEndPosition(unit, tree);
     }
 
-    String text(Tree tree) {
-        return text.substring(start(tree), end(tree));
-    }
-
     String packageName() {
         return unit.getPackageName() == null ? "" : unit.getPackageName().toString();
     }
