@@ -1,5 +1,19 @@
 package dev.terrace.objects.spark;
 
+import java.util.concurrent.CompletableFuture;
+import static org.apache.spark.sql.functions.lit;
+import java.util.stream.IntStream;
+import java.util.concurrent.Future;
+import java.util.concurrent.Callable;
+import java.util.concurrent.Executors;
+import java.io.UncheckedIOException;
+import dev.terrace.objects.PoolDamagedException;
+import org.apache.spark.SparkException;
+import java.nio.file.attribute.FileTime;
+import java.time.Instant;
+import java.time.Duration;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
@@ -7,11 +21,13 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.types.DataTypes;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.api.io.TempDir;
@@ -19,6 +35,9 @@ import org.junit.jupiter.api.io.TempDir;
 /// Tables: how they are written, and what each save mode does.
 @ExtendWith(LocalSpark.class)
 class TableTest {
+    /// What a function appends to: it is given no more than a value.
+    private static volatile String appendTo = "";
+
     @TempDir
     private Path dir;
 
@@ -55,5 +74,205 @@ class TableTest {
         expect(numbers(spark, 0, 20), read(spark));
         write(numbers(spark, 5, 8), SaveMode.Overwrite);
         expect(numbers(spark, 5, 8), read(spark));
+    }
+
+    @Test
+    void anAbsentTableIsMadeByAppendAndByOverwrite(SparkSession spark) {
+        write(numbers(spark, 0, 5), SaveMode.Append);
+        expect(numbers(spark, 0, 5), read(spark));
+        spark.sql("DROP TABLE terrace.`" + dir + "`");
+        assertFalse(Files.exists(dir));
+        write(numbers(spark, 5, 8), SaveMode.Overwrite);
+        expect(numbers(spark, 5, 8), read(spark));
+    }
+
+    @Test
+    void readersKeepWhatTheyBeganWith(SparkSession spark, JavaSparkContext context) throws IOException {
+        write(numbers(spark, 0, 10), SaveMode.Append);
+        Dataset<Row> before = read(spark);
+        write(before.filter("id < 5"), SaveMode.Overwrite);
+        expect(numbers(spark, 0, 5), read(spark));
+        expect(numbers(spark, 0, 10), before);
+        expect(numbers(spark, 0, 10), spark.read().format("terrace").option("versionAsOf", 1).load(dir.toString()));
+        assertEquals(0, Snapshots.vacuum(context, dir.toString(), Duration.ofHours(1)).parts());
+        assertEquals(new Snapshots.Removed(1, 2), Snapshots.vacuum(context, dir.toString(), Duration.ofSeconds(-1)));
+        expect(numbers(spark, 0, 5), read(spark));
+        String message = assertThrows(SparkException.class, () -> before.collect()).toString();
+        assertTrue(message.contains("a vacuum has removed it"), message);
+        message = assertThrows(
+                        IllegalArgumentException.class,
+                        () -> spark.read().format("terrace").option("versionAsOf", 1).load(dir.toString()))
+                .getMessage();
+        assertTrue(message.contains("no version 1"), message);
+    }
+
+    @Test
+    void aTableIsReadAsItWasAtATime(SparkSession spark) throws IOException {
+        write(numbers(spark, 0, 3), SaveMode.Append);
+        write(numbers(spark, 3, 6), SaveMode.Append);
+        Files.setLastModifiedTime(
+                dir.resolve("manifests").resolve("0000000000000000001"), FileTime.from(Instant.parse("2026-01-01T00:00:00Z")));
+        Dataset<Row> then = spark.read().format("terrace").option("timestampAsOf", "2026-01-02").load(dir.toString());
+        expect(numbers(spark, 0, 3), then);
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> spark.read().format("terrace").option("timestampAsOf", "2025-01-02").load(dir.toString()));
+    }
+
+    @Test
+    void columnsAreAppendedByTheirNames(SparkSession spark) {
+        write(numbers(spark, 0, 5), SaveMode.Append);
+        write(numbers(spark, 5, 6).select("half", "id", "name"), SaveMode.Append);
+        expect(numbers(spark, 0, 6), read(spark));
+        assertThrows(AnalysisException.class, () -> write(numbers(spark, 0, 5).withColumn("more", lit(1)), SaveMode.Append));
+        assertThrows(AnalysisException.class, () -> write(numbers(spark, 0, 5).withColumn("id", lit("one")), SaveMode.Overwrite));
+        expect(numbers(spark, 0, 6), read(spark));
+        // Spark's own rule: columns that are missing are null.
+        write(numbers(spark, 6, 7).select("id"), SaveMode.Append);
+        assertEquals("[6,null,null]", read(spark).filter("id = 6").first().toString());
+    }
+
+    @Test
+    void aTypeThatCannotBeStoredIsRefusedWithItsColumn(SparkSession spark) {
+        for (String column : List.of("map(1, 2)", "named_struct('a', 1)", "array(named_struct('a', 1))", "parse_json('1')")) {
+            Dataset<Row> rows = spark.range(1).selectExpr("id", column + " odd");
+            String message = assertThrows(IllegalArgumentException.class, () -> write(rows, SaveMode.Append), column).getMessage();
+            assertTrue(message.startsWith("column odd: values of type "), message);
+        }
+        assertFalse(Files.exists(dir.resolve("manifests")));
+    }
+
+    @Test
+    void optionsThatCannotBeAreRefused(SparkSession spark) {
+        for (List<String> option : List.of(
+                List.of("tier.nobody", "PMEM", "no such column"),
+                List.of("tier.id", "REMOTE", "none of the tiers"),
+                List.of("extent", "many", "is no number"),
+                List.of("extent", "1000", "power of two"),
+                List.of("block.rows", "0", "has from 1 to"),
+                List.of("pmem", "here", "is not absolute"))) {
+            Exception refused = assertThrows(IllegalArgumentException.class, () -> numbers(spark, 0, 1).write()
+                    .format("terrace").option(option.get(0), option.get(1)).mode("append").save(dir.toString()));
+            assertTrue(refused.getMessage().contains(option.get(2)), refused.getMessage());
+        }
+        assertThrows(IllegalArgumentException.class, () -> spark.read().format("terrace").load());
+    }
+
+    @Test
+    void aValueThatIsTooLongIsRefusedWithTheRemedy(SparkSession spark) {
+        Dataset<Row> rows = spark.range(1).selectExpr("id", "repeat('long ', 500000) text");
+        String message = assertThrows(SparkException.class, () -> write(rows, SaveMode.Append)).getMessage();
+        assertTrue(message.contains("set the option extent"), message);
+        rows.write().format("terrace").mode("append").save(dir.toString());
+        assertEquals(rows.collectAsList(), read(spark).collectAsList());
+    }
+
+    @Test
+    void columnsLieWhereTheTablesOptionsSay(SparkSession spark, @TempDir Path pmem, @TempDir Path disk) throws IOException {
+        Dataset<Row> rows = spark.range(0, 100, 1, 1).selectExpr("id", "repeat('x', 1000) text");
+        rows.write().format("terrace").option("tier.text", "disk").option("pmem", pmem.toString()).option("disk", disk.toString())
+                .option("extent", 1 << 20).save(dir.toString());
+        // Those of the first write hold for later ones.
+        rows.write().format("terrace").mode("append").save(dir.toString());
+        assertEquals(200, read(spark).filter("length(text) = 1000").count());
+        assertFalse(Files.exists(dir.resolve("parts")));
+        try (var files = Files.walk(disk)) {
+            assertEquals(2, files.filter(file -> file.endsWith("disk-0")).count());
+        }
+        try (var files = Files.walk(pmem)) {
+            assertEquals(2, files.filter(file -> file.endsWith("pool")).count());
+        }
+        spark.sql("DROP TABLE terrace.`" + dir + "`");
+        try (var left = Files.walk(pmem)) {
+            assertEquals(1, left.count());
+        }
+    }
+
+    @Test
+    void aDamagedManifestIsNamed(SparkSession spark) throws IOException {
+        write(numbers(spark, 0, 5), SaveMode.Append);
+        Path manifest = dir.resolve("manifests").resolve("0000000000000000001");
+        byte[] bytes = Files.readAllBytes(manifest);
+        bytes[bytes.length / 2] ^= 4;
+        Files.write(manifest, bytes);
+        assertTrue(assertThrows(PoolDamagedException.class, () -> read(spark)).getMessage().contains(manifest.toString()));
+        assertThrows(PoolDamagedException.class, () -> write(numbers(spark, 0, 5), SaveMode.Overwrite));
+    }
+
+    @Test
+    void whatHoldsNoTableIsSaid(SparkSession spark, JavaSparkContext context) throws IOException {
+        String message = assertThrows(UncheckedIOException.class, () -> read(spark)).getMessage();
+        assertTrue(message.contains(dir + " holds no table"), message);
+        assertThrows(AnalysisException.class, () -> spark.sql("SELECT * FROM terrace.`" + dir + "`"));
+        DurableRDD.save(context.parallelize(List.of(Point.of(1)), 1), Point.class, DurablePoint.class, dir.toString(),
+                PartitionOptions.defaults().extents(1 << 20));
+        message = assertThrows(IllegalArgumentException.class, () -> read(spark)).getMessage();
+        assertTrue(message.contains("DurableRDD reads"), message);
+        assertThrows(IllegalArgumentException.class, () -> write(numbers(spark, 0, 5), SaveMode.Append));
+    }
+
+    @Test
+    void cachedTablesGiveTheSameRows(SparkSession spark) {
+        write(numbers(spark, 0, 50), SaveMode.Append);
+        Dataset<Row> cached = read(spark).cache();
+        assertEquals(50, cached.count());
+        expect(numbers(spark, 0, 50), cached);
+        cached.unpersist();
+    }
+
+    @Test
+    void whoAppendsAtATimeAllCount(SparkSession spark) throws Exception {
+        write(numbers(spark, 0, 10), SaveMode.Append);
+        try (var writers = Executors.newFixedThreadPool(4)) {
+            List<Callable<Void>> appends = IntStream.rangeClosed(1, 4)
+                    .<Callable<Void>>mapToObj(i -> () -> {
+                        write(numbers(spark, 10 * i, 10 * i + 10), SaveMode.Append);
+                        return null;
+                    })
+                    .toList();
+            for (Future<Void> done : writers.invokeAll(appends)) {
+                done.get();
+            }
+        }
+        expect(numbers(spark, 0, 50), read(spark));
+        assertEquals(10, parts().size());
+    }
+
+    @Test
+    void whoReplacesWhatHasChangedMeanwhileIsTold(SparkSession spark) throws IOException {
+        write(numbers(spark, 0, 10), SaveMode.Append);
+        appendTo = dir.toString();
+        spark.udf().register("interfere", (Long id) -> {
+            if (id == 7) {
+                // Not in the task, which has no session.
+                CompletableFuture.runAsync(() -> numbers(SparkSession.active(), 10, 20).write().format("terrace").mode("append").save(appendTo))
+                        .join();
+            }
+            return id;
+        }, DataTypes.LongType);
+        Dataset<Row> rows = numbers(spark, 0, 8).coalesce(1).selectExpr("interfere(id) id", "name", "half");
+        Exception refused = assertThrows(UncheckedIOException.class, () -> write(rows, SaveMode.Overwrite));
+        assertTrue(refused.getCause() instanceof CommitConflictException, refused::toString);
+        expect(numbers(spark, 0, 20), read(spark));
+        assertEquals(4, parts().size());
+    }
+
+    @Test
+    void aRemoteTableIsCopiedToTheNodeOnce(SparkSession spark, @TempDir Path here) throws IOException {
+        String remote = "remote:" + dir.resolve("table");
+        numbers(spark, 0, 100).write().format("terrace").option("extent", 1 << 20).option("tier.name", "DISK").option("pmem", here.resolve("a").toString())
+                .save(remote);
+        numbers(spark, 100, 200).write().format("terrace").mode("append").save(remote);
+        Dataset<Row> table = spark.read().format("terrace").option("pmem", here.resolve("b").toString())
+                .option("disk", here.resolve("c").toString()).load(remote);
+        expect(numbers(spark, 0, 200), table);
+        // The copies are read, not what they are of.
+        PartStore.deleteTree(dir.resolve("table").resolve("parts"));
+        expect(numbers(spark, 0, 200), table);
+        for (String place : List.of("b", "c")) {
+            try (var copies = Files.list(here.resolve(place))) {
+                assertEquals(4, copies.filter(path -> !path.getFileName().toString().startsWith(".")).count());
+            }
+        }
     }
 }

@@ -1,0 +1,121 @@
+package dev.terrace.objects.spark;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.List;
+import org.junit.jupiter.api.function.Executable;
+import jdk.jfr.Recording;
+import jdk.jfr.consumer.RecordingFile;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.ExtendWith;
+import org.junit.jupiter.api.io.TempDir;
+
+/// What a query does not need it does not read: the disk's reads are counted, as a recording shows them.
+@ExtendWith(LocalSpark.class)
+class PruningTest {
+    private static final String DISK_READ = "dev.terrace.objects.DiskRead";
+    private static final int ROWS = 1000;
+    private static final int BLOCK_ROWS = 50;
+    /// A value has its bytes, and where each row's begin; no row is null.
+    private static final int READS_OF_A_BLOCK = 2;
+
+    @TempDir
+    private Path dir;
+
+    @BeforeEach
+    void writePeople(SparkSession spark) {
+        spark.range(0, ROWS, 1, 2)
+                .selectExpr("id", "id % 10 age", "concat('name ', 10000 + id) name", "encode(repeat(cast(id as string), 50), 'utf-8') image",
+                        "if(id < 100, null, id) late")
+                .write()
+                .format("terrace")
+                .option("extent", 1 << 20)
+                .option("block.rows", BLOCK_ROWS)
+                .option("tier.image", "DISK")
+                .save(dir.toString());
+    }
+
+    private Dataset<Row> people(SparkSession spark) {
+        return spark.read().format("terrace").load(dir.toString());
+    }
+
+    private long diskReads(Executable query) throws Throwable {
+        Path file = dir.resolve("recording.jfr");
+        try (Recording recording = new Recording()) {
+            recording.enable(DISK_READ).withoutThreshold();
+            recording.start();
+            query.execute();
+            recording.stop();
+            recording.dump(file);
+        }
+        return count(file);
+    }
+
+    private long count(Path file) throws IOException {
+        return RecordingFile.readAllEvents(file).stream()
+                .filter(event -> event.getEventType().getName().equals(DISK_READ))
+                .filter(event -> event.getString("file").startsWith(dir.toString()))
+                .count();
+    }
+
+    @Test
+    void aQueryThatDoesNotNameAColumnDoesNotTouchItsTier(SparkSession spark) throws Throwable {
+        assertEquals(0, diskReads(() -> people(spark).select("id", "age", "name", "late").collect()));
+        assertEquals(0, diskReads(() -> people(spark).filter("age = 3 or name like '%7'").groupBy("age").count().collect()));
+        assertEquals(0, diskReads(() -> people(spark).filter("id > 10").count()));
+        assertEquals(ROWS / BLOCK_ROWS * READS_OF_A_BLOCK, diskReads(() -> people(spark).select("image").collect()));
+    }
+
+    @Test
+    void blocksWithoutRowsForAConditionAreNotRead(SparkSession spark) throws Throwable {
+        for (String condition : List.of(
+                "id = 77", "id < 50", "id in (3, 4)", "id >= 980", "id > 120 and id < 140", "name = 'name 10077'", "name like 'name 1007%'",
+                "name >= 'name 10990'", "id <=> 5", "id between 951 and 960 and late is not null")) {
+            long reads = diskReads(() -> assertTrue(people(spark).filter(condition).select("image").count() > 0));
+            assertTrue(reads <= READS_OF_A_BLOCK, condition + ": " + reads);
+            reads = diskReads(() -> assertTrue(people(spark).filter(condition).select("image").collectAsList().size() > 0));
+            assertEquals(READS_OF_A_BLOCK, reads, condition);
+        }
+        assertEquals(2 * READS_OF_A_BLOCK, diskReads(() -> people(spark).filter("late is null").select("image").collect()));
+        assertEquals(2 * READS_OF_A_BLOCK, diskReads(() -> people(spark).filter("id = 0 or id = 999").select("image").collect()));
+        assertEquals(0, diskReads(() -> people(spark).filter("id = -1 or name is null").select("image").collect()));
+    }
+
+    @Test
+    void whoWantsFewRowsReadsFewBlocks(SparkSession spark) throws Throwable {
+        assertEquals(READS_OF_A_BLOCK, diskReads(() -> people(spark).select("image").limit(5).collect()));
+        assertEquals(5, people(spark).limit(5).count());
+    }
+
+    @Test
+    void whatTheManifestKnowsNeedsNoPool(SparkSession spark) {
+        Dataset<Row> counts = people(spark).selectExpr("count(*)", "count(late)", "min(id)", "max(late)");
+        assertEquals("[1000,900,0,999]", counts.first().toString());
+        assertTrue(counts.queryExecution().executedPlan().toString().contains("of its manifest"), counts.queryExecution().executedPlan()::toString);
+        Dataset<Row> names = people(spark).selectExpr("max(name)");
+        assertEquals("[name 10999]", names.first().toString());
+    }
+
+    @Test
+    void partsWithoutRowsForAConditionAreNoPartitions(SparkSession spark) {
+        assertEquals(2, people(spark).filter("age = 3").javaRDD().getNumPartitions());
+        assertEquals(1, people(spark).filter("id < 500 and age = 3").javaRDD().getNumPartitions());
+        assertEquals(1, people(spark).filter("late is null").javaRDD().getNumPartitions());
+    }
+
+    @Test
+    void theOptimizerKnowsHowLargeTheColumnsAre(SparkSession spark) {
+        var statistics = people(spark).select("id").queryExecution().optimizedPlan().stats();
+        assertEquals(ROWS * Long.BYTES, statistics.sizeInBytes().toLong());
+        assertEquals(ROWS, people(spark).select("id").queryExecution().optimizedPlan().stats().rowCount().get().toLong());
+        long images = people(spark).select("image").queryExecution().optimizedPlan().stats().sizeInBytes().toLong();
+        assertTrue(images > 100 * ROWS, () -> "images: " + images);
+    }
+}
