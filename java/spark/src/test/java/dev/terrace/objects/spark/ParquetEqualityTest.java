@@ -41,7 +41,7 @@ class ParquetEqualityTest {
 
     /// A few, or as many as `-Dterrace.seeds=100` says.
     static LongStream queriesHaveTheResultsThatTheyHaveOverParquet() {
-        return LongStream.rangeClosed(1, Long.getLong("terrace.seeds", 5));
+        return LongStream.rangeClosed(1, Long.getLong("terrace.seeds", 3));
     }
 
     @ParameterizedTest
