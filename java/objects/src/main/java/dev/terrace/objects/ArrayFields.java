@@ -44,11 +44,16 @@ final class ArrayFields {
     }
 
     int copy(DurableObject object, int field, Object into) {
+        FieldSpec spec = object.mapping().field(field);
+        int width = spec.kind().width();
+        if (spec.fixedLength() == 0 && !(into instanceof boolean[])) {
+            int copied = fields.copySlot(object, field, segment(into));
+            return copied < 0 ? -1 : copied / width;
+        }
         byte[] bytes = bytes(object, field);
         if (bytes == null) {
             return -1;
         }
-        int width = object.mapping().field(field).kind().width();
         int count = Math.min(bytes.length / width, Array.getLength(into));
         decode(bytes, into, count);
         return count;

@@ -139,14 +139,37 @@ public final class DurableRecord extends DurableObject {
 
     /// A copy of the array of a field, of the primitives that it holds; null if it is null.
     public @Nullable Object getArray(int field) {
-        requireArray(field);
-        return pool().arrays().get(this, field);
+        FieldKind kind = requireArray(field).kind();
+        int at = mapping().type.offset(field);
+        return switch (kind) {
+            case BOOLEANS -> getBooleans(field, at);
+            case BYTES -> getBytes(field, at);
+            case SHORTS -> getShorts(field, at);
+            case CHARS -> getChars(field, at);
+            case INTS -> getInts(field, at);
+            case LONGS -> getLongs(field, at);
+            case FLOATS -> getFloats(field, at);
+            case DOUBLES -> getDoubles(field, at);
+            default -> throw new AssertionError(kind);
+        };
     }
 
     /// Sets the array of a field: one of the primitives that it holds, or null.
     public void setArray(int field, @Nullable Object array) {
-        requireSame(requireArray(field), array);
-        pool().arrays().set(this, field, array);
+        FieldKind kind = requireArray(field).kind();
+        requireSame(spec(field), array);
+        int at = mapping().type.offset(field);
+        switch (kind) {
+            case BOOLEANS -> setBooleans(field, at, (boolean @Nullable []) array);
+            case BYTES -> setBytes(field, at, (byte @Nullable []) array);
+            case SHORTS -> setShorts(field, at, (short @Nullable []) array);
+            case CHARS -> setChars(field, at, (char @Nullable []) array);
+            case INTS -> setInts(field, at, (int @Nullable []) array);
+            case LONGS -> setLongs(field, at, (long @Nullable []) array);
+            case FLOATS -> setFloats(field, at, (float @Nullable []) array);
+            case DOUBLES -> setDoubles(field, at, (double @Nullable []) array);
+            default -> throw new AssertionError(kind);
+        }
     }
 
     /// Copies elements of the array of a field into an array of the same primitives, as many as there are and fit.

@@ -4,6 +4,7 @@ import dev.terrace.objects.store.Buffers;
 import dev.terrace.objects.store.Layout;
 import dev.terrace.objects.store.Store;
 import dev.terrace.objects.store.Text;
+import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.List;
@@ -255,6 +256,11 @@ final class Fields {
     /// The bytes that the slot of a field leads to.
     byte @Nullable [] getSlot(DurableObject object, int field) {
         return fromSlot(object, field, null, buffers::get);
+    }
+
+    /// Copies the bytes that the slot of a field leads to, as many as fit, and returns how many; -1 if it is null.
+    int copySlot(DurableObject object, int field, MemorySegment into) {
+        return fromSlot(object, field, -1, at -> buffers.copy(at, into));
     }
 
     /// How many bytes the slot of a field leads to; -1 if it is null.

@@ -97,6 +97,9 @@ class DurableRecordTest {
             assertEquals(-1, record.copyArray(FIRST_ARRAY, new boolean[1]));
             fill(record);
             expectFilled(record);
+            byte[] few = new byte[2];
+            assertEquals(2, record.copyArray(FIRST_ARRAY + 1, few));
+            assertArrayEquals(new byte[] {-1, 0}, few);
             record.setArray(FIRST_ARRAY, null);
             assertNull(record.getArray(FIRST_ARRAY));
         }

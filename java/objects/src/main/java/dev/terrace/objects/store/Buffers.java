@@ -246,6 +246,29 @@ public final class Buffers {
         return settled(at, this::load);
     }
 
+    /// Copies the bytes that the slot at `at` leads to, as many as fit, and returns how many; -1 if it is null. Those in persistent memory are copied
+    /// once, and make no garbage.
+    ///
+    /// @throws PoolDamagedException if they are not what was written
+    public int copy(long at, MemorySegment into) {
+        return settled(at, slot -> copyOf(slot, into));
+    }
+
+    private int copyOf(long slot, MemorySegment into) {
+        if (kind(slot) == KIND_PMEM) {
+            int count = (int) Math.min(into.byteSize(), pmemLength(offset(slot)));
+            store.pmem().get(offset(slot) + PMEM_FRONT_BYTES, into, 0, count);
+            return count;
+        }
+        byte[] bytes = load(slot);
+        if (bytes == null) {
+            return -1;
+        }
+        int count = (int) Math.min(into.byteSize(), bytes.length);
+        MemorySegment.copy(MemorySegment.ofArray(bytes), 0, into, 0, count);
+        return count;
+    }
+
     /// How many bytes the slot at `at` leads to, without a look at them; -1 if it is null.
     ///
     /// @throws PoolDamagedException if there is no buffer

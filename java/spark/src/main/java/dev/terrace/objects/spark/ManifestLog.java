@@ -1,9 +1,9 @@
 package dev.terrace.objects.spark;
 
 import dev.terrace.objects.PoolDamagedException;
+import dev.terrace.objects.store.MappedRegion;
 import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.nio.channels.FileChannel;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.StandardOpenOption;
@@ -127,9 +127,8 @@ final class ManifestLog {
         try {
             Files.write(from, bytes, StandardOpenOption.CREATE_NEW, StandardOpenOption.SYNC);
             Files.createLink(directory.resolve(name(number)), from);
-            try (FileChannel names = FileChannel.open(directory, StandardOpenOption.READ)) {
-                names.force(true);
-            }
+            MappedRegion.syncNames(directory);
+            MappedRegion.syncNames(root.local());
             return true;
         } catch (FileAlreadyExistsException e) {
             return false;

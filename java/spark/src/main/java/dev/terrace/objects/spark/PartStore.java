@@ -4,6 +4,7 @@ import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolFormatException;
 import dev.terrace.objects.PoolOptions;
 import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.store.MappedRegion;
 import java.io.IOException;
 import java.io.Serial;
 import java.io.Serializable;
@@ -65,6 +66,14 @@ final class PartStore implements Serializable {
         PoolOptions options(PartitionOptions of) {
             PoolOptions made = PoolOptions.defaults().extents(of.extentBytes());
             return disk == null ? made : made.disk(StorageTier.SSD, disk);
+        }
+
+        /// The pool's files are durable, and so is now that they are there: a manifest that leads to them may follow.
+        void syncNames() throws IOException {
+            MappedRegion.syncNames(pool.toAbsolutePath().getParent());
+            if (disk != null) {
+                MappedRegion.syncNames(disk.toAbsolutePath().getParent());
+            }
         }
 
         void delete() throws IOException {

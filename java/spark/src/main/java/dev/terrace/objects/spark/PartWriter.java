@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.util.List;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.StreamCapabilities;
 import org.jspecify.annotations.Nullable;
 
 /// The pool that an attempt of a task writes. It is of use only if the driver commits it, so each attempt has its own.
@@ -49,6 +50,8 @@ final class PartWriter {
         close();
         if (remote != null) {
             upload(remote);
+        } else {
+            place.syncNames();
         }
         boolean staysHere = remote == null;
         return new Part(
@@ -59,6 +62,9 @@ final class PartWriter {
         for (java.nio.file.Path file : LocalCopies.files(place)) {
             try (FSDataOutputStream out = to.files().create(new Path(to.directory(), file.getFileName().toString()), false)) {
                 Files.copy(file, out);
+                if (out.hasCapability(StreamCapabilities.HSYNC)) {
+                    out.hsync();
+                }
             }
         }
     }

@@ -159,6 +159,10 @@ public final class TerraceCatalog implements StagingTableCatalog {
             throw new IllegalArgumentException("tables have no partitions: leave " + Arrays.toString(info.partitions())
                     + " out. Rows that are sorted by a column are skipped by their least and greatest values");
         }
+        String location = info.properties().getOrDefault(PROP_LOCATION, ident.name());
+        if (!location.equals(ident.name())) {
+            throw new IllegalArgumentException("a table's name is its path: write " + name + ".`" + location + "` instead of LOCATION");
+        }
         return new StagedTerraceTable(ident.name(), current(ident.name()), info.schema(), info.properties(), configuration());
     }
 

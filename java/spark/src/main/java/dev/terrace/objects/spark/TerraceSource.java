@@ -59,10 +59,10 @@ public final class TerraceSource implements SupportsCatalogOptions, DataSourceRe
     /// Asked for by readers only: each reads the table as it is now, however often it is run.
     @Override
     public Optional<String> extractTimeTravelVersion(CaseInsensitiveStringMap options) {
-        if (options.containsKey(TIMESTAMP)) {
-            return Optional.empty();
+        if (options.containsKey(VERSION) || options.containsKey(TIMESTAMP)) {
+            return Optional.ofNullable(options.get(VERSION));
         }
-        return Optional.of(options.getOrDefault(VERSION, Long.toString(require(options).number())));
+        return Optional.of(Long.toString(require(options).number()));
     }
 
     @Override

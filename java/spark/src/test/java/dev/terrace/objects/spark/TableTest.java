@@ -156,6 +156,11 @@ class TableTest {
             assertTrue(refused.getMessage().contains(option.get(2)), refused.getMessage());
         }
         assertThrows(IllegalArgumentException.class, () -> spark.read().format("terrace").load());
+        spark.conf().set("spark.sql.catalog.terrace", TerraceCatalog.class.getName());
+        String table = "CREATE TABLE terrace.`" + dir + "` (id INT) ";
+        assertThrows(IllegalArgumentException.class, () -> spark.sql(table + "LOCATION '/elsewhere'"));
+        assertThrows(IllegalArgumentException.class, () -> spark.sql(table + "PARTITIONED BY (id)"));
+        assertFalse(Files.exists(dir.resolve("manifests")));
     }
 
     @Test

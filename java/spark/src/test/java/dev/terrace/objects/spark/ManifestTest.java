@@ -1,0 +1,61 @@
+package dev.terrace.objects.spark;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.terrace.objects.PoolDamagedException;
+import dev.terrace.objects.PoolFormatException;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+
+/// The bytes of a manifest, as TABLE-FORMAT.md has them.
+class ManifestTest {
+    private static final String GOLDEN = """
+            terrace-manifest 1 cc16f13d
+            {"number":7,"kind":"table","type":"{\\"type\\":\\"struct\\",\\"fields\\":[]}","options":{"tier.image":"DISK"},"parts":[\
+            {"name":"job-0-1","pmem":null,"disk":"/disk","hosts":["a","b"],"rows":3,"bytes":4096,"columns":[\
+            {"nulls":1,"bytes":24,"min":"gAAAAAAAAAE=","max":"gAAAAAAAAAI="},{"nulls":3,"bytes":0,"min":null,"max":null}]}]}""";
+
+    private static Manifest manifest() {
+        ColumnSummary numbers = new ColumnSummary(1, 24, OrderKeys.ofLong(1), OrderKeys.ofLong(2));
+        ColumnSummary nulls = new ColumnSummary(3, 0, null, null);
+        Part part = new Part("job-0-1", null, "/disk", List.of("a", "b"), 3, 4096, List.of(numbers, nulls));
+        return new Manifest(7, Manifest.TABLE, "{\"type\":\"struct\",\"fields\":[]}", Map.of("tier.image", "DISK"), List.of(part));
+    }
+
+    @Test
+    void itsBytesAreThoseOfTheSpecification() {
+        assertEquals(GOLDEN, new String(manifest().encode(), StandardCharsets.UTF_8));
+    }
+
+    @Test
+    void whatWasWrittenIsRead() {
+        Manifest read = Manifest.decode("m", GOLDEN.getBytes(StandardCharsets.UTF_8));
+        assertEquals(Arrays.toString(manifest().encode()), Arrays.toString(read.encode()));
+        assertEquals(3, read.rows());
+        assertEquals(4096, read.bytes());
+    }
+
+    @Test
+    void eachByteThatIsDamagedIsNoticed() {
+        byte[] bytes = manifest().encode();
+        for (int i = 0; i < bytes.length; i++) {
+            byte[] damaged = bytes.clone();
+            damaged[i] ^= 1;
+            RuntimeException refused = assertThrows(RuntimeException.class, () -> Manifest.decode("the file", damaged), "byte " + i);
+            assertTrue(refused instanceof PoolDamagedException || refused instanceof PoolFormatException, refused::toString);
+            assertTrue(refused.getMessage().startsWith("the file"), refused::getMessage);
+        }
+        assertThrows(PoolDamagedException.class, () -> Manifest.decode("m", new byte[0]));
+    }
+
+    @Test
+    void aLaterVersionIsRefusedAsThat() {
+        byte[] later = new String(manifest().encode(), StandardCharsets.UTF_8).replaceFirst(" 1 ", " 2 ").getBytes(StandardCharsets.UTF_8);
+        assertTrue(assertThrows(PoolFormatException.class, () -> Manifest.decode("m", later)).getMessage().contains("version 2"));
+    }
+}
