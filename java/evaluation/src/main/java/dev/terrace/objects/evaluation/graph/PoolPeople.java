@@ -10,14 +10,11 @@ import dev.terrace.objects.collections.ElementType;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.List;
-import java.util.Objects;
 import java.util.function.BiFunction;
 import java.util.function.Supplier;
-import org.jspecify.annotations.Nullable;
 
-/// People in a pool. On the heap are only their handles, each made when it is first needed.
+/// People in a pool. On the heap are only their handles, in the order of their numbers, so that those of friends lie near each other.
 ///
 /// @param <D> the generated class
 abstract class PoolPeople<D extends DurableObject> extends People<D> {
@@ -25,14 +22,12 @@ abstract class PoolPeople<D extends DurableObject> extends People<D> {
     private static final int PER_TRANSACTION = 1000;
 
     private final Pool pool;
-    private final DurableList<D> all;
-    private final List<@Nullable D> handles;
+    private final List<D> handles;
 
     /// Opens the pool.
     PoolPeople(Path pmem, Path disk, ObjectType<D> type) throws IOException {
-        pool = Pool.open(pmem, options(disk).toRead());
-        all = DurableList.root(pool, ROOT, ElementType.of(type));
-        handles = new ArrayList<>(Collections.nCopies(all.size(), null));
+        pool = Pool.open(pmem, options(disk).existing());
+        handles = List.copyOf(DurableList.root(pool, ROOT, ElementType.of(type)));
     }
 
     /// Makes the pool.
@@ -65,12 +60,7 @@ abstract class PoolPeople<D extends DurableObject> extends People<D> {
 
     @Override
     final D person(int number) {
-        D handle = handles.get(number);
-        if (handle == null) {
-            handle = Objects.requireNonNull(all.get(number));
-            handles.set(number, handle);
-        }
-        return handle;
+        return handles.get(number);
     }
 
     @Override
