@@ -19,8 +19,6 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.DoubleType;
-import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
@@ -112,8 +110,8 @@ final class AggregateScan implements Scan, Batch {
             switch (function) {
                 case CountStar _ -> row.add(manifest.rows());
                 case Count count when column >= 0 && !count.isDistinct() -> row.add(manifest.rows() - nulls(manifest, column));
-                case Min _ when isExact(type) -> row.add(bound(manifest, column, true));
-                case Max _ when isExact(type) -> row.add(bound(manifest, column, false));
+                case Min _ when ColumnSummary.isExact(type) -> row.add(ColumnSummary.bound(manifest.parts(), column, true));
+                case Max _ when ColumnSummary.isExact(type) -> row.add(ColumnSummary.bound(manifest.parts(), column, false));
                 default -> {
                     return null;
                 }
@@ -130,30 +128,8 @@ final class AggregateScan implements Scan, Batch {
                 : -1;
     }
 
-    /// Whether keys of this type are numbers that say all of the value.
-    private static boolean isExact(DataType type) {
-        if (type instanceof FloatType || type instanceof DoubleType || type.equals(DataTypes.NullType)) {
-            return false;
-        }
-        ColumnLayout layout = BlockLayout.of(new StructType().add("value", type)).column(0);
-        return !layout.isVariable();
-    }
-
     private static long nulls(Manifest manifest, int column) {
         return manifest.parts().stream().mapToLong(part -> part.columns().get(column).nulls()).sum();
-    }
-
-    private static @Nullable Long bound(Manifest manifest, int column, boolean isMin) {
-        Long found = null;
-        for (Part part : manifest.parts()) {
-            ColumnSummary summary = part.columns().get(column);
-            byte[] key = isMin ? summary.min() : summary.max();
-            if (key != null) {
-                long number = OrderKeys.toLong(key);
-                found = found == null ? Long.valueOf(number) : Long.valueOf(isMin ? Math.min(found, number) : Math.max(found, number));
-            }
-        }
-        return found;
     }
 
     @Override

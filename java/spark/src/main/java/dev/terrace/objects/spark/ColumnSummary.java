@@ -2,6 +2,12 @@ package dev.terrace.objects.spark;
 
 import java.io.Serial;
 import java.io.Serializable;
+import java.util.List;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
+import org.apache.spark.sql.types.NullType;
+import org.apache.spark.sql.types.StructType;
 import org.jspecify.annotations.Nullable;
 
 /// What the values of a column in a part are like. Bounds are keys whose bytes, compared as unsigned numbers, are in the order of the values.
@@ -13,4 +19,27 @@ import org.jspecify.annotations.Nullable;
 record ColumnSummary(long nulls, long bytes, byte @Nullable [] min, byte @Nullable [] max) implements Serializable {
     @Serial
     private static final long serialVersionUID = 1L;
+
+    /// Whether keys of this type are numbers that say all of the value: those of floating point know no sign of zero.
+    static boolean isExact(DataType type) {
+        if (type instanceof FloatType || type instanceof DoubleType || type instanceof NullType) {
+            return false;
+        }
+        ColumnLayout layout = BlockLayout.of(new StructType().add("value", type)).column(0);
+        return !layout.isVariable();
+    }
+
+    /// The least, or the greatest, number of a column whose type is exact; null if there is none.
+    static @Nullable Long bound(List<Part> parts, int column, boolean isLeast) {
+        Long found = null;
+        for (Part part : parts) {
+            ColumnSummary summary = part.columns().get(column);
+            byte[] key = isLeast ? summary.min() : summary.max();
+            if (key != null) {
+                long number = OrderKeys.toLong(key);
+                found = found == null ? Long.valueOf(number) : Long.valueOf(isLeast ? Math.min(found, number) : Math.max(found, number));
+            }
+        }
+        return found;
+    }
 }

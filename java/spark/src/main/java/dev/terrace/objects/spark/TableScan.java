@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.stream.IntStream;
 import org.apache.spark.sql.connector.expressions.Expressions;
@@ -18,7 +19,15 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.colstats.ColumnStatistics;
+import org.apache.spark.sql.types.ByteType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.LongType;
+import org.apache.spark.sql.types.ShortType;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.TimestampNTZType;
+import org.apache.spark.sql.types.TimestampType;
 
 /// What a query reads of a table: some columns of the blocks, of those parts that may have rows for it.
 final class TableScan implements Scan, Batch, SupportsReportStatistics {
@@ -149,10 +158,32 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
             int column = columns[i];
             long columnBytes = parts.stream().mapToLong(part -> part.columns().get(column).bytes()).sum();
             long nulls = parts.stream().mapToLong(part -> part.columns().get(column).nulls()).sum();
-            ofColumns.put(Expressions.column(wanted.fieldNames()[i]), new ColumnFigures(nulls, rows == 0 ? 0 : columnBytes / rows));
+            ofColumns.put(
+                    reference(wanted.fieldNames()[i]),
+                    new ColumnFigures(nulls, rows == 0 ? 0 : columnBytes / rows, bound(column, true), bound(column, false)));
             bytes += columnBytes;
         }
         return new TableFigures(OptionalLong.of(bytes), OptionalLong.of(rows), ofColumns);
+    }
+
+    /// A bound as Spark has values of the column's type, if that is a whole number, a date or a time.
+    private Optional<Object> bound(int column, boolean isLeast) {
+        DataType type = schema.fields()[column].dataType();
+        Long bound = ColumnSummary.isExact(type) ? ColumnSummary.bound(parts, column, isLeast) : null;
+        if (bound == null) {
+            return Optional.empty();
+        }
+        return switch (type) {
+            case ByteType _ -> Optional.of(bound.byteValue());
+            case ShortType _ -> Optional.of(bound.shortValue());
+            case IntegerType _, DateType _ -> Optional.of(bound.intValue());
+            case LongType _, TimestampType _, TimestampNTZType _ -> Optional.of(bound);
+            default -> Optional.empty();
+        };
+    }
+
+    private static NamedReference reference(String column) {
+        return Expressions.column("`" + column.replace("`", "``") + "`");
     }
 
     /// What is known of the rows that are read.
@@ -161,7 +192,8 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
             implements Statistics {}
 
     /// What is known of a column.
-    private record ColumnFigures(long nulls, long meanBytes) implements ColumnStatistics {
+    private record ColumnFigures(long nulls, long meanBytes, Optional<Object> min, Optional<Object> max)
+            implements ColumnStatistics {
         @Override
         public OptionalLong nullCount() {
             return OptionalLong.of(nulls);

@@ -27,6 +27,7 @@ import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.api.io.TempDir;
+import scala.jdk.javaapi.CollectionConverters;
 
 /// RDDs of durable objects.
 @ExtendWith(LocalSpark.class)
@@ -62,6 +63,8 @@ class DurableRDDTest {
         save(context.parallelize(points(0, 1000), 3), SMALL);
         DurableRDD<Point, DurablePoint> saved = open(context);
         assertEquals(3, saved.getNumPartitions());
+        var rdd = saved.rdd();
+        assertEquals(Hosts.local(), CollectionConverters.asJava(rdd.preferredLocations(rdd.partitions()[0])));
         assertEquals(1000, saved.size());
         assertTrue(saved.bytes() > 1000 * 3 * Double.BYTES);
         assertEquals(points(0, 1000), saved.collect());

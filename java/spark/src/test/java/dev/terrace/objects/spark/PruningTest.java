@@ -8,6 +8,7 @@ import java.nio.file.Path;
 import java.util.List;
 import jdk.jfr.Recording;
 import jdk.jfr.consumer.RecordingFile;
+import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
@@ -16,6 +17,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
+import scala.jdk.javaapi.CollectionConverters;
 
 /// What a query does not need it does not read: the disk's reads are counted, as a recording shows them.
 @ExtendWith(LocalSpark.class)
@@ -112,10 +114,33 @@ class PruningTest {
 
     @Test
     void theOptimizerKnowsHowLargeTheColumnsAre(SparkSession spark) {
-        var statistics = people(spark).select("id").queryExecution().optimizedPlan().stats();
+        var statistics = people(spark).select("late").queryExecution().optimizedPlan().stats();
         assertEquals(ROWS * Long.BYTES, statistics.sizeInBytes().toLong());
-        assertEquals(ROWS, people(spark).select("id").queryExecution().optimizedPlan().stats().rowCount().get().toLong());
+        assertEquals(ROWS, statistics.rowCount().get().toLong());
+        var late = statistics.attributeStats().head()._2();
+        assertEquals("100, 100, 999", late.nullCount().get() + ", " + late.min().get() + ", " + late.max().get());
         long images = people(spark).select("image").queryExecution().optimizedPlan().stats().sizeInBytes().toLong();
         assertTrue(images > 100 * ROWS, () -> "images: " + images);
+    }
+
+    @Test
+    void theUserInterfaceShowsBlocksThatWereSkipped(SparkSession spark) {
+        Dataset<Row> rows = people(spark).filter("id >= 980").select("name");
+        assertEquals(20, rows.collectAsList().size());
+        var metrics = rows.queryExecution().executedPlan().collectLeaves().head().metrics();
+        assertEquals(1, metrics.apply("blocksRead").value());
+        // Those of the part that was left out are not counted.
+        assertEquals(9, metrics.apply("blocksSkipped").value());
+    }
+
+    @Test
+    void partitionsPreferTheNodeThatWroteThem(SparkSession spark) {
+        RDD<?> rdd = people(spark).rdd();
+        while (rdd.dependencies().nonEmpty()) {
+            rdd = rdd.dependencies().head().rdd();
+        }
+        for (var partition : rdd.partitions()) {
+            assertEquals(Hosts.local(), CollectionConverters.asJava(rdd.preferredLocations(partition)));
+        }
     }
 }

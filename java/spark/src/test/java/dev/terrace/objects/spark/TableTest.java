@@ -21,6 +21,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.stream.IntStream;
 import org.apache.spark.SparkException;
+import org.apache.spark.SparkRuntimeException;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.Dataset;
@@ -278,6 +279,60 @@ class TableTest {
             try (var copies = Files.list(here.resolve(place))) {
                 assertEquals(4, copies.filter(path -> !path.getFileName().toString().startsWith(".")).count());
             }
+        }
+    }
+
+    @Test
+    void sqlMakesReplacesAndDropsTables(SparkSession spark) {
+        spark.conf().set("spark.sql.catalog.terrace", TerraceCatalog.class.getName());
+        String table = "terrace.`" + dir + "`";
+        spark.sql("CREATE TABLE " + table + " TBLPROPERTIES ('extent' = '1048576') AS SELECT 1 id, 'a' name");
+        assertThrows(AnalysisException.class, () -> spark.sql("CREATE TABLE " + table + " AS SELECT 2 id"));
+        spark.sql("CREATE TABLE IF NOT EXISTS " + table + " AS SELECT 2 id");
+        spark.sql("INSERT INTO " + table + " VALUES (2, 'b')");
+        assertEquals("[[1,a], [2,b]]", spark.sql("SELECT * FROM " + table + " ORDER BY id").collectAsList().toString());
+        spark.sql("INSERT OVERWRITE " + table + " SELECT id + 10, upper(name) FROM " + table);
+        assertEquals("[[11,A], [12,B]]", spark.table(table).orderBy("id").collectAsList().toString());
+        assertEquals("[[1,a]]", spark.sql("SELECT * FROM " + table + " VERSION AS OF 1").collectAsList().toString());
+        spark.sql("CREATE OR REPLACE TABLE " + table + " AS SELECT name, 1.5D half FROM " + table + " WHERE id = 12");
+        assertEquals("[[B,1.5]]", spark.table(table).collectAsList().toString());
+        assertThrows(SparkRuntimeException.class, () -> spark.sql("CREATE OR REPLACE TABLE " + table + " AS SELECT cast(raise_error('no') as int) id FROM " + table));
+        assertEquals("[[B,1.5]]", spark.table(table).collectAsList().toString());
+        spark.sql("CREATE OR REPLACE TABLE " + table + " (only INT COMMENT 'one')");
+        assertEquals("[[only,int,one]]", spark.sql("DESCRIBE " + table).collectAsList().toString());
+        assertEquals(0, spark.table(table).count());
+        assertThrows(UnsupportedOperationException.class, () -> spark.sql("ALTER TABLE " + table + " ADD COLUMN more INT"));
+        assertThrows(UnsupportedOperationException.class, () -> spark.sql("ALTER TABLE " + table + " RENAME TO elsewhere"));
+        spark.sql("DROP TABLE " + table);
+        assertFalse(Files.exists(dir));
+        assertThrows(AnalysisException.class, () -> spark.table(table));
+    }
+
+    @Test
+    void columnsHaveAnyNames(SparkSession spark) {
+        Dataset<Row> rows = spark.range(3).selectExpr("id", "id `a b`", "id `a.b`", "id `x``y`", "id `0:id.nulls`", "cast(null as int) `größe`");
+        rows.write().format("terrace").option("extent", 1 << 20).option("tier.a b", "DISK").save(dir.toString());
+        Dataset<Row> table = read(spark);
+        assertEquals(rows.collectAsList(), table.collectAsList());
+        assertEquals(1, table.filter("`a b` > 1 and `a.b` = 2 and `x``y` <= 2").count());
+        assertEquals("[3,0,2]", table.selectExpr("count(`a.b`)", "count(`größe`)", "max(`x``y`)").first().toString());
+    }
+
+    @Test
+    void collationsCompareAsTheyDo(SparkSession spark) {
+        Dataset<Row> rows = spark.range(2).selectExpr("if(id = 0, 'Apfel', 'birne') collate UTF8_LCASE fruit");
+        write(rows, SaveMode.Append);
+        assertEquals(1, read(spark).filter("fruit = 'APFEL'").count());
+        assertEquals(1, read(spark).filter("fruit > 'AZ'").count());
+        assertEquals("birne", read(spark).selectExpr("max(fruit)").first().get(0));
+    }
+
+    @Test
+    void aTypeOfLimitedLengthIsRefused(SparkSession spark) {
+        spark.conf().set("spark.sql.catalog.terrace", TerraceCatalog.class.getName());
+        for (String type : List.of("VARCHAR(3)", "CHAR(3)")) {
+            String message = assertThrows(IllegalArgumentException.class, () -> spark.sql("CREATE TABLE terrace.`" + dir + "` (c " + type + ")")).getMessage();
+            assertTrue(message.contains(type), message);
         }
     }
 }
