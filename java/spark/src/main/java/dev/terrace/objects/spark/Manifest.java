@@ -2,6 +2,7 @@ package dev.terrace.objects.spark;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.SerializationFeature;
 import dev.terrace.objects.PoolDamagedException;
 import dev.terrace.objects.PoolFormatException;
 import java.io.Serial;
@@ -29,7 +30,7 @@ record Manifest(long number, String kind, String type, Map<String, String> optio
 
     private static final String MAGIC = "terrace-manifest";
     private static final int VERSION = 1;
-    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final ObjectMapper JSON = new ObjectMapper().enable(SerializationFeature.ORDER_MAP_ENTRIES_BY_KEYS);
 
     Manifest {
         options = Map.copyOf(options);

@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.stream.IntStream;
 import org.apache.spark.TaskContext;
+import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -28,7 +29,7 @@ final class ClusterDriver {
     /// Runs.
     ///
     /// @param arguments the master's address, and a directory
-    public static void main(String[] arguments) throws IOException {
+    public static void main(String[] arguments) throws IOException, InterruptedException {
         SparkSession spark = SparkSession.builder()
                 .master(arguments[0])
                 .appName("cluster test")
@@ -51,8 +52,8 @@ final class ClusterDriver {
                 .getOrCreate();
         ClusterDriver driver = new ClusterDriver(spark, Path.of(arguments[1]));
         driver.registerFunctions();
-        driver.saveObjects();
         driver.copyToNode();
+        driver.saveObjects();
         driver.speculate();
         driver.loseAnExecutor();
         spark.stop();
@@ -125,13 +126,23 @@ final class ClusterDriver {
         System.out.println("killed " + describe(table.toString()) + " parts " + count(table.resolve("parts")));
     }
 
-    private void saveObjects() throws IOException {
+    private void saveObjects() throws IOException, InterruptedException {
         JavaSparkContext context = JavaSparkContext.fromSparkContext(spark.sparkContext());
         List<Point> points = IntStream.range(0, 100).mapToObj(Point::of).toList();
-        String objects = dir.resolve("objects").toString();
-        DurableRDD.save(context.parallelize(points, 4), Point.class, DurablePoint.class, objects, PartitionOptions.defaults().extents(1 << 20));
-        List<Point> saved = DurableRDD.open(context, Point.class, DurablePoint.class, objects).collect();
-        System.out.println("objects " + saved.equals(points));
+        Path objects = dir.resolve("objects");
+        JavaRDD<Point> slowOnce = context.parallelize(points, 4).map(point -> {
+            if (point.id() == 1 && TaskContext.get().attemptNumber() == 0) {
+                Thread.sleep(60_000);
+            }
+            return point;
+        });
+        DurableRDD.save(slowOnce, Point.class, DurablePoint.class, objects.toString(), PartitionOptions.defaults().extents(1 << 20));
+        List<Point> saved = DurableRDD.open(context, Point.class, DurablePoint.class, objects.toString()).collect();
+        // The attempt that was slow may still be removing what it wrote.
+        for (int i = 0; i < 200 && count(objects.resolve("parts")) > 4; i++) {
+            Thread.sleep(50);
+        }
+        System.out.println("objects " + saved.equals(points) + " parts " + count(objects.resolve("parts")));
     }
 
     private void copyToNode() throws IOException {

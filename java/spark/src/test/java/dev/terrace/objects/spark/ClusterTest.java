@@ -20,8 +20,8 @@ class ClusterTest {
             List<String> said = cluster.run(ClusterDriver.class, cluster.master(), dir);
             assertEquals(
                     List.of(
-                            "objects true",
                             "remote 4000 copies 4",
+                            "objects true parts 4",
                             "speculated " + ALL_ROWS + " parts 4",
                             "killed " + ALL_ROWS + " parts 4"),
                     said.stream().filter(line -> line.matches("(speculated|killed|objects|remote) .*")).toList(),

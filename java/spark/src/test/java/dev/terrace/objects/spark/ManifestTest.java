@@ -33,6 +33,13 @@ class ManifestTest {
     }
 
     @Test
+    void optionsAreInTheOrderOfTheirNames() {
+        Map<String, String> options = Map.of("tier.b", "DISK", "extent", "1048576", "tier.a", "PMEM");
+        String text = new String(new Manifest(1, Manifest.TABLE, "{}", options, List.of()).encode(), StandardCharsets.UTF_8);
+        assertTrue(text.contains("{\"extent\":\"1048576\",\"tier.a\":\"PMEM\",\"tier.b\":\"DISK\"}"), text);
+    }
+
+    @Test
     void whatWasWrittenIsRead() {
         Manifest read = Manifest.decode("m", GOLDEN.getBytes(StandardCharsets.UTF_8));
         assertEquals(Arrays.toString(manifest().encode()), Arrays.toString(read.encode()));

@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.terrace.objects.PoolDamagedException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.FileTime;
@@ -203,6 +204,20 @@ class TableTest {
         Files.write(manifest, bytes);
         assertTrue(assertThrows(PoolDamagedException.class, () -> read(spark)).getMessage().contains(manifest.toString()));
         assertThrows(PoolDamagedException.class, () -> write(numbers(spark, 0, 5), SaveMode.Overwrite));
+    }
+
+    @Test
+    void aDamagedValueIsNoticedByWhoReadsIt(SparkSession spark) throws IOException {
+        spark.range(0, 100, 1, 1).selectExpr("id", "repeat('text ', 100) text").write()
+                .format("terrace").option("extent", 1 << 20).option("tier.text", "DISK").save(dir.toString());
+        Path disk = dir.resolve("parts").resolve(parts().getFirst()).resolve("disk-0");
+        byte[] bytes = Files.readAllBytes(disk);
+        int at = new String(bytes, StandardCharsets.ISO_8859_1).indexOf("text text");
+        bytes[at] ^= 1;
+        Files.write(disk, bytes);
+        String message = assertThrows(SparkException.class, () -> read(spark).select("text").collect()).getMessage();
+        assertTrue(message.contains(PoolDamagedException.class.getName()) && message.contains(disk.toString()), message);
+        assertEquals(4950L, read(spark).selectExpr("sum(id)").first().get(0));
     }
 
     @Test
