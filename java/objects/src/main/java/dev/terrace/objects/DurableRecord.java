@@ -14,7 +14,8 @@ import org.jspecify.annotations.Nullable;
 /// ```
 ///
 /// What a pool has stored of a class that the program has no more is read so, too: a [StoredType] has its name and fields. Each method
-/// throws `IllegalArgumentException` for a field of another kind than its own, and `IndexOutOfBoundsException` for none.
+/// throws `IllegalArgumentException` for a field of another kind than its own, and `IndexOutOfBoundsException` for none. References, collections and enums are left to
+/// generated classes, and to [PoolDump].
 public final class DurableRecord extends DurableObject {
     DurableRecord() {}
 
@@ -33,6 +34,13 @@ public final class DurableRecord extends DurableObject {
         if (spec.kind() != kind) {
             throw new IllegalArgumentException(mapping().type + ": field " + spec.name() + " holds " + spec.kind() + ", not " + kind);
         }
+        if (spec.nullable() && kind.ordinal() <= FieldKind.DOUBLE.ordinal()) {
+            throw new IllegalArgumentException(mapping().type + ": field " + spec.name() + " may be null: use getBoxed and setBoxed");
+        }
+        requireStored(spec);
+    }
+
+    private void requireStored(FieldSpec spec) {
         if (spec.isVolatile()) {
             throw new IllegalArgumentException(mapping().type + ": field " + spec.name() + " is in DRAM: only a generated class has such fields");
         }
@@ -125,6 +133,57 @@ public final class DurableRecord extends DurableObject {
     /// Sets a field.
     public void setDouble(int field, double value) {
         setDouble(field, at(field, FieldKind.DOUBLE), value);
+    }
+
+    /// The number, boolean or character of a field that may be null.
+    public @Nullable Object getBoxed(int field) {
+        FieldKind kind = requireBoxed(field).kind();
+        int at = mapping().type.offset(field);
+        return switch (kind) {
+            case BOOLEAN -> getBoxedBoolean(field, at);
+            case BYTE -> getBoxedByte(field, at);
+            case SHORT -> getBoxedShort(field, at);
+            case CHAR -> getBoxedChar(field, at);
+            case INT -> getBoxedInt(field, at);
+            case LONG -> getBoxedLong(field, at);
+            case FLOAT -> getBoxedFloat(field, at);
+            case DOUBLE -> getBoxedDouble(field, at);
+            default -> throw new AssertionError(kind);
+        };
+    }
+
+    /// Sets a field that may be null to a number, boolean or character of its kind, or to null.
+    public void setBoxed(int field, @Nullable Object value) {
+        FieldKind kind = requireBoxed(field).kind();
+        if (value != null && value.getClass() != boxOf(kind)) {
+            throw new IllegalArgumentException(mapping().type + ": field " + spec(field).name() + " holds " + kind + ", and this is a "
+                    + value.getClass().getSimpleName());
+        }
+        int at = mapping().type.offset(field);
+        switch (kind) {
+            case BOOLEAN -> setBoxedBoolean(field, at, (@Nullable Boolean) value);
+            case BYTE -> setBoxedByte(field, at, (@Nullable Byte) value);
+            case SHORT -> setBoxedShort(field, at, (@Nullable Short) value);
+            case CHAR -> setBoxedChar(field, at, (@Nullable Character) value);
+            case INT -> setBoxedInt(field, at, (@Nullable Integer) value);
+            case LONG -> setBoxedLong(field, at, (@Nullable Long) value);
+            case FLOAT -> setBoxedFloat(field, at, (@Nullable Float) value);
+            case DOUBLE -> setBoxedDouble(field, at, (@Nullable Double) value);
+            default -> throw new AssertionError(kind);
+        }
+    }
+
+    private static Class<?> boxOf(FieldKind kind) {
+        return Fields.box(0, kind).getClass();
+    }
+
+    private FieldSpec requireBoxed(int field) {
+        FieldSpec spec = spec(field);
+        if (!spec.nullable() || spec.kind().ordinal() > FieldKind.DOUBLE.ordinal()) {
+            throw new IllegalArgumentException(mapping().type + ": field " + spec.name() + " is no number that may be null, but " + spec.kind());
+        }
+        requireStored(spec);
+        return spec;
     }
 
     /// The text of a field, or null.

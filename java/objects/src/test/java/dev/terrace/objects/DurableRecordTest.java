@@ -118,6 +118,27 @@ class DurableRecordTest {
         }
     }
 
+    @ParameterizedTest
+    @EnumSource(names = {"PMEM", "SSD"})
+    void numbersMayBeNull(StorageTier tier) {
+        List<Object> values = List.of(true, (byte) -1, (short) -2, 'c', -4, Long.MIN_VALUE, -0.5f, Double.NaN);
+        try (PoolDir dir = new PoolDir()) {
+            FieldSpec[] fields = NUMBERS.stream().map(kind -> FieldSpec.of("a " + kind, kind).on(tier).orNull()).toArray(FieldSpec[]::new);
+            DurableRecord record = dir.pool().create(ObjectType.of("Reading", fields));
+            for (int i = 0; i < fields.length; i++) {
+                int field = i;
+                assertNull(record.getBoxed(field));
+                record.setBoxed(field, values.get(field));
+                assertEquals(values.get(field), record.getBoxed(field));
+                assertThrows(IllegalArgumentException.class, () -> record.setBoxed(field, "text"));
+                record.setBoxed(field, null);
+                assertNull(record.getBoxed(field));
+            }
+            assertEquals("Reading: field a INT may be null: use getBoxed and setBoxed",
+                    assertThrows(IllegalArgumentException.class, () -> record.getInt(4)).getMessage());
+        }
+    }
+
     @Test
     void aFieldOfAnotherKindIsRefusedByName() {
         try (PoolDir dir = new PoolDir()) {
@@ -132,6 +153,7 @@ class DurableRecordTest {
                     assertThrows(IllegalArgumentException.class, () -> record.setArray(1, new int[1])).getMessage());
             assertThrows(IllegalArgumentException.class, () -> record.copyArray(1, new float[1]));
             assertThrows(IllegalArgumentException.class, () -> record.getInt(2));
+            assertThrows(IllegalArgumentException.class, () -> record.getBoxed(0));
             assertThrows(IndexOutOfBoundsException.class, () -> record.getInt(3));
             assertEquals(0, record.getLong(0));
         }
