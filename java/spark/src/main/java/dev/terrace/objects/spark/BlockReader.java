@@ -20,12 +20,14 @@ import org.jspecify.annotations.Nullable;
 /// Reads the blocks of a part, one batch each.
 final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.Facts {
     private final Pool pool;
+    private final TableScan.PartInput input;
     private final BlockLayout layout;
     private final List<BlockFilter> filters;
     private final Cursor<DurableRecord> cursor;
     private final DurableRecord block;
     private final BlockVector[] vectors;
     private final ColumnarBatch batch;
+    private long met;
     private long left;
     private long read;
     private long skipped;
@@ -51,11 +53,11 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
         @Override
         public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
             try {
-                Part part = ((TableScan.PartInput) partition).part();
-                Pool pool = store.open(part);
+                TableScan.PartInput input = (TableScan.PartInput) partition;
+                Pool pool = store.open(input.part());
                 boolean done = false;
                 try {
-                    BlockReader reader = new BlockReader(pool, part, this);
+                    BlockReader reader = new BlockReader(pool, input, this);
                     done = true;
                     return reader;
                 } finally {
@@ -69,11 +71,12 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
         }
     }
 
-    private BlockReader(Pool pool, Part part, Factory query) {
+    private BlockReader(Pool pool, TableScan.PartInput input, Factory query) {
         this.pool = pool;
+        this.input = input;
         filters = query.filters;
         layout = BlockLayout.of(query.schema);
-        cursor = pool.cursor(layout.storedType(pool, part.name()));
+        cursor = pool.cursor(layout.storedType(pool, input.part().name()));
         block = cursor.get();
         vectors = Arrays.stream(query.columns).mapToObj(column -> new BlockVector(layout.column(column))).toArray(BlockVector[]::new);
         batch = new ColumnarBatch(vectors.clone());
@@ -83,6 +86,9 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
     @Override
     public boolean next() {
         while (left > 0 && cursor.next()) {
+            if (met++ % input.shares() != input.share()) {
+                continue;
+            }
             if (filters.stream().allMatch(filter -> filter.mayMatch(this))) {
                 read++;
                 int rows = (int) Math.min(left, rows());

@@ -22,6 +22,8 @@ record TableOptions(Map<String, String> values) implements Serializable {
     private static final String PMEM = "pmem";
     private static final String DISK = "disk";
     private static final String EXTENT = "extent";
+    private static final String SPLIT_BYTES = "split.bytes";
+    private static final long SPLIT_BYTES_DEFAULT = 128 << 20;
     private static final String BLOCK_ROWS = "block.rows";
     private static final int BLOCK_ROWS_DEFAULT = 4096;
     private static final int BLOCK_ROWS_MAX = 1 << 20;
@@ -36,7 +38,7 @@ record TableOptions(Map<String, String> values) implements Serializable {
         Map<String, String> values = new TreeMap<>(table);
         others.forEach((name, value) -> {
             String key = name.toLowerCase(Locale.ROOT);
-            if (key.startsWith(TIER) || List.of(PMEM, DISK, EXTENT, BLOCK_ROWS).contains(key)) {
+            if (key.startsWith(TIER) || List.of(PMEM, DISK, EXTENT, SPLIT_BYTES, BLOCK_ROWS).contains(key)) {
                 values.put(key, value);
             }
         });
@@ -64,8 +66,9 @@ record TableOptions(Map<String, String> values) implements Serializable {
             }
         }
         columns.forEach(this::tierOf);
-        int rows = blockRows();
-        assert rows > 0;
+        // So that the driver says what is wrong, not a task.
+        long numbers = blockRows() + splitBytes() + partitions().extentBytes();
+        assert numbers > 0;
         return this;
     }
 
@@ -82,6 +85,15 @@ record TableOptions(Map<String, String> values) implements Serializable {
             throw new IllegalArgumentException("option " + BLOCK_ROWS + ": a block has from 1 to " + BLOCK_ROWS_MAX + " rows, not " + rows);
         }
         return (int) rows;
+    }
+
+    /// Of how many bytes of a part a task reads the columns that it needs; a part with more is read by several.
+    long splitBytes() {
+        long bytes = number(SPLIT_BYTES, SPLIT_BYTES_DEFAULT);
+        if (bytes < 1) {
+            throw new IllegalArgumentException("option " + SPLIT_BYTES + ": a task reads 1 byte at least, not " + bytes);
+        }
+        return bytes;
     }
 
     private long number(String option, long otherwise) {

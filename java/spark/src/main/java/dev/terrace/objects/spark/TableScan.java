@@ -2,6 +2,7 @@ package dev.terrace.objects.spark;
 
 import java.io.Serial;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -31,6 +32,9 @@ import org.apache.spark.sql.types.TimestampType;
 
 /// What a query reads of a table: some columns of the blocks, of those parts that may have rows for it.
 final class TableScan implements Scan, Batch, SupportsReportStatistics {
+    /// Each walks over all blocks of a part.
+    private static final int SHARES_MAX = 1000;
+
     private final String name;
     private final PartStore store;
     private final StructType schema;
@@ -38,22 +42,29 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
     private final int[] columns;
     private final List<BlockFilter> filters;
     private final int limit;
+    private final long splitBytes;
     private final List<Part> parts;
 
-    TableScan(String name, Manifest manifest, PartStore store, StructType wanted, List<BlockFilter> filters, int limit) {
+    TableScan(
+            String name, Manifest manifest, PartStore store, StructType wanted, List<BlockFilter> filters, int limit, long splitBytes) {
         this.name = name;
         this.store = store;
         this.wanted = wanted;
         this.filters = List.copyOf(filters);
         this.limit = limit;
+        this.splitBytes = splitBytes;
         schema = TerraceTable.schema(manifest);
         List<String> names = List.of(schema.fieldNames());
         columns = IntStream.range(0, wanted.size()).map(i -> names.indexOf(wanted.fieldNames()[i])).toArray();
         parts = needed(manifest.parts());
     }
 
-    /// A partition of the query: a part.
-    record PartInput(Part part) implements InputPartition, HasPartitionStatistics {
+    /// A partition of the query: a part, or some of its blocks.
+    ///
+    /// @param share of the part's blocks, from 0
+    /// @param shares how many there are: block *n* is in share *n* modulo that
+    /// @param columnBytes of the columns that are read, in all of the part
+    record PartInput(Part part, int share, int shares, long columnBytes) implements InputPartition, HasPartitionStatistics {
         @Serial
         private static final long serialVersionUID = 1L;
 
@@ -64,12 +75,12 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
 
         @Override
         public OptionalLong sizeInBytes() {
-            return OptionalLong.of(part.bytes());
+            return OptionalLong.of(columnBytes / shares);
         }
 
         @Override
         public OptionalLong numRows() {
-            return OptionalLong.of(part.rows());
+            return OptionalLong.of(part.rows() / shares);
         }
 
         @Override
@@ -136,7 +147,15 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
 
     @Override
     public InputPartition[] planInputPartitions() {
-        return parts.stream().map(PartInput::new).toArray(InputPartition[]::new);
+        List<InputPartition> inputs = new ArrayList<>();
+        for (Part part : parts) {
+            long bytes = Arrays.stream(columns).mapToLong(column -> part.columns().get(column).bytes()).sum();
+            int shares = (int) Math.min(SHARES_MAX, Math.max(1, Math.ceilDiv(bytes, splitBytes)));
+            for (int share = 0; share < shares; share++) {
+                inputs.add(new PartInput(part, share, shares, bytes));
+            }
+        }
+        return inputs.toArray(new InputPartition[0]);
     }
 
     @Override

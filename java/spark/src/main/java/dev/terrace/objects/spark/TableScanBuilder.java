@@ -19,6 +19,7 @@ final class TableScanBuilder
     private final String name;
     private final Manifest manifest;
     private final PartStore store;
+    private final long splitBytes;
     private final StructType schema;
     private StructType wanted;
     private final List<Predicate> pushed = new ArrayList<>();
@@ -26,10 +27,11 @@ final class TableScanBuilder
     private int limit = Integer.MAX_VALUE;
     private @Nullable AggregateScan aggregates;
 
-    TableScanBuilder(String name, Manifest manifest, PartStore store) {
+    TableScanBuilder(String name, Manifest manifest, PartStore store, long splitBytes) {
         this.name = name;
         this.manifest = manifest;
         this.store = store;
+        this.splitBytes = splitBytes;
         schema = TerraceTable.schema(manifest);
         wanted = schema;
     }
@@ -82,6 +84,6 @@ final class TableScanBuilder
 
     @Override
     public Scan build() {
-        return aggregates != null ? aggregates : new TableScan(name, manifest, store, wanted, filters, limit);
+        return aggregates != null ? aggregates : new TableScan(name, manifest, store, wanted, filters, limit, splitBytes);
     }
 }

@@ -83,8 +83,9 @@ final class TerraceTable implements SupportsRead, SupportsWrite {
         if (manifest == null) {
             throw new IllegalStateException(name() + " is not there yet");
         }
-        PartitionOptions where = TableOptions.of(manifest.options(), options).partitions();
-        return new TableScanBuilder(name(), manifest, new PartStore(log().root(), where, configuration));
+        TableOptions all = TableOptions.of(manifest.options(), options);
+        PartStore store = new PartStore(log().root(), all.partitions(), configuration);
+        return new TableScanBuilder(name(), manifest, store, all.splitBytes());
     }
 
     private ManifestLog log() {

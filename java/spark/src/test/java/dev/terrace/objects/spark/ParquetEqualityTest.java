@@ -64,7 +64,7 @@ class ParquetEqualityTest {
                 .mode("append")
                 .save(terrace);
         Dataset<Row> expected = spark.read().parquet(parquet);
-        Dataset<Row> actual = spark.read().format("terrace").load(terrace);
+        Dataset<Row> actual = spark.read().format("terrace").option("split.bytes", 1 + random.nextInt(4000)).load(terrace);
         for (UnaryOperator<Dataset<Row>> query : queries(random, table)) {
             Dataset<Row> wanted = query.apply(expected);
             assertEquals(

@@ -113,6 +113,22 @@ class PruningTest {
     }
 
     @Test
+    void aLongPartIsReadBySeveralTasks(SparkSession spark) {
+        // 500 rows of a part have 4000 bytes, and its 10 blocks are dealt out to 4 tasks.
+        Dataset<Row> ids = spark.read().format("terrace").option("split.bytes", 1000).load(dir.toString()).select("id");
+        assertEquals(8, ids.javaRDD().getNumPartitions());
+        assertEquals(people(spark).select("id").orderBy("id").collectAsList(), ids.orderBy("id").collectAsList());
+        List<Integer> rows = ids.javaRDD().mapPartitions(part -> {
+            int count = 0;
+            for (; part.hasNext(); part.next()) {
+                count++;
+            }
+            return List.of(count).iterator();
+        }).collect();
+        assertEquals(List.of(150, 150, 100, 100, 150, 150, 100, 100), rows);
+    }
+
+    @Test
     void theOptimizerKnowsHowLargeTheColumnsAre(SparkSession spark) {
         var statistics = people(spark).select("late").queryExecution().optimizedPlan().stats();
         assertEquals(ROWS * Long.BYTES, statistics.sizeInBytes().toLong());

@@ -152,6 +152,7 @@ class TableTest {
                 List.of("extent", "many", "is no number"),
                 List.of("extent", "1000", "power of two"),
                 List.of("block.rows", "0", "has from 1 to"),
+                List.of("split.bytes", "0", "1 byte at least"),
                 List.of("pmem", "here", "is not absolute"))) {
             Exception refused = assertThrows(IllegalArgumentException.class, () -> numbers(spark, 0, 1).write()
                     .format("terrace").option(option.get(0), option.get(1)).mode("append").save(dir.toString()));
