@@ -44,12 +44,13 @@ final class PartWriter {
         return pool;
     }
 
-    /// Closes the pool, and brings its files to where they are to be.
+    /// Closes the pool, and brings its files to where they are to be: who reads them may be another node.
     Part finish(long rows, List<ColumnSummary> columns) throws IOException {
         long bytes = pool.statistics().used().stream().mapToLong(Long::longValue).sum();
         close();
         if (remote != null) {
             upload(remote);
+            place.delete();
         } else {
             place.syncNames();
         }

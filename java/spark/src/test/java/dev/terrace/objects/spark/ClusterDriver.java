@@ -139,7 +139,7 @@ final class ClusterDriver {
         DurableRDD.save(slowOnce, Point.class, DurablePoint.class, objects.toString(), PartitionOptions.defaults().extents(1 << 20));
         List<Point> saved = DurableRDD.open(context, Point.class, DurablePoint.class, objects.toString()).collect();
         // The attempt that was slow may still be removing what it wrote.
-        for (int i = 0; i < 200 && count(objects.resolve("parts")) > 4; i++) {
+        for (int i = 0; i < 2000 && count(objects.resolve("parts")) > 4; i++) {
             Thread.sleep(50);
         }
         System.out.println("objects " + saved.equals(points) + " parts " + count(objects.resolve("parts")));

@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkException;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.JavaSparkContext;
@@ -104,7 +105,7 @@ class JobsTest {
             context.setJobGroup("cancelled", "a job that is cancelled", true);
             work.run();
         });
-        REACHED.acquire();
+        assertTrue(REACHED.tryAcquire(5, TimeUnit.MINUTES));
         context.cancelJobGroup("cancelled");
         assertThrows(CompletionException.class, done::join);
     }
@@ -152,7 +153,7 @@ class JobsTest {
 
     /// The driver does not wait for tasks that it has killed: they remove what they wrote when they notice.
     private void awaitNames(String directory, List<String> expected) throws Exception {
-        for (int i = 0; i < 200 && !names(directory).equals(expected); i++) {
+        for (int i = 0; i < 2000 && !names(directory).equals(expected); i++) {
             Thread.sleep(50);
         }
         assertEquals(expected, names(directory));

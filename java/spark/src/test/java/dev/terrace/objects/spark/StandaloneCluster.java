@@ -19,7 +19,7 @@ import org.apache.spark.launcher.JavaModuleOptions;
 final class StandaloneCluster implements AutoCloseable {
     private static final String HOST = "127.0.0.1";
     private static final String OTHER_HOST = "127.0.0.2";
-    private static final long SECONDS_MAX = 60;
+    private static final long SECONDS_MAX = 300;
 
     private final Path directory;
     private final Path home;
