@@ -2,6 +2,7 @@ package dev.terrace.objects.evaluation;
 
 import dev.terrace.objects.evaluation.graph.GraphExperiment;
 import dev.terrace.objects.evaluation.kmeans.KMeansExperiment;
+import dev.terrace.objects.evaluation.placement.PlacementExperiment;
 import dev.terrace.objects.evaluation.reopen.ReopenExperiment;
 import dev.terrace.objects.evaluation.report.Report;
 import dev.terrace.objects.evaluation.report.Section;
@@ -104,6 +105,7 @@ public final class Evaluation implements Callable<Integer> {
         all.put("graph", new GraphExperiment());
         all.put("surface", new SurfaceExperiment());
         all.put("reopen", new ReopenExperiment());
+        all.put("placement", new PlacementExperiment());
         return all;
     }
 

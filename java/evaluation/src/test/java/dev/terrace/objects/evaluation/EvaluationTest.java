@@ -111,6 +111,17 @@ class EvaluationTest {
         assertTrue(out.toString().contains("DRAM DRAM becomes PMEM PMEM | at most 0 | met |"), out::toString);
     }
 
+    @Test
+    void placementIsPredictedAndMeasured() throws IOException {
+        assertEquals(0, run("--only", "placement"), err::toString);
+        JsonNode fields = section().at("/measured/warm/fields");
+        assertEquals(3, fields.size());
+        assertEquals("PMEM", fields.get(0).at("/tier").asText());
+        assertEquals("SSD", fields.get(2).at("/tier").asText());
+        assertTrue(section().at("/measured/warm/movedBytes").asLong() >= 200 * 10_000);
+        assertTrue(isEmpty(pmem) && isEmpty(directory.resolve("disk")), "something was left behind");
+    }
+
     private JsonNode section() throws IOException {
         return Json.MAPPER.readTree(report().resolve("evaluation/evaluation.json").toFile()).at("/sections/0");
     }

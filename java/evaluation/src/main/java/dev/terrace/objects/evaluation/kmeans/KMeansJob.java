@@ -25,6 +25,11 @@ record KMeansJob(Source source, PointFiles files, Path pmem, int iterations) imp
         double seconds() {
             return phases.stream().mapToDouble(Phase::seconds).sum();
         }
+
+        /// What all steps took of the processors, in seconds.
+        double cpuSeconds() {
+            return phases.stream().mapToDouble(Phase::cpuSeconds).sum();
+        }
     }
 
     @Override

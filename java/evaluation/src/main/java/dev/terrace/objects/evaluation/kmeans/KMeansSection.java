@@ -86,11 +86,14 @@ final class KMeansSection {
             row.add(cell(runs, () -> runs.total().toString()));
             row.add(cell(runs, () -> ratio(runs.total(), measured.text().total())));
             STEPS.forEach(step -> row.add(cell(runs, () -> runs.step(step).toString())));
+            row.add(cell(runs, () -> runs.of(KMeansJob.Result::cpuSeconds).toString()));
             row.add(cell(runs, () -> Spread.number(runs.gc().seconds())));
             rows.add(row);
         }
         return new Table("Figure 4, " + measured.collector().title + ": seconds; medians, least and most in brackets",
-                List.of("source", "heap, MiB", "all", "to text", KMeans.LOAD, KMeans.INITIAL, "all iterations", KMeans.COST, "stopped by the collector"), rows);
+                List.of("source", "heap, MiB", "all", "to text", KMeans.LOAD, KMeans.INITIAL, "all iterations", KMeans.COST,
+                        "of the processors", "stopped by the collector"),
+                rows);
     }
 
     private static String cell(SourceRuns runs, Supplier<String> text) {
@@ -172,7 +175,7 @@ final class KMeansSection {
     }
 
     private static Claim claim(String work, String paper, @Nullable Double value, @Nullable Double goal) {
-        return new Claim(work, paper, value == null ? HEAP_TOO_SMALL : Spread.number(value), value, goal);
+        return new Claim(work, paper, value == null ? "–" : Spread.number(value), value, goal);
     }
 
     private static @Nullable Double total(SourceRuns one, SourceRuns other) {

@@ -1,5 +1,7 @@
 package dev.terrace.objects.evaluation.run;
 
+import com.sun.management.OperatingSystemMXBean;
+import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
@@ -13,11 +15,16 @@ public final class Meter {
     /// Does a phase's work.
     public <T> T phase(String name, Callable<T> work) throws Exception {
         GcPauses before = GcPauses.now();
+        long cpuStart = cpuNanos();
         long start = System.nanoTime();
         T result = work.call();
         double seconds = (System.nanoTime() - start) / NANOS;
-        phases.add(new Phase(name, seconds, GcPauses.now().since(before)));
+        phases.add(new Phase(name, seconds, (cpuNanos() - cpuStart) / NANOS, GcPauses.now().since(before)));
         return result;
+    }
+
+    private static long cpuNanos() {
+        return ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class).getProcessCpuTime();
     }
 
     /// The phases so far.

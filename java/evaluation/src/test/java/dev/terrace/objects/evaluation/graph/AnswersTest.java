@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test;
 
 class AnswersTest {
     private static SearchJob.Result found(long first, long... all) {
-        Phase phase = new Phase("phase", 1, new GcPauses(0, 0, 0, 0));
+        Phase phase = new Phase("phase", 1, 1, new GcPauses(0, 0, 0, 0));
         List<Long> sums = Arrays.stream(all).boxed().toList();
         return new SearchJob.Result(phase, phase, List.of(), List.of(), first, sums, 0);
     }
