@@ -18,6 +18,7 @@ import java.time.Duration;
 import java.time.LocalTime;
 import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -129,13 +130,21 @@ public final class Evaluation implements Callable<Integer> {
     ///
     /// @return the exit status
     static int run(Function<Duration, Processes> processes, PrintWriter out, PrintWriter err, String... arguments) {
-        Evaluation evaluation = new Evaluation(processes, "evaluation " + String.join(" ", arguments));
+        Evaluation evaluation = new Evaluation(processes, command(arguments));
         CommandLine line = new CommandLine(evaluation).setOut(out).setErr(err);
         line.setExecutionExceptionHandler((failure, _, _) -> {
             err.println("evaluation: " + message(failure));
             return FAILED;
         });
         return line.execute(arguments);
+    }
+
+    /// As it is given to make, without what is of this machine only: of files their names.
+    private static String command(String... arguments) {
+        List<String> all = Arrays.stream(arguments)
+                .map(argument -> argument.contains("/") ? String.valueOf(Path.of(argument).getFileName()) : argument)
+                .toList();
+        return "make bench-objects ARGS=none" + (all.isEmpty() ? "" : " EVALUATION='" + String.join(" ", all) + "'");
     }
 
     private static String message(Exception failure) throws Exception {

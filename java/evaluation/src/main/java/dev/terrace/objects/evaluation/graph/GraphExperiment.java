@@ -66,10 +66,12 @@ public final class GraphExperiment implements Experiment {
                 limited.add(runs(layout, Jvm.of(Jvm.Collector.PARALLEL).heap(mib(live * GraphMeasurements.LIMITED))));
             }
             for (Jvm.Collector collector : Jvm.Collector.values()) {
-                for (double times : settings.isQuick() ? List.of(2.0) : List.of(1.1, 1.25, 1.5, 2.0, 3.0, 4.0)) {
+                for (double times : settings.isQuick() ? List.of(2.0) : List.of(1.1, 1.25, 1.5, 2.0, 3.0)) {
                     sweep.add(runs(Layout.HEAP, Jvm.of(collector).heap(mib(live * times))));
                 }
-                quarter.add(runs(Layout.SELECT_PMEM, Jvm.of(collector).heap(mib(live / 4))));
+            }
+            for (Layout layout : settings.isQuick() ? List.of(Layout.SERIALIZED, Layout.SELECT_PMEM) : List.of(Layout.values())) {
+                quarter.add(runs(layout, Jvm.of(Jvm.Collector.PARALLEL).heap(mib(live / 4))));
             }
             String name = settings.data() == null ? "a synthetic graph of ego-Facebook's shape" : "ego-Facebook";
             return new GraphMeasurements(

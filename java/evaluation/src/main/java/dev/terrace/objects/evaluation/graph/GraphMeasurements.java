@@ -11,7 +11,7 @@ import java.util.List;
 /// @param plain each layout, on as much heap as Java chooses
 /// @param limited each layout, on a heap of [#LIMITED] times what heap objects take
 /// @param sweep heap objects on heaps of other sizes
-/// @param quarter SELECT-PMEM on a quarter of what heap objects take
+/// @param quarter layouts on a quarter of what heap objects take: SELECT-PMEM at last
 record GraphMeasurements(
         String graph,
         int people,
@@ -23,4 +23,9 @@ record GraphMeasurements(
         List<LayoutRuns> quarter) {
     /// How many times what heap objects take a limited heap has.
     static final double LIMITED = 1.25;
+
+    /// Of some runs those of a layout.
+    static LayoutRuns of(List<LayoutRuns> runs, Layout layout) {
+        return runs.stream().filter(some -> some.layout() == layout).findFirst().orElseThrow();
+    }
 }

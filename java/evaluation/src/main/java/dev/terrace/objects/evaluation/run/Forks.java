@@ -57,14 +57,19 @@ public final class Forks implements Processes {
     }
 
     private int await(Process process, Job<?> job) throws IOException, InterruptedException {
+        Runnable end = () -> {
+            process.toHandle().destroyForcibly();
+            process.onExit().join();
+        };
+        AtExit.add(end);
         try {
             if (!process.waitFor(limit.toSeconds(), TimeUnit.SECONDS)) {
                 throw new IOException(job + " took longer than " + limit.toSeconds() + " s");
             }
             return process.exitValue();
         } finally {
-            process.toHandle().destroyForcibly();
-            process.onExit().join();
+            end.run();
+            AtExit.remove(end);
         }
     }
 

@@ -7,12 +7,19 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.stream.Stream;
 
-/// Directories that some work may fill, and that are gone after it.
-///
-/// @param pmem one in persistent memory
-/// @param disk one on a disk
-public record Scratch(Path pmem, Path disk) implements AutoCloseable {
+/// Directories that some work may fill, and that are gone after it, also when the process is told to end meanwhile.
+public final class Scratch implements AutoCloseable {
     private static final String PREFIX = "terrace-evaluation";
+
+    private final Path pmem;
+    private final Path disk;
+    private final Runnable atExit = this::deleteQuietly;
+
+    private Scratch(Path pmem, Path disk) {
+        this.pmem = pmem;
+        this.disk = disk;
+        AtExit.add(atExit);
+    }
 
     /// New ones.
     ///
@@ -28,6 +35,16 @@ public record Scratch(Path pmem, Path disk) implements AutoCloseable {
         }
     }
 
+    /// The directory in persistent memory.
+    public Path pmem() {
+        return pmem;
+    }
+
+    /// The directory on a disk.
+    public Path disk() {
+        return disk;
+    }
+
     /// How many bytes the files in a directory have.
     public static long bytes(Path directory) throws IOException {
         long sum = 0;
@@ -40,6 +57,7 @@ public record Scratch(Path pmem, Path disk) implements AutoCloseable {
     /// Removes both.
     @Override
     public void close() throws IOException {
+        AtExit.remove(atExit);
         try {
             delete(pmem);
         } finally {
@@ -47,9 +65,19 @@ public record Scratch(Path pmem, Path disk) implements AutoCloseable {
         }
     }
 
+    private void deleteQuietly() {
+        for (Path directory : List.of(pmem, disk)) {
+            try {
+                delete(directory);
+            } catch (IOException e) {
+                System.err.println("cannot remove " + directory + ": " + e);
+            }
+        }
+    }
+
     static void delete(Path directory) throws IOException {
         for (Path path : all(directory).reversed()) {
-            Files.delete(path);
+            Files.deleteIfExists(path);
         }
     }
 

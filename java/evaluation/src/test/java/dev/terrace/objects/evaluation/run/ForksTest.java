@@ -6,10 +6,14 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 class ForksTest {
     private final Forks forks = new Forks(Duration.ofSeconds(60));
@@ -74,6 +78,25 @@ class ForksTest {
                         () -> new Forks(Duration.ofSeconds(1)).run(Jvm.of(Jvm.Collector.G1), new Task(Deed.SLEEP), Result.class))
                 .getMessage();
         assertTrue(message.endsWith("took longer than 1 s"), message);
+    }
+
+    /// Ends as by Ctrl-C, while it has directories.
+    record Ending(Path directory) implements Job<Result> {
+        @Override
+        public Result run() throws IOException {
+            Scratch scratch = Scratch.in(directory, directory);
+            Files.writeString(scratch.pmem().resolve("file"), "something");
+            System.exit(7);
+            throw new AssertionError("it has ended");
+        }
+    }
+
+    @Test
+    void aProcessThatIsToldToEndLeavesNoDirectories(@TempDir Path directory) throws IOException {
+        assertThrows(IOException.class, () -> forks.run(Jvm.of(Jvm.Collector.PARALLEL), new Ending(directory), Result.class));
+        try (Stream<Path> left = Files.list(directory)) {
+            assertEquals(0, left.count());
+        }
     }
 
     @Test
