@@ -83,11 +83,12 @@ class EvaluationTest {
     void kMeansIsMeasuredFromAllSourcesAndReported() throws IOException {
         assertEquals(0, run("--only", "kmeans", "--rows", "3000"), err::toString);
         for (String source : List.of(
-                "text, parsed again in each step", "text + cached RDD", "binary + cached RDD", "Parquet + cached DataFrame", "ALL-PMEM (DurableRDD)")) {
+                "text, parsed again in each step", "text + cached RDD", "binary + cached RDD", "Parquet + cached DataFrame",
+                "table in persistent memory", "ALL-PMEM (DurableRDD)")) {
             assertTrue(out.toString().contains("| " + source + " |"), source);
         }
         JsonNode measured = section().at("/measured");
-        assertEquals(6, measured.at("/runs").size());
+        assertEquals(7, measured.at("/runs").size());
         for (JsonNode run : measured.at("/runs")) {
             assertEquals(3000, run.at("/outcomes/0/result/clusters/rows").asLong());
         }

@@ -21,6 +21,8 @@ public final class KMeansExperiment implements Experiment {
     private static final int ITERATIONS_QUICK = 2;
     /// What Spark needs to start at all, in MiB: 450 without one of the young generation's spaces, which ParallelGC does not count.
     private static final int HEAP_MIB_MIN = 512;
+    /// Room for all points on the heap: Spark keeps them on little more than half of it, and each takes an array's header more than its numbers.
+    private static final long HEAP_BYTES_EACH = 264;
     /// How far centres may differ, to their size: sums are added in another order.
     private static final double TOLERANCE = 1e-9;
 
@@ -50,12 +52,11 @@ public final class KMeansExperiment implements Experiment {
 
         KMeansMeasurements all() throws IOException, InterruptedException {
             settings.progress().accept("kmeans: writing " + settings.rows() + " points");
-            phase(new WriteJob(files, settings.rows()));
-            settings.progress().accept("kmeans: storing them as Parquet, and in pools");
-            phase(new StoreJob(Source.PARQUET_CACHED, files, pmem));
-            double importSeconds = phase(new StoreJob(Source.ALL_PMEM, files, pmem)).seconds();
-            // Rows on the heap take 16 bytes more each, and Spark keeps them on little more than half of it.
-            int heap = HEAP_MIB_MIN + (int) ((long) settings.rows() * Point.DIMENSIONS * Double.BYTES * 2 >> 20);
+            result(new WriteJob(files, settings.rows()), Phase.class);
+            settings.progress().accept("kmeans: storing them as Parquet, as a table, and in pools");
+            List<Phase> stored = result(
+                    new StoreJob(List.of(Source.PARQUET_CACHED, Source.PMEM_TABLE, Source.ALL_PMEM), files, pmem), StoreJob.Result.class).phases();
+            int heap = HEAP_MIB_MIN + (int) (settings.rows() * HEAP_BYTES_EACH >> 20);
             int quarter = Math.max(HEAP_MIB_MIN, heap / 4);
             List<SourceRuns> runs = new ArrayList<>();
             for (Jvm.Collector collector : settings.isQuick() ? List.of(Jvm.Collector.PARALLEL) : List.of(Jvm.Collector.values())) {
@@ -66,15 +67,16 @@ public final class KMeansExperiment implements Experiment {
                 runs.add(runs(Source.ALL_PMEM, jvm.heap(quarter)));
             }
             return new KMeansMeasurements(
-                    settings.rows(), iterations, importSeconds, Scratch.bytes(pmem),
+                    settings.rows(), iterations, stored.getLast().seconds(), Scratch.bytes(Source.ALL_PMEM.inPmem(pmem)),
+                    Scratch.bytes(Source.PMEM_TABLE.inPmem(pmem)),
                     new KMeansMeasurements.FileBytes(
                             Scratch.bytes(files.text()), Scratch.bytes(files.binary()), Scratch.bytes(files.parquet())),
                     runs);
         }
 
-        private Phase phase(Job<Phase> job) throws IOException, InterruptedException {
+        private <R> R result(Job<R> job, Class<R> result) throws IOException, InterruptedException {
             try {
-                return settings.processes().run(Jvm.of(Jvm.Collector.G1).with(LocalSpark.FLAGS), job, Phase.class).result();
+                return settings.processes().run(Jvm.of(Jvm.Collector.G1).with(LocalSpark.FLAGS), job, result).result();
             } catch (HeapExhaustedException e) {
                 throw new IOException("this machine has too little memory for " + settings.rows() + " rows: try fewer with --rows", e);
             }

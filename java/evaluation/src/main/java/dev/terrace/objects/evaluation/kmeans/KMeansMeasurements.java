@@ -10,10 +10,11 @@ import java.util.List;
 /// @param iterations of the algorithm
 /// @param importSeconds how long it took to bring the text into pools
 /// @param pmemBytes that the pools take
+/// @param tableBytes that the table takes
 /// @param files how long the files are
 /// @param runs of all sources, for each collector
 record KMeansMeasurements(
-        int rows, int iterations, double importSeconds, long pmemBytes, FileBytes files, List<SourceRuns> runs) {
+        int rows, int iterations, double importSeconds, long pmemBytes, long tableBytes, FileBytes files, List<SourceRuns> runs) {
     /// How long files are, in bytes.
     record FileBytes(long text, long binary, long parquet) {}
 

@@ -68,7 +68,7 @@ final class KMeansSection {
                                 + " and one for the final cost. Centres and cost of all runs are equal to 1e-9. Spark's own start is not counted in times, but in collections.",
                         measured.rows(), Point.DIMENSIONS, KMeans.CLUSTERS, measured.iterations()),
                 "NO-PMEM as the paper's authors ran it parses the text again in each step. The other baselines are what a careful user of Spark would do: the text, a file of binary records,"
-                        + " or Parquet, read once and cached. ALL-PMEM is a `DurableRDD` of an object for each point, read in place with `mapInPlace`.",
+                        + " or Parquet, read once and cached. ALL-PMEM is a `DurableRDD` of an object for each point, read in place with `mapInPlace`. The table is one of the format `terrace`, with a column for each dimension, which Spark reads as rows.",
                 String.format(Locale.ROOT, "The text has %s MiB, the binary file %s MiB, Parquet %s MiB, the pools %s MiB. To bring the text into the pools took %s s, once; a"
                                 + " pool is there for later processes, as it is in the paper.",
                         mib(measured.files().text()), mib(measured.files().binary()), mib(measured.files().parquet()), mib(measured.pmemBytes()),
@@ -145,14 +145,21 @@ final class KMeansSection {
     private static Table memory(KMeansMeasurements measured) {
         List<List<String>> rows = new ArrayList<>();
         for (SourceRuns runs : measured.runs()) {
-            boolean isPmem = runs.source() == Source.ALL_PMEM;
             rows.add(List.of(runs.source().title, runs.jvm().collector().title, Integer.toString(runs.jvm().heapMib()),
                     cell(runs, () -> memory(runs, Memory::anonymous)),
                     cell(runs, () -> memory(runs, Memory::residentPeak)),
-                    isPmem ? mib(measured.pmemBytes()) : "0"));
+                    inPmem(runs.source(), measured)));
         }
         return new Table("Memory, MiB; what is resident includes mapped pages of persistent memory, which is memory here",
                 List.of("source", "collector", "heap at most", "the process' own", "resident at most", "persistent memory"), rows);
+    }
+
+    private static String inPmem(Source source, KMeansMeasurements measured) {
+        return switch (source) {
+            case ALL_PMEM -> mib(measured.pmemBytes());
+            case PMEM_TABLE -> mib(measured.tableBytes());
+            default -> "0";
+        };
     }
 
     private static String memory(SourceRuns runs, ToLongFunction<Memory> of) {

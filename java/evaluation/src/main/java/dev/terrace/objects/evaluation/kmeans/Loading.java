@@ -24,7 +24,7 @@ public final class Loading {
         try (Scratch scratch = Scratch.in(settings.pmem(), settings.disk())) {
             PointFiles files = new PointFiles(scratch.disk());
             settings.processes().run(jvm, new WriteJob(files, settings.rows()), Phase.class);
-            settings.processes().run(jvm, new StoreJob(Source.PARQUET_CACHED, files, scratch.pmem()), Phase.class);
+            settings.processes().run(jvm, new StoreJob(List.of(Source.PARQUET_CACHED), files, scratch.pmem()), StoreJob.Result.class);
             Map<String, Spread> seconds = new LinkedHashMap<>();
             seconds.put("binary file to arrays on the heap", Spread.of(binary(settings, jvm, files)));
             seconds.put("Parquet to a cached DataFrame of Spark", Spread.of(parquet(settings, jvm, files, scratch)));

@@ -13,6 +13,7 @@ import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
+import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
@@ -47,26 +48,43 @@ enum Source {
 
         @Override
         void store(SparkSession session, PointFiles files, Path pmem) {
-            Dataset<Row> frame = session.createDataFrame(
-                    binary(session, files).map(row -> RowFactory.create(Arrays.stream(row).boxed().toArray())),
-                    new StructType(IntStream.range(0, Point.DIMENSIONS)
-                            .mapToObj(i -> DataTypes.createStructField("c" + i, DataTypes.DoubleType, false))
-                            .toArray(StructField[]::new)));
-            frame.write().parquet(files.parquet().toString());
+            frame(session, files).write().parquet(files.parquet().toString());
+        }
+    },
+    /// A table whose columns lie in persistent memory, which needs no cache and makes a row of Spark's of each of its own.
+    PMEM_TABLE("table in persistent memory") {
+        @Override
+        Points open(SparkSession session, PointFiles files, Path pmem) {
+            return new FramePoints(session.read().format(TABLE_FORMAT).load(table(pmem).toString()));
+        }
+
+        @Override
+        void store(SparkSession session, PointFiles files, Path pmem) {
+            frame(session, files).coalesce(POOLS).write().format(TABLE_FORMAT).mode(SaveMode.Append).save(table(pmem).toString());
+        }
+
+        @Override
+        Path inPmem(Path pmem) {
+            return table(pmem);
         }
     },
     /// ALL-PMEM of the paper: a pool for each partition, points read in place.
     ALL_PMEM("ALL-PMEM (DurableRDD)") {
         @Override
         Points open(SparkSession session, PointFiles files, Path pmem) throws IOException {
-            return new DurablePoints(DurableRDD.open(context(session), Point.class, DurablePoint.class, points(pmem)));
+            return new DurablePoints(DurableRDD.open(context(session), Point.class, DurablePoint.class, points(pmem).toString()));
         }
 
         @Override
         void store(SparkSession session, PointFiles files, Path pmem) throws IOException {
             JavaRDD<Point> points = text(session, files).map(Point::new);
             int pools = Math.min(points.getNumPartitions(), POOLS);
-            DurableRDD.save(points.coalesce(pools), Point.class, DurablePoint.class, points(pmem), PartitionOptions.defaults());
+            DurableRDD.save(points.coalesce(pools), Point.class, DurablePoint.class, points(pmem).toString(), PartitionOptions.defaults());
+        }
+
+        @Override
+        Path inPmem(Path pmem) {
+            return points(pmem);
         }
     };
 
@@ -74,6 +92,7 @@ enum Source {
     static final List<Source> CACHED = List.of(TEXT_CACHED, BINARY_CACHED, PARQUET_CACHED);
 
     private static final int POOLS = 8;
+    private static final String TABLE_FORMAT = "terrace";
 
     /// What it is called in reports.
     final String title;
@@ -88,12 +107,31 @@ enum Source {
     /// Makes of the files what [#open(SparkSession, PointFiles, Path)] needs, if that is something else.
     void store(SparkSession session, PointFiles files, Path pmem) throws IOException {}
 
+    /// What of persistent memory is this source's.
+    ///
+    /// @throws IllegalArgumentException if nothing is
+    Path inPmem(Path pmem) {
+        throw new IllegalArgumentException(title + " has nothing in persistent memory");
+    }
+
     private static JavaSparkContext context(SparkSession session) {
         return JavaSparkContext.fromSparkContext(session.sparkContext());
     }
 
-    private static String points(Path pmem) {
-        return pmem.resolve("points").toString();
+    private static Path points(Path pmem) {
+        return pmem.resolve("points");
+    }
+
+    private static Path table(Path pmem) {
+        return pmem.resolve("table");
+    }
+
+    private static Dataset<Row> frame(SparkSession session, PointFiles files) {
+        return session.createDataFrame(
+                binary(session, files).map(row -> RowFactory.create(Arrays.stream(row).boxed().toArray())),
+                new StructType(IntStream.range(0, Point.DIMENSIONS)
+                        .mapToObj(i -> DataTypes.createStructField("c" + i, DataTypes.DoubleType, false))
+                        .toArray(StructField[]::new)));
     }
 
     private static JavaRDD<double[]> text(SparkSession session, PointFiles files) {

@@ -4,19 +4,25 @@ import dev.terrace.objects.evaluation.run.Job;
 import dev.terrace.objects.evaluation.run.Meter;
 import dev.terrace.objects.evaluation.run.Phase;
 import java.nio.file.Path;
+import java.util.List;
 import org.apache.spark.sql.SparkSession;
 
-/// Stores points as a source needs them.
-record StoreJob(Source source, PointFiles files, Path pmem) implements Job<Phase> {
+/// Stores points as some sources need them, each as a phase with its name.
+record StoreJob(List<Source> sources, PointFiles files, Path pmem) implements Job<StoreJob.Result> {
+    /// What came out.
+    record Result(List<Phase> phases) {}
+
     @Override
-    public Phase run() throws Exception {
+    public Result run() throws Exception {
         Meter meter = new Meter();
         try (SparkSession session = LocalSpark.start(files.directory())) {
-            meter.phase("store", () -> {
-                source.store(session, files, pmem);
-                return source;
-            });
+            for (Source source : sources) {
+                meter.phase(source.name(), () -> {
+                    source.store(session, files, pmem);
+                    return source;
+                });
+            }
         }
-        return meter.phases().getFirst();
+        return new Result(meter.phases());
     }
 }
