@@ -13,7 +13,6 @@ import dev.terrace.objects.evaluation.run.Outcome;
 import dev.terrace.objects.evaluation.run.Spread;
 import java.io.IOException;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.function.Function;
@@ -166,10 +165,12 @@ final class GraphSection {
     }
 
     private static Chart loadChart(GraphMeasurements measured) {
-        List<String> layouts = Arrays.stream(Layout.values()).map(layout -> layout.title).toList();
-        return new Chart("graph-load", "Figure 5: load time", "s", false, layouts, List.of(
-                new Chart.Series("heap as Java chooses", values(measured.plain(), runs -> runs.load().median())),
-                new Chart.Series("heap limited", values(measured.limited(), runs -> runs.load().median()))));
+        List<Chart.Series> series = new ArrayList<>();
+        for (int i = 0; i < measured.plain().size(); i++) {
+            List<LayoutRuns> both = List.of(measured.plain().get(i), measured.limited().get(i));
+            series.add(new Chart.Series(both.getFirst().layout().title, values(both, runs -> runs.load().median())));
+        }
+        return new Chart("graph-load", "Figure 5: load time", "s", false, List.of("heap as Java chooses", "heap limited"), series);
     }
 
     private static List<@Nullable Double> values(List<LayoutRuns> all, ToDoubleFunction<LayoutRuns> value) {

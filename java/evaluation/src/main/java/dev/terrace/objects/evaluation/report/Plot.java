@@ -7,10 +7,10 @@ import java.util.Objects;
 
 /// Draws a chart.
 final class Plot {
-    private static final int WIDTH = 760;
+    private static final int WIDTH = 900;
     private static final int HEIGHT = 360;
     private static final int LEFT = 70;
-    private static final int RIGHT = 200;
+    private static final int RIGHT = 260;
     private static final int TOP = 40;
     private static final int BOTTOM = 40;
     private static final int FONT = 12;
