@@ -87,4 +87,9 @@ public record FieldSpec(
     public boolean isInline() {
         return kind == FieldKind.REFERENCE && !isVolatile() || tiers.size() == 1 && tiers.getFirst() == StorageTier.PMEM && (kind.isFixed() || fixedLength > 0);
     }
+
+    /// Bytes of a value that lies within the record: all have the same.
+    long inlineBytes() {
+        return (long) Math.max(1, fixedLength) * kind.width();
+    }
 }

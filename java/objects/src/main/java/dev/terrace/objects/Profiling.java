@@ -1,15 +1,12 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.collections.CollectionRecords;
 import dev.terrace.objects.profile.ClassProfile;
 import dev.terrace.objects.profile.FieldProfile;
 import dev.terrace.objects.profile.Profile;
-import dev.terrace.objects.store.Store;
 import dev.terrace.objects.store.Text;
 import java.lang.reflect.Array;
 import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -25,11 +22,6 @@ import org.jspecify.annotations.Nullable;
 /// Of collections, texts and bytes are counted that are read and written as elements or values, by way of the field that leads to the
 /// collection: those the field's tiers are for. All else in a collection lies in persistent memory.
 public final class Profiling implements AutoCloseable {
-    /// Objects of a class all of whose values are measured; of those behind, one of so many.
-    private static final int MEASURED_FIRST = 10_000;
-    private static final int MEASURED_THEN = 100;
-    private static final int RECORDS_AT_ONCE = 4096;
-
     private final Pool pool;
     private final long since = System.nanoTime();
     private final Map<ObjectType<?>, Counts[]> classes = new ConcurrentHashMap<>();
@@ -69,13 +61,6 @@ public final class Profiling implements AutoCloseable {
                     recomputations.sum(),
                     recomputeNanos.sum());
         }
-    }
-
-    /// The objects of a class, and bytes of some of them.
-    private static final class Stock {
-        long objects;
-        long measured;
-        final Map<String, Long> bytes = new LinkedHashMap<>();
     }
 
     private Profiling(Pool pool) {
@@ -186,18 +171,23 @@ public final class Profiling implements AutoCloseable {
     /// What has been counted so far, with the number and the sizes of the objects that there are now: for that it walks over all of the pool.
     ///
     /// @throws PoolClosedException if the pool has been closed
+    /// @throws PoolBusyException if the pool was opened to be read, and another process commits all the time
     public Profile profile() {
         long nanos = System.nanoTime() - since;
+        return new Profile(nanos, pool.guarded(this::classProfiles));
+    }
+
+    private List<ClassProfile> classProfiles() {
+        Map<Integer, Inventory.Stock> stocks = Inventory.of(pool);
+        Map<String, List<StoredType>> forms = new TreeMap<>();
+        pool.storedTypes().forEach(form -> forms.computeIfAbsent(nameOf(form), _ -> new ArrayList<>()).add(form));
         Map<String, List<FieldSpec>> fields = new TreeMap<>();
-        for (StoredType stored : pool.storedTypes()) {
-            fields.put(nameOf(stored), stored.fields());
-        }
+        forms.forEach((name, its) -> fields.put(name, its.getLast().fields()));
         // As a program has a class now rather than as it was when the pool met it.
         classes.keySet().forEach(type -> fields.put(type.name(), type.fields()));
-        Map<String, Stock> stocks = pool.guarded(this::takeStock);
         List<ClassProfile> found = new ArrayList<>();
-        fields.forEach((name, its) -> found.add(classProfile(name, its, stocks.getOrDefault(name, new Stock()))));
-        return new Profile(nanos, found);
+        fields.forEach((name, its) -> found.add(classProfile(name, its, forms.getOrDefault(name, List.of()), stocks)));
+        return found;
     }
 
     /// The present name of a class.
@@ -209,7 +199,8 @@ public final class Profiling implements AutoCloseable {
                 .orElse(stored.name());
     }
 
-    private ClassProfile classProfile(String name, List<FieldSpec> fields, Stock stock) {
+    private ClassProfile classProfile(
+            String name, List<FieldSpec> fields, List<StoredType> forms, Map<Integer, Inventory.Stock> stocks) {
         Map<String, Counts> counted = new HashMap<>();
         classes.forEach((type, counts) -> {
             for (int i = 0; i < counts.length && type.name().equals(name); i++) {
@@ -218,64 +209,29 @@ public final class Profiling implements AutoCloseable {
         });
         List<FieldProfile> profiles = new ArrayList<>();
         for (FieldSpec field : fields) {
-            double bytes = field.isInline() && !field.isCollection() || field.isVolatile()
-                    ? (double) Math.max(1, field.fixedLength()) * field.kind().width()
-                    : stock.bytes.getOrDefault(field.name(), 0L) / (double) Math.max(1, stock.measured);
+            boolean isOfOneLength = field.isInline() && !field.isCollection() || field.isVolatile();
+            double bytes = isOfOneLength ? field.inlineBytes() : meanBytes(field, forms, stocks);
             profiles.add(counted.getOrDefault(field.name(), new Counts()).profile(field, bytes));
         }
-        return new ClassProfile(name, stock.objects, profiles);
+        long objects = stocksOf(forms, stocks).mapToLong(Inventory.Stock::objects).sum();
+        return new ClassProfile(name, objects, profiles);
     }
 
-    private Map<String, Stock> takeStock() {
-        Map<String, Stock> stocks = new TreeMap<>();
-        Store store = pool.store();
-        for (long next = 0; next >= 0; ) {
-            long from = next;
-            next = store.alone(() -> takeStock(from, stocks));
-        }
-        return stocks;
+    private static Stream<Inventory.Stock> stocksOf(List<StoredType> forms, Map<Integer, Inventory.Stock> stocks) {
+        return forms.stream().map(StoredType::id).filter(stocks::containsKey).map(stocks::get);
     }
 
-    /// Looks at some records; returns where to go on, or -1 at the end.
-    private long takeStock(long from, Map<String, Stock> stocks) {
-        Store store = pool.store();
-        long at = store.nextAllocated(from);
-        for (int i = 0; i < RECORDS_AT_ONCE && at >= 0; i++, at = store.nextAllocated(at + 1)) {
-            int type = Pool.typeOf(store.word(at));
-            if (Types.isClass(type)) {
-                measure(at, pool.storedType(type), stocks);
+    /// Bytes that a field takes in an object, whatever form that has and whatever the field was called then.
+    private static double meanBytes(FieldSpec field, List<StoredType> forms, Map<Integer, Inventory.Stock> stocks) {
+        double bytes = 0;
+        for (StoredType form : forms) {
+            Inventory.Stock stock = stocks.get(form.id());
+            for (int i = 0; i < form.fields().size() && stock != null; i++) {
+                String then = form.fields().get(i).name();
+                bytes += then.equals(field.name()) || field.formerly().contains(then) ? stock.bytes(i) : 0;
             }
         }
-        return at;
-    }
-
-    private void measure(long record, StoredType stored, Map<String, Stock> stocks) {
-        Stock stock = stocks.computeIfAbsent(nameOf(stored), _ -> new Stock());
-        if (stock.objects++ >= MEASURED_FIRST && stock.objects % MEASURED_THEN != 0) {
-            return;
-        }
-        stock.measured++;
-        int[] offsets = stored.layout().offsets();
-        for (int i = 0; i < offsets.length; i++) {
-            FieldSpec field = stored.fields().get(i);
-            if (offsets[i] >= 0 && (!field.isInline() || field.isCollection())) {
-                stock.bytes.merge(field.name(), bytesAt(record + offsets[i], field), Long::sum);
-            }
-        }
-    }
-
-    /// Bytes of what a field leads to; none if that is damaged: [Pool#check()] tells of it.
-    private long bytesAt(long at, FieldSpec field) {
-        try {
-            if (!field.isCollection()) {
-                return Math.max(0, pool.buffers().length(at));
-            }
-            long reference = pool.store().word(at);
-            long record = Pool.recordOf(reference);
-            boolean isThere = reference != 0 && Pool.leadsTo(reference, pool.store().header(record));
-            return isThere ? CollectionRecords.bytes(pool, record) : 0;
-        } catch (PoolDamagedException | IndexOutOfBoundsException e) {
-            return 0;
-        }
+        long measured = stocksOf(forms, stocks).mapToLong(Inventory.Stock::measured).sum();
+        return bytes / Math.max(1, measured);
     }
 }

@@ -76,7 +76,7 @@ final class Retierer {
                 retagCollection(store.word(record + offsets[i]), tiers.get(i));
             } else if (offsets[i] >= 0 && field.isInline() && field.kind() != FieldKind.REFERENCE
                     && !tiers.get(i).contains(StorageTier.PMEM)) {
-                recordBytes += (long) Math.max(1, field.fixedLength()) * field.kind().width();
+                recordBytes += field.inlineBytes();
             }
         }
     }

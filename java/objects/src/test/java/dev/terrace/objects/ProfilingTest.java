@@ -8,8 +8,13 @@ import dev.terrace.objects.collections.ElementType;
 import dev.terrace.objects.profile.ClassProfile;
 import dev.terrace.objects.profile.FieldProfile;
 import dev.terrace.objects.profile.Profile;
+import java.io.IOException;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 
@@ -64,7 +69,7 @@ class ProfilingTest {
         }
 
         void image(byte @Nullable [] value) {
-            setBytes(3, TYPE.offset(3), value);
+            setBytes(3, -1, value);
         }
 
         byte image(int index) {
@@ -269,6 +274,105 @@ class ProfilingTest {
                 thing.number();
                 assertCounts(field(profiling.profile(), "number"), 1, 0, 0, 0, 4, 0);
             }
+        }
+    }
+
+    /// A look that was overtaken by a commit is repeated: objects are not counted twice.
+    @Test
+    void whoOnlyReadsCountsObjectsOnceBesideAWriter() throws IOException {
+        try (PoolDir dir = new PoolDir()) {
+            List<Thing> things = new ArrayList<>();
+            dir.pool().transact(() -> {
+                for (int i = 0; i < 3000; i++) {
+                    things.add(dir.pool().create(TYPE));
+                    things.getLast().text("some text");
+                }
+            });
+            PoolFiles files = PoolFiles.open(dir.directory(), PoolOptions.defaults().toRead());
+            Pool reader = Pool.on(files);
+            AtomicBoolean done = new AtomicBoolean();
+            CompletableFuture<Void> writer = CompletableFuture.runAsync(() -> {
+                for (int i = 0; !done.get(); i++) {
+                    things.getFirst().number(i);
+                    LockSupport.parkNanos(1_000_000);
+                }
+            });
+            try (Profiling profiling = reader.profile()) {
+                for (int i = 0; i < 4; i++) {
+                    Profile profile = profiling.profile();
+                    assertEquals(3000, profile.classes().getFirst().objects());
+                    assertEquals(10, field(profile, "text").bytesStored());
+                }
+            } finally {
+                done.set(true);
+                writer.join();
+                reader.closeNow(files);
+            }
+        }
+    }
+
+    /// Objects of all forms count, by what their fields are called now, and wherever they lie.
+    @Test
+    void sizesOfObjectsInOlderFormsAreThoseOfTheirFields() {
+        ObjectType<Thing> before = ObjectType.of(
+                "Object",
+                Thing.class,
+                Thing::new,
+                List.of(),
+                FieldSpec.of("number", FieldKind.INT),
+                FieldSpec.of("label", FieldKind.STRING).orNull(),
+                FieldSpec.of("row", FieldKind.BYTES).ofLength(64));
+        ObjectType<Thing> after = ObjectType.of(
+                "Thing",
+                Thing.class,
+                Thing::new,
+                List.of("Object"),
+                FieldSpec.of("number", FieldKind.INT),
+                FieldSpec.of("text", FieldKind.STRING).orNull().formerly("label"),
+                FieldSpec.of("row", FieldKind.BYTES).ofLength(64).on(StorageTier.DISK),
+                FieldSpec.of("image", FieldKind.BYTES).orNull());
+        try (PoolDir dir = new PoolDir()) {
+            Thing old = dir.pool().create(before);
+            old.text("x".repeat(30));
+            dir.pool().root("old", before).set(old);
+            Thing found = Objects.requireNonNull(dir.reopen().root("old", after).get());
+            found.image(new byte[1000]);
+            try (Profiling profiling = dir.pool().profile()) {
+                found.number(1);
+                Profile profile = profiling.profile();
+                assertEquals(1, profile.classes().getFirst().objects());
+                assertEquals(31, field(profile, "text").bytesStored());
+                assertEquals(64, field(profile, "row").bytesStored());
+                assertEquals(1000, field(profile, "image").bytesStored());
+            }
+        }
+    }
+
+    /// Of very many objects some stand for others, so that the first ones do not decide.
+    @Test
+    void sizesOfVeryManyObjectsAreTheMeanOfAll() {
+        try (PoolDir dir = new PoolDir(PoolOptions.defaults().extents(16 << 20))) {
+            dir.pool().transact(() -> {
+                for (int i = 0; i < 15_000; i++) {
+                    dir.pool().create(TYPE).text(i < 10_000 ? null : "x".repeat(29));
+                }
+            });
+            try (Profiling profiling = dir.pool().profile()) {
+                Profile profile = profiling.profile();
+                assertEquals(15_000, profile.classes().getFirst().objects());
+                assertEquals(10, field(profile, "text").bytesStored(), 0.1);
+            }
+        }
+    }
+
+    @Test
+    void aPoolThatIsClosedSaysSo() {
+        try (PoolDir dir = new PoolDir()) {
+            dir.pool().create(TYPE);
+            Profiling profiling = dir.pool().profile();
+            dir.pool().close();
+            assertThrows(PoolClosedException.class, profiling::profile);
+            profiling.close();
         }
     }
 }

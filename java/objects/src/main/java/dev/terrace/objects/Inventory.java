@@ -1,0 +1,136 @@
+package dev.terrace.objects;
+
+import dev.terrace.objects.collections.CollectionRecords;
+import dev.terrace.objects.store.Layout;
+import dev.terrace.objects.store.Store;
+import java.util.HashMap;
+import java.util.Map;
+
+/// How many objects a pool has of each form of its classes, and how large the values of some of them are: found by one walk over all of it, a part at
+/// a time, so that others may write between.
+final class Inventory {
+    /// Objects of a form all of whose values are measured; of those behind, one stands for so many.
+    private static final int MEASURED_FIRST = 10_000;
+    private static final int MEASURED_THEN = 100;
+    private static final int RECORDS_AT_ONCE = 4096;
+
+    private final Pool pool;
+    private final Store store;
+    private final Map<Integer, Stock> stocks = new HashMap<>();
+    private long next;
+
+    /// What there is of a form.
+    static final class Stock {
+        private final long[] bytes;
+        private long objects;
+        private long measured;
+
+        private Stock(long[] bytes) {
+            this.bytes = bytes;
+        }
+
+        /// Objects of this form.
+        long objects() {
+            return objects;
+        }
+
+        /// Objects that the bytes are of: those that were measured, and those that they stand for.
+        long measured() {
+            return measured;
+        }
+
+        /// Bytes of a field of this form, in all these objects, also where it lies in an extension.
+        long bytes(int field) {
+            return bytes[field];
+        }
+
+        private Stock copy() {
+            Stock copy = new Stock(bytes.clone());
+            copy.objects = objects;
+            copy.measured = measured;
+            return copy;
+        }
+    }
+
+    private Inventory(Pool pool) {
+        this.pool = pool;
+        store = pool.store();
+    }
+
+    /// The stock of each form, by the forms' numbers.
+    static Map<Integer, Stock> of(Pool pool) {
+        Inventory found = new Inventory(pool);
+        while (found.next >= 0) {
+            Inventory before = found;
+            // A look that was overtaken by a commit is repeated: what it has counted must be gone then.
+            found = pool.store().alone(() -> before.copy().look());
+        }
+        return found.stocks;
+    }
+
+    private Inventory copy() {
+        Inventory copy = new Inventory(pool);
+        stocks.forEach((form, stock) -> copy.stocks.put(form, stock.copy()));
+        copy.next = next;
+        return copy;
+    }
+
+    private Inventory look() {
+        long at = store.nextAllocated(next);
+        for (int i = 0; i < RECORDS_AT_ONCE && at >= 0; i++, at = store.nextAllocated(at + 1)) {
+            int type = Pool.typeOf(store.word(at));
+            if (Types.isClass(type)) {
+                count(at, type);
+            }
+        }
+        next = at;
+        return this;
+    }
+
+    private Stock stock(int form) {
+        return stocks.computeIfAbsent(form, _ -> new Stock(new long[pool.storedType(form).fields().size()]));
+    }
+
+    private void count(long record, int form) {
+        Stock stock = stock(form);
+        long number = stock.objects++;
+        int standsFor = number < MEASURED_FIRST ? 1 : number % MEASURED_THEN == 0 ? MEASURED_THEN : 0;
+        stock.measured += standsFor;
+        // Damage may have made a circle of the extensions.
+        int parts = 0;
+        for (long part = record; standsFor > 0 && part != 0 && parts <= stocks.size(); parts++) {
+            int formOfPart = Types.formOf(Pool.typeOf(store.header(part)));
+            if (formOfPart == 0) {
+                return;
+            }
+            measure(part, formOfPart, standsFor);
+            part = store.word(part + Layout.EXTENSION_AT);
+        }
+    }
+
+    private void measure(long record, int form, int standsFor) {
+        StoredType stored = pool.storedType(form);
+        long[] bytes = stock(form).bytes;
+        int[] offsets = stored.layout().offsets();
+        for (int i = 0; i < offsets.length; i++) {
+            if (offsets[i] >= 0) {
+                bytes[i] += standsFor * bytesAt(record + offsets[i], stored.fields().get(i));
+            }
+        }
+    }
+
+    /// Bytes of a value; none if it is damaged: [Pool#check()] tells of it.
+    private long bytesAt(long at, FieldSpec field) {
+        try {
+            if (field.isCollection()) {
+                long reference = store.word(at);
+                long record = Pool.recordOf(reference);
+                boolean isThere = reference != 0 && Pool.leadsTo(reference, store.header(record));
+                return isThere ? CollectionRecords.bytes(pool, record) : 0;
+            }
+            return field.isInline() ? field.inlineBytes() : Math.max(0, pool.buffers().length(at));
+        } catch (PoolDamagedException | IndexOutOfBoundsException e) {
+            return 0;
+        }
+    }
+}
