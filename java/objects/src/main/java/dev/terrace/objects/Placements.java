@@ -20,11 +20,12 @@ import org.jspecify.annotations.Nullable;
 
 /// Tiers that a pool has been told for fields of its classes: they hold instead of the tags.
 ///
-/// Each class has one entry at most in the chain, the whole of it in the key. Only who writes needs them.
+/// Each class has one entry at most in the chain, the whole of it in the key. Only who writes needs them, and keeps them; whoever else asks
+/// looks anew, as another thread, or another process, may be changing them.
 final class Placements {
     private final Store store;
     private final Chain chain;
-    /// By class and field. Null: not looked at yet.
+    /// By class and field, for who has the writer's lock. Null: not looked at yet.
     private volatile @Nullable Map<String, Map<String, List<StorageTier>>> byClass;
 
     Placements(Store store, Chain chain) {
@@ -32,11 +33,15 @@ final class Placements {
         this.chain = chain;
     }
 
-    /// All there are, by class and field.
+    /// All there are, by class and field: those that have been committed, and, within a transaction, what that has changed.
     Map<String, Map<String, List<StorageTier>>> all() {
+        return store.read(this::load);
+    }
+
+    private Map<String, Map<String, List<StorageTier>>> kept() {
         Map<String, Map<String, List<StorageTier>>> known = byClass;
         if (known == null) {
-            known = store.read(this::load);
+            known = all();
             byClass = known;
         }
         return known;
@@ -52,9 +57,9 @@ final class Placements {
         return found;
     }
 
-    /// The tiers of a field, whatever it and its class were called; null if its tags say them.
+    /// The tiers of a field, whatever it and its class were called; null if its tags say them. For who has the writer's lock, or does not store by it.
     @Nullable List<StorageTier> tiers(ObjectType<?> type, FieldSpec field) {
-        Map<String, Map<String, List<StorageTier>>> known = all();
+        Map<String, Map<String, List<StorageTier>>> known = kept();
         if (known.isEmpty()) {
             return null;
         }

@@ -337,7 +337,9 @@ public final class Pool implements AutoCloseable {
         return guarded(() -> {
             store.requireWritable();
             types.forEach((type, fields) -> this.types.requirePlaceable(type, fields, buffers::isThere));
-            placements.prepare();
+            if (types.values().stream().anyMatch(fields -> !fields.isEmpty())) {
+                placements.prepare();
+            }
             BitSet forms = new BitSet();
             change(() -> {
                 types.forEach(this.types::place);

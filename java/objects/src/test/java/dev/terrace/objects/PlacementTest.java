@@ -6,11 +6,16 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.terrace.objects.collections.DurableList;
 import dev.terrace.objects.collections.ElementType;
+import dev.terrace.objects.store.Superblock;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.BiConsumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -177,6 +182,56 @@ class PlacementTest {
             assertTrue(pool.statistics().used().get(1) > 0);
             assertEquals(0, pool.retier(TYPE).valuesMoved());
             assertEquals(1, pool.place("OldThing", Map.of()).valuesMoved());
+        }
+    }
+
+    /// What others ask while the pool is being told is answered as it was, and not kept.
+    @Test
+    void whoAsksMeanwhileDoesNotKeepWhatWas() throws IOException {
+        make();
+        Map<String, List<StorageTier>> wanted = Map.of("text", DISK);
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            Map<String, Map<String, List<StorageTier>>> asks = new LinkedHashMap<>(Map.of("Thing", wanted)) {
+                private static final long serialVersionUID = 1;
+
+                @Override
+                public void forEach(BiConsumer<? super String, ? super Map<String, List<StorageTier>>> action) {
+                    super.forEach(action);
+                    assertEquals(Map.of(), CompletableFuture.supplyAsync(pool::placements).join());
+                }
+            };
+            assertEquals(THINGS, pool.place(asks).valuesMoved());
+            assertEquals(Map.of("Thing", wanted), pool.placements());
+            long onDisk = pool.statistics().used().get(1);
+            things(pool).get(0).setString(0, TYPE.offset(0), "x".repeat(100_000));
+            assertTrue(pool.statistics().used().get(1) > onDisk);
+        }
+    }
+
+    @Test
+    void whoOnlyReadsIsToldWhatHoldsNow() throws IOException {
+        make();
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            // As another process opens it.
+            PoolFiles files = PoolFiles.open(dir, SMALL.toRead());
+            Pool other = Pool.on(files);
+            assertEquals(Map.of(), other.placements());
+            pool.place("Thing", Map.of("text", DISK));
+            assertEquals(pool.placements(), other.placements());
+            other.closeNow(files);
+        }
+    }
+
+    /// Older libraries go on with a pool that was told nothing.
+    @Test
+    void onlyWhatIsSaidMakesItAnotherVersion() throws IOException {
+        make();
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            pool.place(Map.of());
+            pool.place("Thing", Map.of());
+            assertEquals(Superblock.VERSION, Files.readAllBytes(dir.resolve("pool"))[8]);
+            pool.place("Thing", Map.of("text", DISK));
+            assertEquals(Superblock.VERSION_PLACEMENTS, Files.readAllBytes(dir.resolve("pool"))[8]);
         }
     }
 }
