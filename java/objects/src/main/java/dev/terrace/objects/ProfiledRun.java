@@ -3,8 +3,10 @@ package dev.terrace.objects;
 import dev.terrace.objects.profile.ProfileSink;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.Map;
 import java.util.ServiceLoader;
 import java.util.concurrent.ConcurrentHashMap;
@@ -15,11 +17,12 @@ import org.jspecify.annotations.Nullable;
 final class ProfiledRun {
     private static final String PROPERTY = "terrace.profile";
     private static final @Nullable String DIRECTORY = System.getProperty(PROPERTY);
+    private static final Duration PATIENCE = Duration.ofSeconds(2);
     private static final Map<Pool, Profiling> UNDER_WAY = new ConcurrentHashMap<>();
 
     static {
         if (DIRECTORY != null) {
-            Runtime.getRuntime().addShutdownHook(new Thread(() -> UNDER_WAY.keySet().forEach(ProfiledRun::end)));
+            Runtime.getRuntime().addShutdownHook(new Thread(ProfiledRun::endAll));
         }
     }
 
@@ -35,6 +38,21 @@ final class ProfiledRun {
         }
     }
 
+    /// Ends with all pools that are still open, as the program does. Nobody is there to be thrown at any more.
+    private static void endAll() {
+        for (Pool pool : UNDER_WAY.keySet()) {
+            try {
+                // Who ends the program within a transaction waits for this in turn.
+                if (!pool.store().isAtRestWithin(PATIENCE)) {
+                    throw new IllegalStateException(pool.name() + " is in the middle of a transaction that does not end");
+                }
+                end(pool);
+            } catch (RuntimeException e) {
+                System.err.println("-D" + PROPERTY + ": no profile of " + pool.name() + ": " + e.getMessage());
+            }
+        }
+    }
+
     /// Ends with a pool that is about to be closed, and writes what it was.
     ///
     /// @throws UncheckedIOException if it cannot be written
@@ -45,23 +63,33 @@ final class ProfiledRun {
         }
         profiling.close();
         try {
-            Path directory = Files.createDirectories(Path.of(DIRECTORY));
-            sink().save(profiling.profile(), newFile(directory, pool));
+            Path file = newFile(Files.createDirectories(Path.of(DIRECTORY)), pool);
+            boolean done = false;
+            try {
+                sink().save(profiling.profile(), file);
+                done = true;
+            } finally {
+                if (!done) {
+                    Files.deleteIfExists(file);
+                }
+            }
         } catch (IOException e) {
-            throw new UncheckedIOException("-D" + PROPERTY + ": the profile of " + pool.name() + " cannot be written", e);
+            throw new UncheckedIOException("-D" + PROPERTY + ": the profile of " + pool.name() + " cannot be written: " + e, e);
         }
     }
 
-    /// Named after the pool, and numbered from the second on.
-    private static Path newFile(Path directory, Pool pool) {
+    /// Named after the pool, and numbered from the second on. It is made at once, empty: other processes may be at the same.
+    private static Path newFile(Path directory, Pool pool) throws IOException {
         PoolFiles files = pool.files();
         Path name = files == null ? null : files.directory().getFileName();
         String stem = name == null ? "pool" : name.toString();
-        Path file = directory.resolve(stem + ".profile.json");
-        for (int i = 2; Files.exists(file); i++) {
-            file = directory.resolve(stem + "-" + i + ".profile.json");
+        for (int i = 1; ; i++) {
+            try {
+                return Files.createFile(directory.resolve(stem + (i == 1 ? "" : "-" + i) + ".profile.json"));
+            } catch (FileAlreadyExistsException taken) {
+                continue;
+            }
         }
-        return file;
     }
 
     private static ProfileSink sink() {

@@ -5,7 +5,7 @@ import java.nio.file.Path;
 
 /// Writes profiles of programs that were started with `-Dterrace.profile=DIRECTORY`: found by [java.util.ServiceLoader].
 public interface ProfileSink {
-    /// Writes a profile to a file, which is not there yet.
+    /// Writes a profile, in the place of a file that is empty.
     ///
     /// @throws IOException if that cannot be done
     void save(Profile profile, Path file) throws IOException;

@@ -13,6 +13,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -686,6 +687,20 @@ public final class Store implements AutoCloseable {
         } finally {
             writer.unlock();
         }
+    }
+
+    /// Waits until no transaction is under way, or has waited for so long; whether there is none then.
+    public boolean isAtRestWithin(Duration time) {
+        try {
+            if (!writer.tryLock(time.toNanos(), TimeUnit.NANOSECONDS)) {
+                return false;
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            return false;
+        }
+        writer.unlock();
+        return true;
     }
 
     // Looking at all of it
