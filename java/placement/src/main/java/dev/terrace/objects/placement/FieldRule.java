@@ -26,7 +26,7 @@ public record FieldRule(
         }
         recomputeNanos.forEach((tier, nanos) -> {
             if (!(nanos >= 0) || nanos.isInfinite()) {
-                throw new IllegalArgumentException("a recomputation after a failure of " + tier + " takes " + nanos + " ns");
+                throw new IllegalArgumentException("a recomputation after a failure of " + tier + " takes " + nanos + " ns: that is not negative, and has an end");
             }
         });
     }

@@ -12,6 +12,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.nio.charset.CharacterCodingException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.UUID;
@@ -40,6 +41,7 @@ record JsonFile<T extends Record>(String format, int version, Class<T> type) {
     ///
     /// @throws IOException if it cannot be read, or is none of this format and version, or is damaged; the message names it
     T read(Path file) throws IOException {
+        requireNoDirectory(file);
         try {
             JsonNode tree = MAPPER.readTree(Files.readString(file));
             if (!(tree instanceof ObjectNode object) || !object.path(FORMAT).asText().equals(format)) {
@@ -59,6 +61,12 @@ record JsonFile<T extends Record>(String format, int version, Class<T> type) {
         }
     }
 
+    private static void requireNoDirectory(Path file) throws IOException {
+        if (Files.isDirectory(file)) {
+            throw new IOException(file + " is a directory, and a file is wanted");
+        }
+    }
+
     private static String where(JacksonException e) {
         return e.getLocation() == null || e.getLocation().getLineNr() < 0 ? "" : " (line " + e.getLocation().getLineNr() + ")";
     }
@@ -72,6 +80,11 @@ record JsonFile<T extends Record>(String format, int version, Class<T> type) {
 
     /// Puts a file in the place of another, if there is one, at once.
     private static void replace(Path file, String text) throws IOException {
+        requireNoDirectory(file);
+        Path directory = file.toAbsolutePath().getParent();
+        if (directory != null && Files.notExists(directory)) {
+            throw new NoSuchFileException(directory.toString());
+        }
         // Not a temporary file as Java makes them: those can be read by their owner only.
         Path written = file.resolveSibling(file.getFileName() + "." + UUID.randomUUID() + ".new");
         try {

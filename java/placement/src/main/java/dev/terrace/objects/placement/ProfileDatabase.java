@@ -41,11 +41,14 @@ public final class ProfileDatabase {
         this.directory = directory;
     }
 
-    /// Opens a database, or makes the directory of a new one. Files that do not end in `.json` are none of it.
+    /// Opens a database. A directory that is not there holds no data sets; [#add] makes it. Files that do not end in `.json` are none of it.
     ///
     /// @throws IOException if it cannot be read, or a file of it is damaged; the message names that
     public static ProfileDatabase open(Path directory) throws IOException {
-        ProfileDatabase database = new ProfileDatabase(Files.createDirectories(directory));
+        ProfileDatabase database = new ProfileDatabase(directory);
+        if (Files.notExists(directory)) {
+            return database;
+        }
         try (Stream<Path> files = Files.list(directory)) {
             for (Path file : files.filter(each -> each.toString().endsWith(SUFFIX)).sorted().toList()) {
                 Entry entry = FORMAT.read(file);
@@ -71,6 +74,7 @@ public final class ProfileDatabase {
     ///
     /// @throws IOException if it cannot be written; then the database is what it was
     public void add(Entry entry) throws IOException {
+        Files.createDirectories(directory);
         FORMAT.write(file(entry.name), entry);
         entries.put(entry.name, entry);
     }

@@ -63,15 +63,19 @@ final class ApplyPoolCommand extends PoolCommand {
         }
         List<String> impossible = new ArrayList<>();
         Map<String, Map<String, List<StorageTier>>> possible = new TreeMap<>();
-        wanted.forEach((type, fields) -> fields.forEach((field, tiers) -> {
-            FieldSpec spec = stored.get(type + "." + field);
-            boolean stays = spec != null && (spec.isVolatile() || spec.isInline() && !spec.isCollection());
-            if (!stays) {
-                possible.computeIfAbsent(type, _ -> new TreeMap<>()).put(field, tiers);
-            } else if (!tiers.equals(List.of(spec.isVolatile() ? StorageTier.DRAM : StorageTier.PMEM))) {
-                impossible.add(type + "." + field);
-            }
-        }));
+        wanted.forEach((type, fields) -> {
+            // Also of a class of which nothing is said: its tags hold again.
+            Map<String, List<StorageTier>> its = possible.computeIfAbsent(type, _ -> new TreeMap<>());
+            fields.forEach((field, tiers) -> {
+                FieldSpec spec = stored.get(type + "." + field);
+                boolean stays = spec != null && (spec.isVolatile() || spec.isInline() && !spec.isCollection());
+                if (!stays) {
+                    its.put(field, tiers);
+                } else if (!tiers.equals(List.of(spec.isVolatile() ? StorageTier.DRAM : StorageTier.PMEM))) {
+                    impossible.add(type + "." + field);
+                }
+            });
+        });
         if (!impossible.isEmpty()) {
             throw new IOException(String.join(", ", impossible)
                     + " cannot move in a pool that is there: `place --live` leaves such fields where they are, and `apply sources` tags them for new objects");

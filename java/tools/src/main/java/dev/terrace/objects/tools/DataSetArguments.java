@@ -32,15 +32,20 @@ final class DataSetArguments {
             throw new ParameterException(command.commandLine(), "--property: at least one is needed, to tell data sets apart");
         }
         Map<String, Object> typed = new LinkedHashMap<>();
-        properties.forEach((name, value) -> typed.put(name, typed(value)));
+        properties.forEach((name, value) -> typed.put(name, typed(name, value)));
         return typed;
     }
 
-    private static Object typed(String value) {
+    private Object typed(String name, String value) {
+        double number;
         try {
-            return Double.valueOf(value);
+            number = Double.parseDouble(value);
         } catch (NumberFormatException text) {
             return value;
         }
+        if (!Double.isFinite(number)) {
+            throw new ParameterException(command.commandLine(), "--property: " + name + "=" + value + " cannot be compared: a number, or a text, is wanted");
+        }
+        return number;
     }
 }

@@ -6,7 +6,9 @@ import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.FileSystemException;
+import java.nio.file.NoSuchFileException;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
 
@@ -67,9 +69,11 @@ public final class Main {
     private static String message(Exception failure) throws Exception {
         return switch (failure) {
             case TerraceException e -> String.valueOf(e.getMessage());
+            case NoSuchFileException e -> e.getFile() + " is not there";
+            case AccessDeniedException e -> e.getFile() + ": permission denied";
             case FileSystemException e -> e.getFile() + ": " + (e.getReason() == null ? e.getClass().getSimpleName() : e.getReason());
             case IOException e -> String.valueOf(e.getMessage());
-            case UncheckedIOException e -> String.valueOf(e.getMessage());
+            case UncheckedIOException e -> message(e.getCause());
             // A mistake of this program: what happened is wanted then.
             default -> throw failure;
         };

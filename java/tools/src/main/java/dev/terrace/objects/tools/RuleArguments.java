@@ -66,9 +66,12 @@ final class RuleArguments {
                 options = options.only(FieldName.in(profile, name(rule)), tiers(value(rule)));
             }
             for (String rule : recompute) {
+                FieldName field = FieldName.in(profile, name(rule));
                 String[] parts = value(rule).split(":", 2);
-                double nanos = parts.length < 2 ? Double.NaN : 1000 * Double.parseDouble(parts[1]);
-                options = options.recompute(FieldName.in(profile, name(rule)), tiers(parts[0])[0], nanos);
+                if (parts.length < 2) {
+                    throw new IllegalArgumentException("--recompute: '" + rule + "' does not say how long: FIELD=TIER:MICROSECONDS is wanted");
+                }
+                options = options.recompute(field, tier(parts[0]), 1000 * Double.parseDouble(parts[1]));
             }
         } catch (NumberFormatException e) {
             throw new ParameterException(command.commandLine(), "--recompute: a number of microseconds is wanted: " + e.getMessage(), e);
@@ -92,7 +95,14 @@ final class RuleArguments {
 
     private static StorageTier[] tiers(String names) {
         return Arrays.stream(names.split(","))
-                .map(name -> StorageTier.valueOf(name.toUpperCase(Locale.ROOT)))
+                .map(RuleArguments::tier)
                 .toArray(StorageTier[]::new);
+    }
+
+    private static StorageTier tier(String name) {
+        return Arrays.stream(StorageTier.values())
+                .filter(tier -> tier.name().equals(name.toUpperCase(Locale.ROOT)))
+                .findFirst()
+                .orElseThrow(() -> new IllegalArgumentException("'" + name + "' is no tier, but one of " + List.of(StorageTier.values()) + " is wanted"));
     }
 }

@@ -4,6 +4,7 @@ import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolDump;
 import dev.terrace.objects.PoolReport;
 import dev.terrace.objects.PoolStatistics;
+import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.StoredType;
 import java.io.IOException;
 import java.io.PrintWriter;
@@ -18,7 +19,8 @@ import picocli.CommandLine.Command;
 /// Shows what a pool uses, and for what.
 @Command(
         name = "stats",
-        description = "Shows what is used of each tier, and objects, bytes and forms of each class. Only reads, as check does.")
+        description = "Shows what is used of each tier, objects, bytes and forms of each class, and which fields lie where the pool was told instead of where their tags"
+                + " say. Only reads, as check does.")
 final class StatsCommand extends PoolCommand {
     /// A tier of the pool: its name, bytes in use, bytes of its file or segments.
     private record TierUse(String name, long used, long capacity) {}
@@ -27,7 +29,11 @@ final class StatsCommand extends PoolCommand {
     private record ClassUse(long objects, long bytes, int forms) {}
 
     /// All of one committed state.
-    private record Found(List<TierUse> tiers, Map<String, ClassUse> classes, PoolReport report) {}
+    private record Found(
+            List<TierUse> tiers,
+            Map<String, ClassUse> classes,
+            Map<String, Map<String, List<StorageTier>>> placements,
+            PoolReport report) {}
 
     @Override
     public Integer call() throws IOException {
@@ -50,7 +56,7 @@ final class StatsCommand extends PoolCommand {
         forms.forEach((name, its) -> classes.put(name, new ClassUse(0, 0, its.size())));
         report.objects().forEach((name, count) -> classes.put(name, new ClassUse(
                 count, report.bytes().getOrDefault(name, 0L), forms.getOrDefault(name, List.of()).size())));
-        return new Found(tiers(pool), classes, report);
+        return new Found(tiers(pool), classes, pool.placements(), report);
     }
 
     private static List<TierUse> tiers(Pool pool) {
@@ -93,6 +99,7 @@ final class StatsCommand extends PoolCommand {
         Map<String, Object> all = new LinkedHashMap<>();
         all.put("tiers", tiers);
         all.put("classes", classes);
+        all.put("placements", found.placements);
         all.put("leaked_bytes", found.report.leakedBytes());
         all.put("stale_references", found.report.staleReferences());
         all.put("problems", found.report.problems().size());
@@ -113,6 +120,8 @@ final class StatsCommand extends PoolCommand {
                 Long.toString(found.report.leaked().getOrDefault(name, 0L))));
         classes.print(out);
         out.println();
+        found.placements.forEach((type, fields) -> fields.forEach((field, its) ->
+                out.println("placed, whatever its tag says: " + type + "." + field + " on " + ProfileShowCommand.tiers(its))));
         out.println("leaked: " + Text.bytes(found.report.leakedBytes()));
         out.println("references to what has been deleted: " + found.report.staleReferences());
         if (!found.report.problems().isEmpty()) {

@@ -126,6 +126,20 @@ class PlaceCommandTest {
     }
 
     @Test
+    void whereTagsDoNotHoldIsShownAndTakenBack() throws IOException {
+        String line = "placed, whatever its tag says: " + CLASS + ".picture on PMEM";
+        assertFalse(answer("stats", pool()).contains("placed"));
+        PlacementFile.write(placement(), Map.of(CLASS, Map.of("picture", List.of(StorageTier.PMEM))));
+        answer("apply", "pool", pool(), "--placement", placement());
+        String stats = answer("stats", pool());
+        assertTrue(stats.lines().anyMatch(line::equals), stats);
+        assertTrue(answer("stats", pool(), "--json").contains("\"placements\":{\"" + CLASS + "\":{\"picture\":[\"PMEM\"]}}"));
+        PlacementFile.write(placement(), Map.of(CLASS, Map.of()));
+        assertTrue(answer("apply", "pool", pool(), "--placement", placement()).contains("moved: " + ITEMS + " values"));
+        assertFalse(answer("stats", pool()).contains("placed"));
+    }
+
+    @Test
     void roomAndRulesDecide() {
         String tight = answer("place", profile(), "--devices", devices(), "--live", "--capacity", "pmem=8K", "--json");
         assertTrue(tight.contains("\"field\":\"picture\",\"device\":\"SSD\""), tight);
@@ -146,7 +160,12 @@ class PlaceCommandTest {
         refused(8, "is no terrace-devices", "place", profile(), "--devices", profile());
         refused(2, "has no field colours", "place", profile(), "--devices", devices(), "--durable", "colours");
         refused(2, "FIELD=...", "place", profile(), "--devices", devices(), "--never", "picture");
-        refused(2, "TAPE", "place", profile(), "--devices", devices(), "--only", "picture=TAPE");
+        refused(2, "'TAPE' is no tier, but one of [DRAM, ", "place", profile(), "--devices", devices(), "--only", "picture=TAPE");
+        refused(2, "does not say how long", "place", profile(), "--devices", devices(), "--recompute", "picture=dram");
+        refused(8, dir + " is a directory", "place", dir, "--devices", devices());
+        refused(8, dir + " is a directory", "place", profile(), "--devices", devices(), "-o", dir);
+        refused(8, none + " is not there", "place", profile(), "--devices", devices(), "-o", none.resolve("placement.json"));
+        refused(8, none + "/terrace-probe", "probe", dir, "--quick", "--disk", "ssd=" + none);
         refused(2, "microseconds", "place", profile(), "--devices", devices(), "--recompute", "picture=dram:x");
         refused(2, "there is no device tape", "place", profile(), "--devices", devices(), "--capacity", "tape=1G");
         refused(2, "no number of bytes", "place", profile(), "--devices", devices(), "--capacity", "pmem=many");
@@ -186,13 +205,16 @@ class PlaceCommandTest {
         assertTrue(answer("apply", "sources", source, "--placement", placement(), "--json").contains("\"changed\":[]"));
         PlacementFile.write(placement(), Map.of("app.Thing", Map.of("colour", List.of(StorageTier.PMEM))));
         refused(8, "has no field colour", "apply", "sources", dir, "--placement", placement());
-        refused(8, "nowhere", "apply", "sources", dir.resolve("nowhere"), "--placement", placement());
+        refused(8, "nowhere is not there", "apply", "sources", dir.resolve("nowhere"), "--placement", placement());
+        refused(8, "no files whose names end in .java", "apply", "sources", pool(), "--placement", placement());
     }
 
     @Test
     void aDatabasePredicts() throws IOException {
         Path database = dir.resolve("database");
         refused(8, "has no profiles yet", "profile", "predict", "--database", database, "--property", "rows=20");
+        assertFalse(Files.exists(database));
+        refused(2, "rows=NaN cannot be compared", "profile", "predict", "--database", database, "--property", "rows=NaN");
         refused(2, "--property", "profile", "add", profile(), "small", "--database", database);
         refused(2, "cannot name a file", "profile", "add", profile(), "../small", "--database", database, "--property", "rows=20");
         answer("profile", "add", profile(), "small", "--database", database, "--property", "rows=20");

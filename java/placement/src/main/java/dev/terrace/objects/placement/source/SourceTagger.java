@@ -48,7 +48,7 @@ public final class SourceTagger {
     ///
     /// @param places files, and directories with all Java files below them
     /// @throws IOException if one cannot be read
-    /// @throws TaggingException if one is no Java, or a class is there twice
+    /// @throws TaggingException if there are none, one is no Java, or a class is there twice
     public static SourceTagger of(List<Path> places) throws IOException {
         Map<Path, String> texts = new TreeMap<>();
         for (Path place : places) {
@@ -61,6 +61,9 @@ public final class SourceTagger {
                     }
                 }
             }
+        }
+        if (texts.isEmpty()) {
+            throw new TaggingException(List.of("there are no files whose names end in .java at " + places));
         }
         return new SourceTagger(texts);
     }
