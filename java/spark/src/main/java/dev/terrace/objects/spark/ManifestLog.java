@@ -8,8 +8,12 @@ import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.StandardOpenOption;
 import java.time.Instant;
+import java.util.Arrays;
+import java.util.Collection;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.UUID;
 import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
@@ -98,15 +102,30 @@ final class ManifestLog {
     /// @throws FileNotFoundException if there is none
     Manifest at(long number) throws IOException {
         Path file = file(number);
-        byte[] bytes;
-        try (FSDataInputStream in = manifests.files().open(file)) {
-            bytes = in.readAllBytes();
-        }
-        Manifest manifest = Manifest.decode(file.toString(), bytes);
+        Manifest manifest = Manifest.decode(file.toString(), read(file));
         if (manifest.number() != number) {
             throw new PoolDamagedException(file + " is the manifest of commit " + manifest.number() + ": it was renamed or copied");
         }
         return manifest;
+    }
+
+    private byte[] read(Path file) throws IOException {
+        try (FSDataInputStream in = manifests.files().open(file)) {
+            return in.readAllBytes();
+        }
+    }
+
+    /// The parts that these manifests lead to, by their names. Those that a vacuum has removed lead to none.
+    Map<String, Part> parts(Collection<Long> ofNumbers) throws IOException {
+        Map<String, Part> parts = new TreeMap<>();
+        for (long number : ofNumbers) {
+            try {
+                at(number).parts().forEach(part -> parts.put(part.name(), part));
+            } catch (FileNotFoundException gone) {
+                // Nobody begins to read it now.
+            }
+        }
+        return parts;
     }
 
     /// Commits, unless there is a manifest with this number.
@@ -159,6 +178,17 @@ final class ManifestLog {
             throw new IOException(from + " could not be renamed to " + to + ": the file system says no more");
         } finally {
             manifests.files().delete(from, false);
+        }
+    }
+
+    /// Whether this manifest was committed, as far as readers see.
+    ///
+    /// @throws IOException if nobody can say
+    boolean isThere(Manifest manifest) throws IOException {
+        try {
+            return Arrays.equals(read(file(manifest.number())), manifest.encode());
+        } catch (FileNotFoundException none) {
+            return false;
         }
     }
 

@@ -9,12 +9,15 @@ import java.io.IOException;
 import java.io.Serial;
 import java.io.Serializable;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.Predicate;
+import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.util.SerializableConfiguration;
 import org.jspecify.annotations.Nullable;
@@ -141,6 +144,11 @@ final class PartStore implements Serializable {
         parts().delete();
     }
 
+    /// The names of parts beside the manifests that were made before then.
+    Set<String> namesBefore(Instant then) throws IOException {
+        return parts().before(then).stream().map(file -> file.getPath().getName()).collect(Collectors.toCollection(TreeSet::new));
+    }
+
     /// Removes parts whose names are so, in all the places where this store puts any, as far as this node reaches them.
     ///
     /// @return their names
@@ -182,10 +190,12 @@ final class PartStore implements Serializable {
         }
         try (var paths = Files.list(directory)) {
             return paths.toList();
+        } catch (NoSuchFileException gone) {
+            return List.of();
         }
     }
 
-    /// Removes a directory, or a file, if it is there.
+    /// Removes a directory, or a file, if it is there. Another may be removing it as well.
     static void deleteTree(Path directory) throws IOException {
         for (Path inside : listed(directory)) {
             deleteTree(inside);

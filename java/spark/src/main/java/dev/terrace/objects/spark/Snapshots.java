@@ -3,12 +3,10 @@ package dev.terrace.objects.spark;
 import java.io.IOException;
 import java.time.Duration;
 import java.time.Instant;
-import java.util.ArrayList;
-import java.util.HashSet;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeMap;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.api.java.JavaSparkContext;
 
@@ -34,37 +32,37 @@ public final class Snapshots {
         return vacuum(new ManifestLog(directory, configuration), configuration, Instant.now().minus(age));
     }
 
-    private static Removed vacuum(ManifestLog log, Configuration configuration, Instant before) throws IOException {
-        List<Long> old = oldManifests(log, before);
-        Map<String, Part> parts = new TreeMap<>();
-        Set<String> kept = new HashSet<>();
-        for (long number : log.numbers()) {
-            for (Part part : log.at(number).parts()) {
-                parts.put(part.name(), part);
-                if (!old.contains(number)) {
-                    kept.add(part.name());
-                }
-            }
-        }
+    static Removed vacuum(ManifestLog log, Configuration configuration, Instant before) throws IOException {
+        PartStore store = new PartStore(log.root(), PartitionOptions.defaults(), configuration);
+        // What a job writes or has committed until now is in one of these three, looked at in this order.
+        Set<String> unowned = store.namesBefore(before);
+        List<WriteJob> jobs = WriteJob.begunBefore(log, Instant.MAX, configuration);
+        List<Long> numbers = log.numbers();
+
+        Set<Long> old = oldManifests(log, numbers, before);
+        Map<String, Part> kept = log.parts(numbers.stream().filter(number -> !old.contains(number)).toList());
+        Map<String, Part> parts = log.parts(old);
+        unowned.removeAll(parts.keySet());
+        unowned.removeAll(kept.keySet());
         // Nobody begins to read a manifest whose parts are going.
         for (long number : old) {
             log.delete(number);
         }
-        parts.keySet().removeAll(kept);
-        PartStore store = new PartStore(log.root(), PartitionOptions.defaults(), configuration);
+        parts.keySet().removeAll(kept.keySet());
         for (Part part : parts.values()) {
             store.delete(part);
         }
-        int orphans = 0;
+        unowned.removeIf(name -> jobs.stream().anyMatch(job -> job.hasMade(name)));
+        int left = store.delete(unowned::contains).size();
         for (WriteJob job : WriteJob.begunBefore(log, before, configuration)) {
-            orphans += job.clean(kept);
+            // It may have been committed since.
+            left += job.clean(log.parts(log.numbers()).keySet());
         }
-        return new Removed(old.size(), parts.size() + orphans);
+        return new Removed(old.size(), parts.size() + left);
     }
 
-    private static List<Long> oldManifests(ManifestLog log, Instant before) throws IOException {
-        List<Long> numbers = log.numbers();
-        List<Long> old = new ArrayList<>();
+    private static Set<Long> oldManifests(ManifestLog log, List<Long> numbers, Instant before) throws IOException {
+        Set<Long> old = new LinkedHashSet<>();
         for (int i = 0; i + 1 < numbers.size(); i++) {
             // Until the next one came it was the last.
             if (log.committedAt(numbers.get(i + 1)).isBefore(before)) {
@@ -76,14 +74,14 @@ public final class Snapshots {
 
     /// Removes everything.
     static void drop(ManifestLog log, Configuration configuration) throws IOException {
-        Map<String, Part> parts = new TreeMap<>();
-        for (long number : log.numbers()) {
-            log.at(number).parts().forEach(part -> parts.put(part.name(), part));
-        }
+        Map<String, Part> parts = log.parts(log.numbers());
         log.deleteAll();
         PartStore store = new PartStore(log.root(), PartitionOptions.defaults(), configuration);
         for (Part part : parts.values()) {
             store.delete(part);
+        }
+        for (WriteJob job : WriteJob.begunBefore(log, Instant.MAX, configuration)) {
+            job.clean(Set.of());
         }
         WriteJob.forget(log);
         store.deleteDirectory();

@@ -53,11 +53,11 @@ record Storage(FileSystem files, Path directory) {
         }
     }
 
-    /// Files in the directory that were written before then.
-    List<FileStatus> filesBefore(Instant then) throws IOException {
+    /// What is in the directory that has not changed since then.
+    List<FileStatus> before(Instant then) throws IOException {
         try {
             return Stream.of(files.listStatus(directory))
-                    .filter(file -> file.isFile() && file.getModificationTime() < then.toEpochMilli())
+                    .filter(file -> Instant.ofEpochMilli(file.getModificationTime()).isBefore(then))
                     .toList();
         } catch (FileNotFoundException none) {
             return List.of();
@@ -66,7 +66,9 @@ record Storage(FileSystem files, Path directory) {
 
     /// Removes the directory with all that is in it, if it is there.
     void delete() throws IOException {
-        files.delete(directory, true);
+        if (!files.delete(directory, true) && files.exists(directory)) {
+            throw new IOException(this + " could not be removed: the file system says no more");
+        }
     }
 
     /// Removes the directory, if nothing is in it.

@@ -1,9 +1,12 @@
 package dev.terrace.objects.spark;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.io.UncheckedIOException;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
@@ -26,6 +29,8 @@ final class WriteJob {
     private final String id;
     private final ManifestLog log;
     private final PartStore store;
+    /// Whether a manifest leads to what the job has written, or may: nothing of it is to be removed then.
+    private boolean mayCount;
 
     private WriteJob(String id, ManifestLog log, PartStore store) {
         this.id = id;
@@ -47,14 +52,29 @@ final class WriteJob {
     static List<WriteJob> begunBefore(ManifestLog log, Instant then, Configuration configuration) throws IOException {
         Storage jobs = log.root().child(JOBS);
         List<WriteJob> begun = new ArrayList<>();
-        for (FileStatus file : jobs.filesBefore(then)) {
-            try (InputStream in = jobs.files().open(file.getPath())) {
-                PartitionOptions options = JSON.readValue(in.readAllBytes(), PartitionOptions.class);
-                PartStore store = new PartStore(log.root(), options, configuration);
+        for (FileStatus file : jobs.before(then)) {
+            try {
+                PartStore store = new PartStore(log.root(), options(jobs, file.getPath()), configuration);
                 begun.add(new WriteJob(file.getPath().getName(), log, store));
+            } catch (FileNotFoundException ended) {
+                // As it should.
             }
         }
         return begun;
+    }
+
+    private static PartitionOptions options(Storage jobs, Path file) throws IOException {
+        try (InputStream in = jobs.files().open(file)) {
+            return JSON.readValue(in.readAllBytes(), PartitionOptions.class);
+        } catch (JsonProcessingException e) {
+            // The driver, or its machine, ended before the file was complete.
+            return PartitionOptions.defaults();
+        }
+    }
+
+    /// Whether a part of this name is one that the job's tasks have made.
+    boolean hasMade(String part) {
+        return part.startsWith(id);
     }
 
     /// Forgets all jobs of a directory.
@@ -74,20 +94,45 @@ final class WriteJob {
     /// Commits a manifest, and removes what attempts have left that did not count.
     ///
     /// @param change makes the manifest of the present one, or of null if there is none; it may be called again if others commit meanwhile
-    /// @throws CommitConflictException by `change`: all that the job wrote has gone then
+    /// @throws CommitConflictException by `change`, or if what the job wrote was removed: nothing of it is there then
+    /// @throws IOException if the manifest could not be written: nothing of the job is there then, unless the message says so
     void commit(List<Part> parts, Change change) throws IOException {
-        boolean done = false;
         try {
-            while (!done) {
-                Manifest next = change.from(log.current());
-                done = log.commit(next);
+            while (!mayCount) {
+                tryToCommit(change.from(log.current()));
             }
         } finally {
-            if (!done) {
-                abort();
-            }
+            abort();
         }
-        clean(parts.stream().map(Part::name).collect(Collectors.toSet()));
+        try {
+            clean(parts.stream().map(Part::name).collect(Collectors.toSet()));
+        } catch (IOException | UncheckedIOException e) {
+            // The rows are there, so the job has not failed. Its file is there still, and what was left goes with a vacuum.
+        }
+    }
+
+    private void tryToCommit(Manifest next) throws IOException {
+        requireNotRemoved();
+        mayCount = true;
+        try {
+            mayCount = log.commit(next);
+        } catch (IOException e) {
+            mayCount = log.isThere(next);
+            if (mayCount) {
+                throw new IOException("commit " + next.number() + " of " + log.root()
+                        + " is there, but it is not sure that it outlasts a power cut: do not write the same again", e);
+            }
+            throw e;
+        }
+    }
+
+    /// A vacuum, or whoever drops the table, removes the job's file with its parts.
+    private void requireNotRemoved() throws IOException {
+        Storage jobs = log.root().child(JOBS);
+        if (!jobs.files().exists(new Path(jobs.directory(), id))) {
+            throw new CommitConflictException("what was written to " + log.root() + " has been removed before it was complete, by DROP TABLE, "
+                    + "or by a vacuum of an age shorter than this job: write again");
+        }
     }
 
     /// What comes after a manifest.
@@ -97,16 +142,18 @@ final class WriteJob {
         Manifest from(@Nullable Manifest present) throws IOException;
     }
 
-    /// Removes all that the job has written.
+    /// Removes all that the job has written, unless it counts.
     void abort() throws IOException {
-        clean(Set.of());
+        if (!mayCount) {
+            clean(Set.of());
+        }
     }
 
     /// Removes all that the job has written but these, as far as this node reaches it.
     ///
     /// @return how many parts
     int clean(Set<String> kept) throws IOException {
-        int parts = store.delete(name -> name.startsWith(id) && !kept.contains(name)).size();
+        int parts = store.delete(name -> hasMade(name) && !kept.contains(name)).size();
         Storage jobs = log.root().child(JOBS);
         jobs.files().delete(new Path(jobs.directory(), id), false);
         return parts;

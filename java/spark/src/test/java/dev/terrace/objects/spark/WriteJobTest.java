@@ -1,0 +1,140 @@
+package dev.terrace.objects.spark;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.terrace.objects.spark.UnsureFileSystem.Failure;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/// What a driver leaves when something fails around its commit.
+class WriteJobTest {
+    @TempDir
+    private Path dir;
+
+    private final Configuration configuration = new Configuration(false);
+    private ManifestLog log;
+    private PartStore store;
+
+    @BeforeEach
+    void open() throws IOException {
+        configuration.set("fs.unsure.impl", UnsureFileSystem.class.getName());
+        log = new ManifestLog("unsure:" + dir, configuration);
+        store = new PartStore(log.root(), PartitionOptions.defaults().pmem(dir.resolve("copies").toString()), configuration);
+    }
+
+    @AfterEach
+    void fail() {
+        UnsureFileSystem.fail(Failure.NONE);
+    }
+
+    /// A part that an attempt has written, as far as a directory tells.
+    private Part written(WriteJob job, int attempt) throws IOException {
+        String name = WriteJob.partName(job.id(), 0, attempt);
+        Files.createDirectories(dir.resolve("parts").resolve(name));
+        return new Part(name, null, null, List.of(), 1, 1, List.of());
+    }
+
+    private static Manifest next(Manifest present, Part part) {
+        return new Manifest(Manifest.number(present) + 1, Manifest.TABLE, "{}", Map.of(), List.of(part));
+    }
+
+    private List<String> names(String directory) throws IOException {
+        if (!Files.exists(dir.resolve(directory))) {
+            return List.of();
+        }
+        try (var files = Files.list(dir.resolve(directory))) {
+            return files.map(path -> path.getFileName().toString()).sorted().toList();
+        }
+    }
+
+    private Snapshots.Removed vacuum(Duration age) throws IOException {
+        return Snapshots.vacuum(log, configuration, Instant.now().minus(age));
+    }
+
+    @Test
+    void aCommitThatWasMadeButNotAnsweredKeepsItsParts() throws IOException {
+        WriteJob job = WriteJob.begin(log, store);
+        Part part = written(job, 1);
+        UnsureFileSystem.fail(Failure.RENAME_WITHOUT_ANSWER);
+        IOException thrown = assertThrows(IOException.class, () -> job.commit(List.of(part), present -> next(present, part)));
+        assertTrue(thrown.getMessage().contains("commit 1 of " + log.root() + " is there"), thrown::getMessage);
+        job.abort();
+        assertEquals(part.name(), log.require(Manifest.TABLE).parts().getFirst().name());
+        assertEquals(List.of(part.name()), names("parts"));
+    }
+
+    @Test
+    void aCommitThatWasNotMadeLeavesNothing() throws IOException {
+        WriteJob job = WriteJob.begin(log, store);
+        Part part = written(job, 1);
+        UnsureFileSystem.fail(Failure.RENAME_NOT_DONE);
+        IOException thrown = assertThrows(IOException.class, () -> job.commit(List.of(part), present -> next(present, part)));
+        assertEquals("not done", thrown.getMessage());
+        assertEquals(List.of(), names("parts"));
+        assertEquals(List.of(), names("manifests"));
+        assertEquals(List.of(), names("jobs"));
+    }
+
+    @Test
+    void whatCannotBeRemovedBehindACommitIsLeftToAVacuum() throws IOException {
+        WriteJob job = WriteJob.begin(log, store);
+        Part failed = written(job, 1);
+        Part part = written(job, 2);
+        UnsureFileSystem.fail(Failure.DELETE_OF_PARTS);
+        job.commit(List.of(part), present -> next(present, part));
+        // As Spark does if a commit throws.
+        job.abort();
+        assertEquals(List.of(failed.name(), part.name()), names("parts"));
+        UnsureFileSystem.fail(Failure.NONE);
+        assertEquals(new Snapshots.Removed(0, 1), vacuum(Duration.ofSeconds(-10)));
+        assertEquals(List.of(part.name()), names("parts"));
+        assertEquals(List.of(), names("jobs"));
+    }
+
+    @Test
+    void aJobWhosePartsAVacuumHasRemovedDoesNotCommitThem() throws IOException {
+        WriteJob job = WriteJob.begin(log, store);
+        Part part = written(job, 1);
+        assertEquals(new Snapshots.Removed(0, 1), vacuum(Duration.ofSeconds(-10)));
+        String message = assertThrows(CommitConflictException.class, () -> job.commit(List.of(part), present -> next(present, part)))
+                .getMessage();
+        assertTrue(message.contains("vacuum"), message);
+        assertEquals(List.of(), names("manifests"));
+    }
+
+    @Test
+    void aVacuumRemovesWhatAnAttemptMadeAfterItsJobHadEnded() throws IOException {
+        WriteJob job = WriteJob.begin(log, store);
+        Part part = written(job, 1);
+        job.commit(List.of(part), present -> next(present, part));
+        Part late = written(job, 2);
+        WriteJob other = WriteJob.begin(log, store);
+        Part unfinished = written(other, 3);
+        assertEquals(new Snapshots.Removed(0, 0), vacuum(Duration.ofHours(1)));
+        assertEquals(3, names("parts").size());
+        assertEquals(new Snapshots.Removed(0, 2), vacuum(Duration.ofSeconds(-10)));
+        assertEquals(List.of(part.name()), names("parts"), () -> late + ", " + unfinished);
+    }
+
+    @Test
+    void aJobsFileThatIsNotWholeKeepsNoVacuumFromItsWork() throws IOException {
+        WriteJob job = WriteJob.begin(log, store);
+        written(job, 1);
+        Files.writeString(dir.resolve("jobs").resolve(job.id()), "");
+        assertEquals(new Snapshots.Removed(0, 1), vacuum(Duration.ofSeconds(-10)));
+        assertEquals(List.of(), names("parts"));
+        assertEquals(List.of(), names("jobs"));
+    }
+}
