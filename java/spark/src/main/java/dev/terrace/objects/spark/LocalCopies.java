@@ -1,6 +1,8 @@
 package dev.terrace.objects.spark;
 
+import dev.terrace.objects.store.MappedRegion;
 import java.io.FileNotFoundException;
+import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.channels.FileChannel;
@@ -12,7 +14,7 @@ import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
-import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /// Copies of remote parts on this node: a file of a remote file system cannot be mapped. A part never changes, so a copy is good for as long as it is
@@ -21,8 +23,8 @@ import org.jspecify.annotations.Nullable;
 /// The pool's directory gets its name when all is there. A lock on a file beside it sees to it that one executor copies and others wait.
 final class LocalCopies {
     private static final String DISK = "disk-0";
-    /// A lock on a file is its process's: threads need another.
-    private static final ConcurrentHashMap<Path, Object> COPYING = new ConcurrentHashMap<>();
+    /// A lock on a file is its process's: threads need another. Parts that share one wait for each other.
+    private static final List<Object> COPYING = Stream.generate(Object::new).limit(64).toList();
 
     private LocalCopies() {}
 
@@ -34,7 +36,7 @@ final class LocalCopies {
         Path directory = to.pool().toAbsolutePath().getParent();
         Files.createDirectories(directory);
         Path lock = directory.resolve("." + to.pool().getFileName() + ".lock");
-        synchronized (COPYING.computeIfAbsent(lock, _ -> new Object())) {
+        synchronized (COPYING.get(Math.floorMod(lock.hashCode(), COPYING.size()))) {
             try (FileChannel channel = FileChannel.open(lock, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
                     FileLock held = channel.lock()) {
                 assert held.isValid();
@@ -62,13 +64,19 @@ final class LocalCopies {
         try {
             Files.createDirectories(unfinished);
             for (String name : names) {
-                try (InputStream in = part.files().open(new org.apache.hadoop.fs.Path(part.directory(), name))) {
-                    Files.copy(in, unfinished.resolve(name));
+                try (InputStream in = part.files().open(new org.apache.hadoop.fs.Path(part.directory(), name));
+                        FileOutputStream out = new FileOutputStream(unfinished.resolve(name).toFile())) {
+                    in.transferTo(out);
+                    // A copy whose name outlasts a power cut is to be whole.
+                    out.getFD().sync();
                 }
             }
+            MappedRegion.syncNames(unfinished);
             // What a process left that was killed between the two.
             PartStore.deleteTree(directory);
             Files.move(unfinished, directory, StandardCopyOption.ATOMIC_MOVE);
+            // The disk's before the pool's, by which a copy is known.
+            MappedRegion.syncNames(directory.toAbsolutePath().getParent());
         } finally {
             PartStore.deleteTree(unfinished);
         }

@@ -29,7 +29,7 @@ import org.jspecify.annotations.Nullable;
 /// there is one of this number, so of two who commit at a time one is told.
 final class ManifestLog {
     private static final String MANIFESTS = "manifests";
-    private static final Pattern NAME = Pattern.compile("\\d{19}");
+    private static final Pattern NAME = Pattern.compile("0\\d{18}");
 
     private final Storage root;
     private final Storage manifests;

@@ -1,5 +1,6 @@
 package dev.terrace.objects.spark;
 
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.time.Duration;
 import java.time.Instant;
@@ -26,6 +27,7 @@ public final class Snapshots {
     /// @param directory of a [DurableRDD] or a table
     /// @param age at least as long as the longest query or job takes
     /// @throws dev.terrace.objects.PoolDamagedException if a manifest is damaged: nothing has been removed then
+    /// @throws FileNotFoundException if there is no such directory
     /// @throws IOException if the directory cannot be read or written
     public static Removed vacuum(JavaSparkContext context, String directory, Duration age) throws IOException {
         Configuration configuration = context.hadoopConfiguration();
@@ -33,6 +35,9 @@ public final class Snapshots {
     }
 
     static Removed vacuum(ManifestLog log, Configuration configuration, Instant before) throws IOException {
+        if (!log.root().exists()) {
+            throw new FileNotFoundException(log.root() + " is not there: look at the path");
+        }
         PartStore store = new PartStore(log.root(), PartitionOptions.defaults(), configuration);
         // What a job writes or has committed until now is in one of these three, looked at in this order.
         Set<String> unowned = store.namesBefore(before);

@@ -39,6 +39,11 @@ record Storage(FileSystem files, Path directory) {
         return java.nio.file.Path.of(directory.toUri().getPath());
     }
 
+    /// Whether there is such a directory.
+    boolean exists() throws IOException {
+        return files.exists(directory);
+    }
+
     /// The directory of this name in this one.
     Storage child(String name) {
         return new Storage(files, new Path(directory, name));
@@ -66,7 +71,7 @@ record Storage(FileSystem files, Path directory) {
 
     /// Removes the directory with all that is in it, if it is there.
     void delete() throws IOException {
-        if (!files.delete(directory, true) && files.exists(directory)) {
+        if (!files.delete(directory, true) && exists()) {
             throw new IOException(this + " could not be removed: the file system says no more");
         }
     }

@@ -4,8 +4,12 @@ import java.io.IOException;
 import java.io.Serial;
 import java.io.UncheckedIOException;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Objects;
+import java.util.Set;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriter;
@@ -68,7 +72,10 @@ final class TableWrite implements Write, BatchWrite {
     }
 
     /// The schema of a table that is made of such rows: all may be null in later ones, and of what else is known of a column only its comment stays.
+    ///
+    /// @throws IllegalArgumentException if two columns have the same name, as the session compares names
     static StructType tableSchema(StructType rows) {
+        requireDifferentNames(rows);
         StructField[] fields = rows.fields().clone();
         for (int i = 0; i < fields.length; i++) {
             StructField field = new StructField(fields[i].name(), nullable(fields[i].dataType()), true, Metadata.empty());
@@ -76,6 +83,16 @@ final class TableWrite implements Write, BatchWrite {
             fields[i] = comment == null ? field : field.withComment(comment);
         }
         return new StructType(fields);
+    }
+
+    private static void requireDifferentNames(StructType rows) {
+        boolean isCaseSensitive = Boolean.parseBoolean(SparkSession.active().conf().get("spark.sql.caseSensitive"));
+        Set<String> names = new HashSet<>();
+        for (String name : rows.fieldNames()) {
+            if (!names.add(isCaseSensitive ? name : name.toLowerCase(Locale.ROOT))) {
+                throw new IllegalArgumentException("two columns have the name " + name + ": give one another");
+            }
+        }
     }
 
     private static DataType nullable(DataType type) {

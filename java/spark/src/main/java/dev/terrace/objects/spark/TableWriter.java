@@ -15,6 +15,8 @@ import org.jspecify.annotations.Nullable;
 final class TableWriter implements DataWriter<InternalRow> {
     /// A block ends when a column of it has so many bytes, so that eight of them fill an extent of the default size.
     private static final long COLUMN_BYTES = (512 << 10) - 64;
+    /// A block ends when all its columns together have so many: a task keeps a block in memory.
+    private static final long BLOCK_BYTES = 16 << 20;
     /// Of an extent, what no value has.
     private static final long EXTENT_FRONT_BYTES = 256 << 10;
 
@@ -40,9 +42,12 @@ final class TableWriter implements DataWriter<InternalRow> {
     @Override
     public void write(InternalRow row) throws IOException {
         long longest = 0;
+        long all = 0;
         for (int i = 0; i < columns.size(); i++) {
-            columns.get(i).add(row, i);
-            longest = Math.max(longest, columns.get(i).longestBytes());
+            ColumnWriter column = columns.get(i);
+            column.add(row, i);
+            longest = Math.max(longest, column.longestBytes());
+            all += column.blockBytes();
         }
         if (longest > store.options().extentBytes() - EXTENT_FRONT_BYTES) {
             throw new IllegalArgumentException("a row of " + longest + " bytes in one column: no value may be longer than "
@@ -50,7 +55,7 @@ final class TableWriter implements DataWriter<InternalRow> {
                     + store.options().extentBytes() + " bytes: set the option extent to a larger power of two");
         }
         blockRows++;
-        if (blockRows == rowsMax || longest >= COLUMN_BYTES) {
+        if (blockRows == rowsMax || longest >= COLUMN_BYTES || all >= BLOCK_BYTES) {
             store();
         }
     }

@@ -16,6 +16,7 @@ import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.jspecify.annotations.Nullable;
 
@@ -128,6 +129,11 @@ public final class TerraceCatalog implements StagingTableCatalog {
     /// Makes a table without rows.
     @Override
     public Table createTable(Identifier ident, TableInfo info) throws TableAlreadyExistsException {
+        for (StructField column : info.schema().fields()) {
+            if (!column.nullable()) {
+                throw new IllegalArgumentException("column " + column.name() + ": NOT NULL is not kept by tables: leave it out");
+            }
+        }
         StagedTable staged = stageCreate(ident, info);
         staged.commitStagedChanges();
         return table(ident.name());

@@ -163,6 +163,10 @@ class TableTest {
         String table = "CREATE TABLE terrace.`" + dir + "` (id INT) ";
         assertThrows(IllegalArgumentException.class, () -> spark.sql(table + "LOCATION '/elsewhere'"));
         assertThrows(IllegalArgumentException.class, () -> spark.sql(table + "PARTITIONED BY (id)"));
+        assertThrows(IllegalArgumentException.class, () -> spark.sql(table.replace("INT", "INT NOT NULL")));
+        Dataset<Row> twice = spark.range(1).selectExpr("id a", "id A");
+        String message = assertThrows(IllegalArgumentException.class, () -> write(twice, SaveMode.Append)).getMessage();
+        assertEquals("two columns have the name A: give one another", message);
         assertFalse(Files.exists(dir.resolve("manifests")));
     }
 
