@@ -16,6 +16,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.Random;
 import java.util.UUID;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.stream.Stream;
 
 /// Measures what accesses cost on this machine: C of the paper's section 3.4.
@@ -58,11 +59,35 @@ public record Probe(Path pmem, PoolOptions options, Effort effort, double cached
         }
     }
 
-    /// Measures all tiers. Removes all that it made, also when it fails.
+    /// Measures all tiers. Removes all that it made, also when it fails; and its files, too, when the program is ended meanwhile.
     ///
     /// @throws IOException if scratch files cannot be made or removed
     public DeviceReport run() throws IOException {
-        List<Path> scratch = new ArrayList<>();
+        List<Path> scratch = new CopyOnWriteArrayList<>();
+        Thread atEnd = new Thread(() -> deleteAsFarAsPossible(scratch));
+        Runtime.getRuntime().addShutdownHook(atEnd);
+        try {
+            return run(scratch);
+        } finally {
+            try {
+                Runtime.getRuntime().removeShutdownHook(atEnd);
+            } catch (IllegalStateException e) {
+                // It is at work.
+            }
+        }
+    }
+
+    private static void deleteAsFarAsPossible(List<Path> scratch) {
+        for (Path each : scratch) {
+            try {
+                delete(each);
+            } catch (IOException | UncheckedIOException e) {
+                System.err.println(each + " cannot be removed: " + e.getMessage());
+            }
+        }
+    }
+
+    private DeviceReport run(List<Path> scratch) throws IOException {
         PoolOptions.Remote remote = options.remote();
         try (ScratchSegments segments = remote == null ? null : new ScratchSegments(remote.segments())) {
             Path pool = scratchIn(pmem, scratch);

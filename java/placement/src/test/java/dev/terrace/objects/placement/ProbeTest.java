@@ -21,6 +21,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -163,5 +164,46 @@ class ProbeTest {
         List<Long> after = pool.statistics().used();
         assertEquals(3 * pmem, after.get(0) - before.get(0), tier + " " + size);
         assertEquals(3 * disk, after.get(1) - before.get(1), tier + " " + size);
+    }
+
+    /// A program that probes, for longer than a test waits.
+    static final class Prober {
+        private Prober() {}
+
+        public static void main(String[] arguments) throws IOException {
+            new Probe(Path.of(arguments[0]), PoolOptions.defaults(), Probe.Effort.THOROUGH, 0).run();
+        }
+    }
+
+    /// Whether it has made the last of its files, until seconds later.
+    private boolean isAtWork() throws IOException {
+        try (Stream<Path> scratch = Files.list(directory)) {
+            return scratch.anyMatch(each -> Files.exists(each.resolve("disk-0")));
+        }
+    }
+
+    @Test
+    void nothingIsLeftWhenTheProgramIsEnded() throws IOException, InterruptedException {
+        Process process = new ProcessBuilder(
+                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                        "-XX:TieredStopAtLevel=1",
+                        "-cp",
+                        System.getProperty("java.class.path"),
+                        Prober.class.getName(),
+                        directory.toString())
+                .redirectErrorStream(true)
+                .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                .start();
+        try {
+            while (!isAtWork() && process.isAlive()) {
+                Thread.sleep(20);
+            }
+            assertTrue(process.isAlive(), "it has made its files, and measures");
+            process.destroy();
+            assertTrue(process.waitFor(60, TimeUnit.SECONDS));
+            assertEquals(0, filesLeft(directory));
+        } finally {
+            process.destroyForcibly();
+        }
     }
 }
