@@ -1,6 +1,8 @@
 package dev.terrace.objects.placement;
 
 import com.fasterxml.jackson.annotation.JsonAutoDetect;
+import com.fasterxml.jackson.annotation.JsonSetter;
+import com.fasterxml.jackson.annotation.Nulls;
 import com.fasterxml.jackson.annotation.PropertyAccessor;
 import com.fasterxml.jackson.core.JacksonException;
 import com.fasterxml.jackson.databind.DeserializationFeature;
@@ -35,7 +37,8 @@ record JsonFile<T extends Record>(String format, int version, Class<T> type) {
             .enable(DeserializationFeature.FAIL_ON_NULL_CREATOR_PROPERTIES)
             .enable(DeserializationFeature.FAIL_ON_NULL_FOR_PRIMITIVES)
             .enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS)
-            .build();
+            .build()
+            .setDefaultSetterInfo(JsonSetter.Value.forContentNulls(Nulls.FAIL));
 
     /// Reads a file.
     ///

@@ -185,6 +185,10 @@ class PlaceCommandTest {
         refused(8, "the pool has no tier HDD", "apply", "pool", pool(), "--placement", placement());
         PlacementFile.write(placement(), Map.of("Nobody", Map.of("picture", List.of(StorageTier.PMEM))));
         refused(8, "the pool knows no class Nobody", "apply", "pool", pool(), "--placement", placement());
+        for (String fields : List.of("null", "{\"picture\":null}", "{\"picture\":[null]}")) {
+            Files.writeString(placement(), "{\"format\":\"terrace-placement\",\"version\":1,\"tiers\":{\"" + CLASS + "\":" + fields + "}}");
+            refused(8, placement() + " is damaged, or was changed", "apply", "pool", pool(), "--placement", placement());
+        }
         try (Pool pool = Pool.open(pool())) {
             assertEquals(Map.of(), pool.placements());
         }
