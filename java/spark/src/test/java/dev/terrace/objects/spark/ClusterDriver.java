@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.stream.IntStream;
 import org.apache.spark.TaskContext;
@@ -78,7 +79,7 @@ final class ClusterDriver {
         }, DataTypes.LongType);
     }
 
-    private void write(String table, String function) {
+    private void write(String table, String function, Map<String, String> options) {
         spark.range(0, ROWS, 1, 4)
                 .selectExpr(function + "(id) id", "concat('row ', id) text")
                 .write()
@@ -86,6 +87,7 @@ final class ClusterDriver {
                 .option("extent", 1 << 20)
                 .option("block.rows", 100)
                 .option("tier.text", "DISK")
+                .options(options)
                 .save(table);
     }
 
@@ -103,7 +105,7 @@ final class ClusterDriver {
 
     private void speculate() throws IOException {
         Path table = dir.resolve("speculated");
-        write(table.toString(), "slow_once");
+        write(table.toString(), "slow_once", Map.of());
         System.out.println("speculated " + describe(table.toString()) + " parts " + count(table.resolve("parts")));
     }
 
@@ -121,7 +123,7 @@ final class ClusterDriver {
             }
         });
         Path table = dir.resolve("killed");
-        write(table.toString(), "killed_once");
+        write(table.toString(), "killed_once", Map.of());
         killer.join();
         System.out.println("killed " + describe(table.toString()) + " parts " + count(table.resolve("parts")));
     }
@@ -148,7 +150,7 @@ final class ClusterDriver {
     private void copyToNode() throws IOException {
         String remote = "remote:" + dir.resolve("remote");
         Path copies = dir.resolve("copies");
-        write(remote, "abs");
+        write(remote, "abs", Map.of("pmem", dir.resolve("writing").toString()));
         Dataset<Row> rows = spark.read().format("terrace").option("pmem", copies.toString()).load(remote);
         System.out.println("remote " + rows.filter("text is not null").count() + " copies " + count(copies));
     }
