@@ -134,9 +134,11 @@ final class ManifestLog {
     boolean commit(Manifest manifest) throws IOException {
         byte[] bytes = manifest.encode();
         String unfinished = "." + UUID.randomUUID() + ".tmp";
-        return manifests.isLocal()
+        boolean done = manifests.isLocal()
                 ? commitLocally(unfinished, manifest.number(), bytes)
                 : commitByRename(unfinished, manifest.number(), bytes);
+        // A file system that tries again itself may find what it did the first time.
+        return done || isThere(manifest);
     }
 
     private boolean commitLocally(String unfinished, long number, byte[] bytes) throws IOException {

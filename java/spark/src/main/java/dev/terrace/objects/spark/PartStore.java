@@ -8,6 +8,7 @@ import dev.terrace.objects.store.MappedRegion;
 import java.io.IOException;
 import java.io.Serial;
 import java.io.Serializable;
+import java.nio.file.DirectoryNotEmptyException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -31,6 +32,7 @@ final class PartStore implements Serializable {
     private static final long serialVersionUID = 1L;
 
     private static final String PARTS = "parts";
+    private static final int DELETIONS_MAX = 100;
 
     private final String root;
     private final PartitionOptions options;
@@ -195,11 +197,20 @@ final class PartStore implements Serializable {
         }
     }
 
-    /// Removes a directory, or a file, if it is there. Another may be removing it as well.
+    /// Removes a directory, or a file, if it is there: also while a task that was killed still writes to it, or removes it itself.
     static void deleteTree(Path directory) throws IOException {
-        for (Path inside : listed(directory)) {
-            deleteTree(inside);
+        for (int attempt = 1; ; attempt++) {
+            for (Path inside : listed(directory)) {
+                deleteTree(inside);
+            }
+            try {
+                Files.deleteIfExists(directory);
+                return;
+            } catch (DirectoryNotEmptyException e) {
+                if (attempt == DELETIONS_MAX) {
+                    throw e;
+                }
+            }
         }
-        Files.deleteIfExists(directory);
     }
 }

@@ -70,12 +70,16 @@ final class PartWriter {
         }
     }
 
-    /// Removes all that was written.
-    void abandon() throws IOException {
+    /// Removes all that was written. What cannot be removed is left to the driver, so that nothing hides why the attempt failed.
+    void abandon() {
         close();
-        place.delete();
-        if (remote != null) {
-            remote.delete();
+        try {
+            place.delete();
+            if (remote != null) {
+                remote.delete();
+            }
+        } catch (IOException left) {
+            // As said above.
         }
     }
 

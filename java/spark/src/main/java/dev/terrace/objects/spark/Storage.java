@@ -71,7 +71,9 @@ record Storage(FileSystem files, Path directory) {
 
     /// Removes the directory with all that is in it, if it is there.
     void delete() throws IOException {
-        if (!files.delete(directory, true) && exists()) {
+        if (isLocal()) {
+            PartStore.deleteTree(local());
+        } else if (!files.delete(directory, true) && exists()) {
             throw new IOException(this + " could not be removed: the file system says no more");
         }
     }

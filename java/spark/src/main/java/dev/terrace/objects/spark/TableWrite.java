@@ -169,10 +169,6 @@ final class TableWrite implements Write, BatchWrite {
 
     @Override
     public void abort(WriterCommitMessage[] messages) {
-        try {
-            Objects.requireNonNull(job, "the job has not begun").abort();
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
+        Objects.requireNonNull(job, "the job has not begun").abort();
     }
 }

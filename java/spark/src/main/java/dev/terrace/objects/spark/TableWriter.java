@@ -90,7 +90,7 @@ final class TableWriter implements DataWriter<InternalRow> {
     }
 
     @Override
-    public void abort() throws IOException {
+    public void abort() {
         if (part != null) {
             part.abandon();
         }

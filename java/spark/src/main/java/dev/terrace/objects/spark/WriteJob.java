@@ -104,11 +104,7 @@ final class WriteJob {
         } finally {
             abort();
         }
-        try {
-            clean(parts.stream().map(Part::name).collect(Collectors.toSet()));
-        } catch (IOException | UncheckedIOException e) {
-            // The rows are there, so the job has not failed. Its file is there still, and what was left goes with a vacuum.
-        }
+        removeAllBut(parts.stream().map(Part::name).collect(Collectors.toSet()));
     }
 
     private void tryToCommit(Manifest next) throws IOException {
@@ -143,9 +139,19 @@ final class WriteJob {
     }
 
     /// Removes all that the job has written, unless it counts.
-    void abort() throws IOException {
+    void abort() {
         if (!mayCount) {
-            clean(Set.of());
+            removeAllBut(Set.of());
+        }
+    }
+
+    /// What has become of the job is known by now: if something cannot be removed, that changes nothing, and must not hide why the job failed. The job's file
+    /// stays then, and a vacuum goes on.
+    private void removeAllBut(Set<String> kept) {
+        try {
+            clean(kept);
+        } catch (IOException | UncheckedIOException left) {
+            // As said above.
         }
     }
 
