@@ -164,6 +164,9 @@ public final class Evaluation implements Callable<Integer> {
                 throw new ParameterException(line, "--only " + name + ": there is " + String.join(", ", EXPERIMENTS.keySet()));
             }
         }
+        if (data != null) {
+            GraphExperiment.check(data);
+        }
         Settings settings = settings(line);
         Report report = new Report(out, List.copyOf(EXPERIMENTS.keySet()));
         for (String name : only) {

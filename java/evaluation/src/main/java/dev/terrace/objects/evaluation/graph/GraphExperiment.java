@@ -20,6 +20,13 @@ public final class GraphExperiment implements Experiment {
     private static final int HEAP_MIB_MIN = 24;
     private static final long SEED = 5;
 
+    /// Looks whether a file is the data set: better before all other measurements than after them.
+    ///
+    /// @throws IOException if it is not
+    public static void check(Path data) throws IOException {
+        EgoFacebook.read(data);
+    }
+
     @Override
     public Section run(Settings settings) throws IOException, InterruptedException {
         SocialGraph graph = settings.data() == null ? SyntheticGraph.make() : EgoFacebook.read(settings.data());

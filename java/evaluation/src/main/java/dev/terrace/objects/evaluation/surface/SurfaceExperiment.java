@@ -78,7 +78,7 @@ public final class SurfaceExperiment implements Experiment {
         return new Table("Failures of 1 %: what the four choices cost, the first field's device before the second's", columns, rows);
     }
 
-    /// From where the costliest recomputation of a row is, it gets dearer still: all that follow are to be in PMEM, too.
+    /// Along each row recomputation gets dearer: no field is to leave PMEM that was there before.
     private static List<Claim> claims(Surface surface) {
         long falls = 0;
         for (List<Surface.Cell> row : surface.cells()) {
