@@ -12,6 +12,8 @@ public final class UnsureFileSystem extends RawLocalFileSystem {
         NONE,
         RENAME_NOT_DONE,
         RENAME_WITHOUT_ANSWER,
+        /// As a client that had no answer, asks again, and is told that there is nothing to rename.
+        RENAME_TWICE,
         DELETE_OF_PARTS
     }
 
@@ -40,7 +42,7 @@ public final class UnsureFileSystem extends RawLocalFileSystem {
         if (next == Failure.RENAME_WITHOUT_ANSWER) {
             throw new IOException("no answer");
         }
-        return done;
+        return done && next != Failure.RENAME_TWICE;
     }
 
     @Override

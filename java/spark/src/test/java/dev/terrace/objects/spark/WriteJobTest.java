@@ -76,6 +76,16 @@ class WriteJobTest {
     }
 
     @Test
+    void aCommitThatTheFileSystemTriesTwiceIsMadeOnce() throws IOException {
+        WriteJob job = WriteJob.begin(log, store);
+        Part part = written(job, 1);
+        UnsureFileSystem.fail(Failure.RENAME_TWICE);
+        job.commit(List.of(part), present -> next(present, part));
+        assertEquals(List.of(1L), log.numbers());
+        assertEquals(List.of(part.name()), names("parts"));
+    }
+
+    @Test
     void aCommitThatWasNotMadeLeavesNothing() throws IOException {
         WriteJob job = WriteJob.begin(log, store);
         Part part = written(job, 1);
