@@ -41,7 +41,8 @@ record Manifest(long number, String kind, String type, Map<String, String> optio
     ///
     /// @throws CommitConflictException if another has been committed since
     Manifest after(@Nullable Manifest before, @Nullable Manifest present, Storage root) throws CommitConflictException {
-        if (number(before) != number(present)) {
+        // Numbers begin anew where a table was dropped and made again.
+        if (number(before) != number(present) || !partNames(before).equals(partNames(present))) {
             throw new CommitConflictException(root + " has changed since this write began, by somebody else's commit: look at what is there now, and write again");
         }
         return this;
@@ -50,6 +51,10 @@ record Manifest(long number, String kind, String type, Map<String, String> optio
     /// The number of a manifest, or 0 if there is none.
     static long number(@Nullable Manifest manifest) {
         return manifest == null ? 0 : manifest.number;
+    }
+
+    private static List<String> partNames(@Nullable Manifest manifest) {
+        return manifest == null ? List.of() : manifest.parts.stream().map(Part::name).toList();
     }
 
     /// Objects, or rows, in all parts.

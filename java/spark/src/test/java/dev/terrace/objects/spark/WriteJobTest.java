@@ -147,4 +147,15 @@ class WriteJobTest {
         assertEquals(List.of(), names("parts"));
         assertEquals(List.of(), names("jobs"));
     }
+
+    @Test
+    void whoReplacesIsToldOfATableThatWasDroppedAndMadeAgain() throws IOException {
+        WriteJob job = WriteJob.begin(log, store);
+        Manifest before = next(null, written(job, 1));
+        Manifest again = next(null, written(job, 2));
+        Manifest change = next(before, written(job, 3));
+        assertEquals(change, change.after(before, before, log.root()));
+        assertThrows(CommitConflictException.class, () -> change.after(before, again, log.root()));
+        assertThrows(CommitConflictException.class, () -> change.after(before, null, log.root()));
+    }
 }
