@@ -115,14 +115,16 @@ final class ManifestLog {
         }
     }
 
-    /// The parts that these manifests lead to, by their names. Those that a vacuum has removed lead to none.
+    /// The parts that these manifests lead to, by their names.
+    ///
+    /// @throws FileNotFoundException if one has been removed: what it led to may still count by a later one
     Map<String, Part> parts(Collection<Long> ofNumbers) throws IOException {
         Map<String, Part> parts = new TreeMap<>();
         for (long number : ofNumbers) {
             try {
                 at(number).parts().forEach(part -> parts.put(part.name(), part));
-            } catch (FileNotFoundException gone) {
-                // Nobody begins to read it now.
+            } catch (FileNotFoundException e) {
+                throw new FileNotFoundException(file(number) + " has been removed meanwhile, by another vacuum or DROP TABLE: try again");
             }
         }
         return parts;

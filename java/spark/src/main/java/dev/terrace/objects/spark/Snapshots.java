@@ -57,7 +57,7 @@ public final class Snapshots {
         for (Part part : parts.values()) {
             store.delete(part);
         }
-        unowned.removeIf(name -> jobs.stream().anyMatch(job -> job.hasMade(name)));
+        unowned.removeIf(name -> !WriteJob.isPartName(name) || jobs.stream().anyMatch(job -> job.hasMade(name)));
         int left = store.delete(unowned::contains).size();
         for (WriteJob job : WriteJob.begunBefore(log, before, configuration)) {
             // It may have been committed since.

@@ -12,6 +12,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.UUID;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
@@ -24,6 +25,7 @@ import org.jspecify.annotations.Nullable;
 /// From when it begins until all that does not count has been removed, a file says where it writes, for a vacuum after a driver that was killed.
 final class WriteJob {
     private static final String JOBS = "jobs";
+    private static final Pattern PART_NAME = Pattern.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\\d+-\\d+");
     private static final ObjectMapper JSON = new ObjectMapper();
 
     private final String id;
@@ -85,6 +87,11 @@ final class WriteJob {
     /// The name of an attempt's part, which begins with its job's.
     static String partName(String job, int partition, long attempt) {
         return job + "-" + partition + "-" + attempt;
+    }
+
+    /// Whether some job's attempt has made a part of this name.
+    static boolean isPartName(String name) {
+        return PART_NAME.matcher(name).matches();
     }
 
     String id() {

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.terrace.objects.spark.UnsureFileSystem.Failure;
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -132,10 +133,11 @@ class WriteJobTest {
         Part late = written(job, 2);
         WriteJob other = WriteJob.begin(log, store);
         Part unfinished = written(other, 3);
+        Files.createDirectories(dir.resolve("parts").resolve("of somebody else"));
         assertEquals(new Snapshots.Removed(0, 0), vacuum(Duration.ofHours(1)));
-        assertEquals(3, names("parts").size());
+        assertEquals(4, names("parts").size());
         assertEquals(new Snapshots.Removed(0, 2), vacuum(Duration.ofSeconds(-10)));
-        assertEquals(List.of(part.name()), names("parts"), () -> late + ", " + unfinished);
+        assertEquals(List.of(part.name(), "of somebody else"), names("parts"), () -> late + ", " + unfinished);
     }
 
     @Test
@@ -157,5 +159,15 @@ class WriteJobTest {
         assertEquals(change, change.after(before, before, log.root()));
         assertThrows(CommitConflictException.class, () -> change.after(before, again, log.root()));
         assertThrows(CommitConflictException.class, () -> change.after(before, null, log.root()));
+    }
+
+    @Test
+    void whatAManifestLedToThatAnotherVacuumRemovesIsNotTakenForNothing() throws IOException {
+        WriteJob job = WriteJob.begin(log, store);
+        Part part = written(job, 1);
+        job.commit(List.of(part), present -> next(present, part));
+        assertEquals(List.of(part.name()), List.copyOf(log.parts(List.of(1L)).keySet()));
+        String message = assertThrows(FileNotFoundException.class, () -> log.parts(List.of(1L, 2L))).getMessage();
+        assertTrue(message.contains("another vacuum"), message);
     }
 }
