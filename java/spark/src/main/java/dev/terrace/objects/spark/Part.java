@@ -30,4 +30,9 @@ record Part(
         hosts = List.copyOf(hosts);
         columns = List.copyOf(columns);
     }
+
+    /// The part without what is known of its columns, which may be long: who opens it needs none of that.
+    Part withoutColumns() {
+        return new Part(name, pmem, disk, hosts, rows, bytes, List.of());
+    }
 }

@@ -152,7 +152,7 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
             long bytes = Arrays.stream(columns).mapToLong(column -> part.columns().get(column).bytes()).sum();
             int shares = (int) Math.min(SHARES_MAX, Math.max(1, Math.ceilDiv(bytes, splitBytes)));
             for (int share = 0; share < shares; share++) {
-                inputs.add(new PartInput(part, share, shares, bytes));
+                inputs.add(new PartInput(part.withoutColumns(), share, shares, bytes));
             }
         }
         return inputs.toArray(new InputPartition[0]);

@@ -6,11 +6,18 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.terrace.objects.PoolDamagedException;
 import dev.terrace.objects.PoolFormatException;
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /// The bytes of a manifest, as TABLE-FORMAT.md has them.
 class ManifestTest {
@@ -64,5 +71,19 @@ class ManifestTest {
     void aLaterVersionIsRefusedAsThat() {
         byte[] later = new String(manifest().encode(), StandardCharsets.UTF_8).replaceFirst(" 1 ", " 2 ").getBytes(StandardCharsets.UTF_8);
         assertTrue(assertThrows(PoolFormatException.class, () -> Manifest.decode("m", later)).getMessage().contains("version 2"));
+    }
+
+    @Test
+    void tasksAreNotSentWhatTheManifestKnowsOfColumns(@TempDir Path dir) throws IOException {
+        StructType schema = new StructType().add("a", DataTypes.LongType).add("b", DataTypes.LongType);
+        Manifest manifest = new Manifest(1, Manifest.TABLE, schema.json(), Map.of(), manifest().parts());
+        Configuration configuration = new Configuration(false);
+        PartStore store = new PartStore(Storage.of(dir.toString(), configuration), PartitionOptions.defaults(), configuration);
+        TableScan scan = new TableScan("table", manifest, store, schema, List.of(), Integer.MAX_VALUE, 10);
+        InputPartition[] inputs = scan.planInputPartitions();
+        assertEquals(3, inputs.length, "24 bytes in tasks of 10");
+        Part sent = ((TableScan.PartInput) inputs[0]).part();
+        assertEquals(List.of(), sent.columns());
+        assertEquals(manifest.parts().getFirst().name(), sent.name());
     }
 }
