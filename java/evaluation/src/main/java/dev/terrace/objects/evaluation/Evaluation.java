@@ -93,7 +93,7 @@ public final class Evaluation implements Callable<Integer> {
     private Path disk = Path.of("/var/tmp");
 
     @Option(names = "--limit", paramLabel = "SECONDS", description = "How long a single process may take (${DEFAULT-VALUE}).")
-    private int limitSeconds = 1800;
+    private int limitSeconds = 900;
 
     private Evaluation(Function<Duration, Processes> processes, String command) {
         this.processes = processes;

@@ -67,7 +67,7 @@ final class GraphSection {
                                 + " the two that it mentions its figures show, nor how many queries were run.",
                         measured.graph(), measured.people(), measured.edges(), Category.featuresOfAll(), Category.ALL.size()),
                 "NO-PMEM is *heap objects*: a class with an array for each category, all of it loaded from a text file by each process that searches. *Heap + Java"
-                        + " serialization* has each person in a file on disk, and keeps on the heap whom it has read as long as there is room (soft references). *MapDB* has the"
+                        + " serialization* has each person in a file on disk, and keeps those that it has read last on half of the heap. *MapDB* has the"
                         + " same in a mapped file in persistent memory, in a form with nothing but its bytes. ALL-PMEM and SELECT-PMEM are pools; the heap has handles. In"
                         + " SELECT-PMEM the 22 categories that nobody searches by lie on disk. All are loaded with all features, so loading does not depend on the number of constraints.",
                 String.format(Locale.ROOT, "Heap objects take %s MiB of heap. The paper's heap was 4 GiB and its graph a thousandth of that, so how near its heap was to full cannot"

@@ -9,21 +9,25 @@ import java.io.ObjectInputStream;
 import java.io.ObjectOutputStream;
 import java.io.OutputStream;
 import java.io.UncheckedIOException;
-import java.lang.ref.SoftReference;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 
-/// People in a file, each in the form of Java's serialization, and on the heap as long as there is room.
+/// People in a file, each in the form of Java's serialization. Those that were looked at last are kept on half of the heap.
 ///
 /// The file is all of them, then where each ends, then how many there are.
 final class SerializedPeople extends PlainPeople {
+    /// What a person takes on the heap, roughly, with what leads to it.
+    private static final int BYTES_EACH = 1500;
+
     private final FileChannel file;
     private final long[] ends;
-    private final List<SoftReference<Person>> cache = new ArrayList<>();
+    private final Map<Integer, Person> cache = new LastUsed((int) (Runtime.getRuntime().maxMemory() / 2 / BYTES_EACH));
 
     /// Opens the file.
     SerializedPeople(Path path) throws IOException {
@@ -32,9 +36,22 @@ final class SerializedPeople extends PlainPeople {
         int count = read(indexEnd, Integer.BYTES).getInt();
         ends = new long[count];
         read(indexEnd - (long) count * Long.BYTES, count * Long.BYTES).asLongBuffer().get(ends);
-        SoftReference<Person> nobody = new SoftReference<>(null);
-        for (int i = 0; i < count; i++) {
-            cache.add(nobody);
+    }
+
+    /// People, as many as there is room for.
+    private static final class LastUsed extends LinkedHashMap<Integer, Person> {
+        private static final long serialVersionUID = 1;
+
+        private final int most;
+
+        LastUsed(int most) {
+            super(16, 0.75f, true);
+            this.most = most;
+        }
+
+        @Override
+        protected boolean removeEldestEntry(Map.Entry<Integer, Person> eldest) {
+            return size() > most;
         }
     }
 
@@ -75,10 +92,10 @@ final class SerializedPeople extends PlainPeople {
 
     @Override
     Person person(int number) {
-        Person person = cache.get(number).get();
+        Person person = cache.get(number);
         if (person == null) {
             person = deserialize(number);
-            cache.set(number, new SoftReference<>(person));
+            cache.put(number, person);
         }
         return person;
     }

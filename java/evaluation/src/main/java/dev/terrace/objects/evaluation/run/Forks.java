@@ -30,7 +30,7 @@ public final class Forks implements Processes {
         Path log = directory.resolve("log");
         try {
             Json.MAPPER.writeValue(jobFile.toFile(), job);
-            int status = await(start(jvm, job.getClass(), jobFile, outcomeFile, log), job);
+            int status = await(start(jvm, job.getClass(), jobFile, outcomeFile, log), jvm, job);
             if (status == Jvm.OUT_OF_MEMORY_STATUS) {
                 throw new HeapExhaustedException(jvm.heapMib());
             }
@@ -56,7 +56,7 @@ public final class Forks implements Processes {
                 .start();
     }
 
-    private int await(Process process, Job<?> job) throws IOException, InterruptedException {
+    private int await(Process process, Jvm jvm, Job<?> job) throws IOException, InterruptedException, HeapExhaustedException {
         Runnable end = () -> {
             process.toHandle().destroyForcibly();
             process.onExit().join();
@@ -64,7 +64,10 @@ public final class Forks implements Processes {
         AtExit.add(end);
         try {
             if (!process.waitFor(limit.toSeconds(), TimeUnit.SECONDS)) {
-                throw new IOException(job + " took longer than " + limit.toSeconds() + " s");
+                if (jvm.heapMib() > 0) {
+                    throw new HeapExhaustedException(jvm.heapMib(), limit.toSeconds());
+                }
+                throw new IOException(job + " took longer than " + limit.toSeconds() + " s: allow more with --limit");
             }
             return process.exitValue();
         } finally {

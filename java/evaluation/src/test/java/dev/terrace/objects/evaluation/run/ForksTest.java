@@ -77,7 +77,16 @@ class ForksTest {
                         IOException.class,
                         () -> new Forks(Duration.ofSeconds(1)).run(Jvm.of(Jvm.Collector.G1), new Task(Deed.SLEEP), Result.class))
                 .getMessage();
-        assertTrue(message.endsWith("took longer than 1 s"), message);
+        assertTrue(message.endsWith("took longer than 1 s: allow more with --limit"), message);
+    }
+
+    @Test
+    void aLimitedHeapThatLeavesNoTimeIsTooSmall() {
+        String message = assertThrows(
+                        HeapExhaustedException.class,
+                        () -> new Forks(Duration.ofMillis(1)).run(Jvm.of(Jvm.Collector.G1).heap(32), new Task(Deed.SLEEP), Result.class))
+                .getMessage();
+        assertEquals("with a heap of 32 MiB the work was not done within 0 s", message);
     }
 
     /// Ends as by Ctrl-C, while it has directories.
