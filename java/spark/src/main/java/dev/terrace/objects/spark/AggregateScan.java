@@ -3,7 +3,6 @@ package dev.terrace.objects.spark;
 import java.io.Serial;
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
@@ -45,19 +44,9 @@ final class AggregateScan implements Scan, Batch {
     }
 
     /// Makes the reader of that row.
-    private record Factory(StructType schema, List<@Nullable Long> row) implements PartitionReaderFactory {
+    private record Factory(StructType schema, List<@Nullable Long> row) implements ColumnarFactory {
         @Serial
         private static final long serialVersionUID = 1L;
-
-        @Override
-        public boolean supportColumnarReads(InputPartition partition) {
-            return true;
-        }
-
-        @Override
-        public PartitionReader<InternalRow> createReader(InputPartition partition) {
-            throw new UnsupportedOperationException("the row is read by the column");
-        }
 
         @Override
         public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {

@@ -8,11 +8,9 @@ import java.io.Serial;
 import java.io.UncheckedIOException;
 import java.util.Arrays;
 import java.util.List;
-import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
-import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.jspecify.annotations.Nullable;
@@ -36,19 +34,9 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
     ///
     /// @param columns the numbers of those that are wanted
     record Factory(PartStore store, StructType schema, int[] columns, List<BlockFilter> filters, int limit)
-            implements PartitionReaderFactory {
+            implements ColumnarFactory {
         @Serial
         private static final long serialVersionUID = 1L;
-
-        @Override
-        public boolean supportColumnarReads(InputPartition partition) {
-            return true;
-        }
-
-        @Override
-        public PartitionReader<InternalRow> createReader(InputPartition partition) {
-            throw new UnsupportedOperationException("blocks are read by the column");
-        }
 
         @Override
         public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
