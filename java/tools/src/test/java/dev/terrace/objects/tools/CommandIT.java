@@ -187,7 +187,7 @@ class CommandIT {
         String tiers = "\"tiers\":[{\"tier\":\"pmem\",\"used_bytes\":0,\"capacity_bytes\":1048576},"
                 + "{\"tier\":\"disk-0 hdd\",\"used_bytes\":96,\"capacity_bytes\":1048576}]";
         String classes = "\"classes\":{\"" + CLASS + "\":{\"objects\":2,\"bytes\":672,\"forms\":1,\"leaked\":0}}";
-        String all = "{" + tiers + "," + classes + ",\"leaked_bytes\":0,\"stale_references\":0,\"problems\":0}\n";
+        String all = "{" + tiers + "," + classes + ",\"placements\":{},\"leaked_bytes\":0,\"stale_references\":0,\"problems\":0}\n";
         assertEquals(all, json.out.replaceFirst("\"used_bytes\":[0-9]+", "\"used_bytes\":0"), "but for the bytes of maps");
         List<String> lines = run("stats").out.lines().toList();
         assertEquals("disk-0 hdd      96 B  1.0 MiB", lines.get(2));
