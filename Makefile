@@ -17,7 +17,7 @@ help:
 	@echo "make crash-long  200 kills and power cuts under load, then crash states for a night: ROUNDS=200 HOURS=8 SEED=1"
 	@echo "make bench  benchmarks, each beside its baseline; ARGS='--filter read' measures some of them"
 	@echo "make bench-objects  the paper's figures and tables of the Java part, then the benchmarks of its access paths, each beside"
-	@echo "            its baseline; EVALUATION='--only graph --data FILE' and ARGS='ReadBench -f 1' measure some of them, none: 'none'"
+	@echo "            its baseline; EVALUATION='--only graph --data FILE' or ARGS='ReadBench -f 1' measures only some of one of the two"
 	@echo "make fuzz   fuzzers on every decoder and on recovery; TARGET=recover FUZZ_SECONDS=600 for one of them"
 	@echo "make lint   formatting, clippy and documentation, with warnings as errors; lint-rust, lint-objects: one part"
 	@echo "make fmt    format the code"
@@ -55,13 +55,13 @@ bench:
 	@scripts/setup.sh bench
 	$(CARGO) run --release --locked --package terrace-bench -- $(ARGS)
 
-# What one of the two is given says what of it is measured; `none` leaves it out.
+# Who says something of one of the two wants that only. `none` leaves it out.
 bench-objects:
 	@scripts/java.sh --quiet package -DskipTests --projects bench,evaluation --also-make
-	@[ "$(EVALUATION)" = none ] || "$$(scripts/java.sh --home)/bin/java" --sun-misc-unsafe-memory-access=allow --enable-native-access=ALL-UNNAMED \
+	@[ "$(EVALUATION)" = none ] || { [ -z "$(EVALUATION)" ] && [ -n "$(filter-out none,$(ARGS))" ]; } || "$$(scripts/java.sh --home)/bin/java" --sun-misc-unsafe-memory-access=allow --enable-native-access=ALL-UNNAMED \
 		-cp "java/evaluation/target/classes:$$(cat java/evaluation/target/classpath)" \
 		dev.terrace.objects.evaluation.Evaluation $(EVALUATION)
-	@[ "$(ARGS)" = none ] || "$$(scripts/java.sh --home)/bin/java" --sun-misc-unsafe-memory-access=allow \
+	@[ "$(ARGS)" = none ] || { [ -z "$(ARGS)" ] && [ -n "$(filter-out none,$(EVALUATION))" ]; } || "$$(scripts/java.sh --home)/bin/java" --sun-misc-unsafe-memory-access=allow \
 		-cp 'java/bench/target/classes:java/bench/target/lib/*' org.openjdk.jmh.Main -prof gc \
 		-rf json -rff java/bench/target/bench-objects.json $(ARGS)
 
