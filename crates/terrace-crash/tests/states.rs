@@ -20,7 +20,7 @@ fn none_is_wrong(name: &str, workloads: &[Workload], settings: Settings) {
 #[test]
 fn workloads_of_one_action_survive_every_crash() {
     // The others are for `make crash-long`.
-    let workloads: Vec<_> = singles().into_iter().step_by(5).collect();
+    let workloads: Vec<_> = singles().into_iter().step_by(8).collect();
     none_is_wrong("one action, some", &workloads, Settings::QUICK);
 }
 
@@ -40,13 +40,13 @@ fn moves_survive_crashes_beside_other_actions() {
 #[test]
 fn moves_survive_crashes_whatever_happens_in_the_middle() {
     // The others are for `make crash-long`.
-    let workloads: Vec<_> = interrupted_moves().into_iter().step_by(3).collect();
+    let workloads: Vec<_> = interrupted_moves().into_iter().step_by(5).collect();
     none_is_wrong("moves, meanwhile, some", &workloads, Settings::QUICK);
 }
 
 #[test]
 fn background_migration_survives_crashes() {
     // The others are for `make crash-long`.
-    let workloads: Vec<_> = migrations().into_iter().step_by(4).collect();
+    let workloads: Vec<_> = migrations().into_iter().step_by(6).collect();
     none_is_wrong("background migration, some", &workloads, Settings::QUICK);
 }

@@ -14,7 +14,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /// Processes that are killed while they write, and others that look on.
 class KillTest {
-    private static final int ROUNDS = 30;
+    private static final int ROUNDS = 20;
     private static final int STEPS_MAX = 40;
     private static final int DELAY_NANOS_MAX = 2_000_000;
 
