@@ -58,8 +58,9 @@ final class Mover {
     /// Looks at some records from an offset of persistent memory on, and moves what a goal wants.
     Step step(long from, Goal goal) {
         List<Candidate> found = new ArrayList<>();
+        int told = pool.placementChanges();
         long next = store.alone(() -> find(from, goal, found));
-        Step moved = moveAll(found, goal);
+        Step moved = moveAll(found, goal, told);
         boolean again = found.size() >= VALUES_PER_LOOK && moved.values > 0;
         return new Step(again ? found.getLast().record : next, moved.values, moved.bytes);
     }
@@ -80,11 +81,12 @@ final class Mover {
     /// Moves what a goal wants of what the pool itself owns.
     Step stepOfPool(Goal goal) {
         List<Candidate> found = new ArrayList<>();
+        int told = pool.placementChanges();
         store.alone(() -> {
             pool.links(new Finder(0, goal, found));
             return true;
         });
-        return moveAll(found, goal);
+        return moveAll(found, goal, told);
     }
 
     private long find(long from, Goal goal, List<Candidate> found) {
@@ -153,7 +155,8 @@ final class Mover {
         return isCollection ? CollectionRecords.state(pool, record) : 0;
     }
 
-    private Step moveAll(List<Candidate> candidates, Goal goal) {
+    /// @param told the number of [Pool#placementChanges()] before they were found
+    private Step moveAll(List<Candidate> candidates, Goal goal, int told) {
         long values = 0;
         long bytes = 0;
         for (int from = 0; from < candidates.size(); ) {
@@ -161,7 +164,7 @@ final class Mover {
             for (long sum = 0; to < candidates.size() && to < from + VALUES_AT_ONCE && sum < BYTES_AT_ONCE; to++) {
                 sum += candidates.get(to).bytes();
             }
-            Step moved = move(candidates.subList(from, to), goal);
+            Step moved = move(candidates.subList(from, to), goal, told);
             values += moved.values;
             bytes += moved.bytes;
             from = to;
@@ -169,10 +172,13 @@ final class Mover {
         return new Step(-1, values, bytes);
     }
 
-    /// Moves values that are still as they were found, in one transaction.
-    private Step move(List<Candidate> candidates, Goal goal) {
+    /// Moves values that are still as they were found, in one transaction; none if they may lie elsewhere by now, as whoever said so moves them.
+    private Step move(List<Candidate> candidates, Goal goal, int told) {
         try {
             return store.transact(() -> {
+                if (pool.placementChanges() != told) {
+                    return new Step(-1, 0, 0);
+                }
                 long values = 0;
                 long moved = 0;
                 for (Candidate value : candidates) {
@@ -189,7 +195,7 @@ final class Mover {
             });
         } catch (PoolFullException noRoomThere) {
             // One at a time, some may still fit; and where that is not so either, there is nothing to be done.
-            return candidates.size() == 1 ? new Step(-1, 0, 0) : moveEach(candidates, goal);
+            return candidates.size() == 1 ? new Step(-1, 0, 0) : moveEach(candidates, goal, told);
         }
     }
 
@@ -202,11 +208,11 @@ final class Mover {
         }
     }
 
-    private Step moveEach(List<Candidate> candidates, Goal goal) {
+    private Step moveEach(List<Candidate> candidates, Goal goal, int told) {
         long values = 0;
         long bytes = 0;
         for (Candidate one : candidates) {
-            Step moved = move(List.of(one), goal);
+            Step moved = move(List.of(one), goal, told);
             values += moved.values;
             bytes += moved.bytes;
         }

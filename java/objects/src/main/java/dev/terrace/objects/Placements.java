@@ -28,6 +28,9 @@ final class Placements {
     /// By class and field, for who has the writer's lock. Null: not looked at yet.
     private volatile @Nullable Map<String, Map<String, List<StorageTier>>> byClass;
 
+    /// How often something was said, or taken back.
+    private volatile int changes;
+
     Placements(Store store, Chain chain) {
         this.store = store;
         this.chain = chain;
@@ -99,7 +102,13 @@ final class Placements {
         store.afterRollback(this::forget);
     }
 
+    /// A number that is another after something was said: who has found where values may lie looks again then. Changed under the writer's lock.
+    int changes() {
+        return changes;
+    }
+
     private void forget() {
+        changes++;
         byClass = null;
     }
 

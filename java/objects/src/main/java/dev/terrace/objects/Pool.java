@@ -440,6 +440,11 @@ public final class Pool implements AutoCloseable {
         return types.tiers(mapping.type, mapping.field(field));
     }
 
+    /// A number that is another after [#place] has said something.
+    int placementChanges() {
+        return placements.changes();
+    }
+
     StoredType storedType(int id) {
         return types.byId(id);
     }

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.terrace.objects.collections.DurableList;
 import dev.terrace.objects.collections.ElementType;
+import dev.terrace.objects.store.Buffers;
 import dev.terrace.objects.store.Superblock;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -232,6 +233,34 @@ class PlacementTest {
             assertEquals(Superblock.VERSION, Files.readAllBytes(dir.resolve("pool"))[8]);
             pool.place("Thing", Map.of("text", DISK));
             assertEquals(Superblock.VERSION_PLACEMENTS, Files.readAllBytes(dir.resolve("pool"))[8]);
+        }
+    }
+
+    /// Who has found a value that is to move, as the balancer does in the background, leaves it where the pool is told to have it meanwhile.
+    @Test
+    void whatIsFoundBeforeAPlacementDoesNotMoveAfterIt() throws IOException {
+        make();
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            Mover.Goal toPmem = new Mover.Goal() {
+                private boolean told;
+
+                @Override
+                public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
+                    if (!told) {
+                        told = true;
+                        pool.place("Thing", Map.of("image", DISK));
+                    }
+                    return place.disk() >= 0;
+                }
+
+                @Override
+                public long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
+                    return pool.buffers().put(PMEM, bytes);
+                }
+            };
+            assertEquals(0, new Mover(pool).step(0, toPmem).values());
+            assertEquals(THINGS, new Mover(pool).step(0, toPmem).values());
+            mustBeWhole(pool);
         }
     }
 }
