@@ -45,9 +45,10 @@ final class Mover {
     /// @param next where to go on; -1 at the end
     record Step(long next, long values, long bytes) {}
 
-    /// A value that is to move: of the record that begins at `record` with this header and state, the slot at `at`, in what begins at `owner`.
+    /// A value that is to move: of the record that begins at `record` with this header and state, the slot at `at`, in what begins at `owner`. It may lie
+    /// on these tiers as long as the pool has been told no others (`told`).
     private record Candidate(
-            long record, long header, long state, long owner, long at, long slot, List<StorageTier> tiers, long bytes) {}
+            long record, long header, long state, int told, long owner, long at, long slot, List<StorageTier> tiers, long bytes) {}
 
     Mover(Pool pool) {
         this.pool = pool;
@@ -58,9 +59,8 @@ final class Mover {
     /// Looks at some records from an offset of persistent memory on, and moves what a goal wants.
     Step step(long from, Goal goal) {
         List<Candidate> found = new ArrayList<>();
-        int told = pool.placementChanges();
         long next = store.alone(() -> find(from, goal, found));
-        Step moved = moveAll(found, goal, told);
+        Step moved = moveAll(found, goal);
         boolean again = found.size() >= VALUES_PER_LOOK && moved.values > 0;
         return new Step(again ? found.getLast().record : next, moved.values, moved.bytes);
     }
@@ -81,12 +81,11 @@ final class Mover {
     /// Moves what a goal wants of what the pool itself owns.
     Step stepOfPool(Goal goal) {
         List<Candidate> found = new ArrayList<>();
-        int told = pool.placementChanges();
         store.alone(() -> {
             pool.links(new Finder(0, goal, found));
             return true;
         });
-        return moveAll(found, goal, told);
+        return moveAll(found, goal);
     }
 
     private long find(long from, Goal goal, List<Candidate> found) {
@@ -115,6 +114,7 @@ final class Mover {
     private final class Finder implements Links {
         private final long record;
         private final long state;
+        private final int told;
         private final Goal goal;
         private final List<Candidate> found;
         private final int most;
@@ -124,6 +124,7 @@ final class Mover {
             this.goal = goal;
             this.found = found;
             state = state(record);
+            told = pool.placementChanges();
             most = found.size() + VALUES_PER_LOOK;
         }
 
@@ -139,7 +140,7 @@ final class Mover {
             if (place != null && found.size() < most && goal.wants(place, tiers) && store.isAllocated(place.disk(), place.offset())) {
                 long holder = record == 0 ? owner : record;
                 long bytes = store.sizeOf(place.disk(), place.offset());
-                found.add(new Candidate(holder, store.word(holder), state, owner, at, slot, tiers, bytes));
+                found.add(new Candidate(holder, store.word(holder), state, told, owner, at, slot, tiers, bytes));
             }
         }
 
@@ -155,8 +156,7 @@ final class Mover {
         return isCollection ? CollectionRecords.state(pool, record) : 0;
     }
 
-    /// @param told the number of [Pool#placementChanges()] before they were found
-    private Step moveAll(List<Candidate> candidates, Goal goal, int told) {
+    private Step moveAll(List<Candidate> candidates, Goal goal) {
         long values = 0;
         long bytes = 0;
         for (int from = 0; from < candidates.size(); ) {
@@ -164,7 +164,7 @@ final class Mover {
             for (long sum = 0; to < candidates.size() && to < from + VALUES_AT_ONCE && sum < BYTES_AT_ONCE; to++) {
                 sum += candidates.get(to).bytes();
             }
-            Step moved = move(candidates.subList(from, to), goal, told);
+            Step moved = move(candidates.subList(from, to), goal);
             values += moved.values;
             bytes += moved.bytes;
             from = to;
@@ -172,13 +172,10 @@ final class Mover {
         return new Step(-1, values, bytes);
     }
 
-    /// Moves values that are still as they were found, in one transaction; none if they may lie elsewhere by now, as whoever said so moves them.
-    private Step move(List<Candidate> candidates, Goal goal, int told) {
+    /// Moves values that are still as they were found, in one transaction.
+    private Step move(List<Candidate> candidates, Goal goal) {
         try {
             return store.transact(() -> {
-                if (pool.placementChanges() != told) {
-                    return new Step(-1, 0, 0);
-                }
                 long values = 0;
                 long moved = 0;
                 for (Candidate value : candidates) {
@@ -195,7 +192,7 @@ final class Mover {
             });
         } catch (PoolFullException noRoomThere) {
             // One at a time, some may still fit; and where that is not so either, there is nothing to be done.
-            return candidates.size() == 1 ? new Step(-1, 0, 0) : moveEach(candidates, goal, told);
+            return candidates.size() == 1 ? new Step(-1, 0, 0) : moveEach(candidates, goal);
         }
     }
 
@@ -208,19 +205,22 @@ final class Mover {
         }
     }
 
-    private Step moveEach(List<Candidate> candidates, Goal goal, int told) {
+    private Step moveEach(List<Candidate> candidates, Goal goal) {
         long values = 0;
         long bytes = 0;
         for (Candidate one : candidates) {
-            Step moved = move(List.of(one), goal, told);
+            Step moved = move(List.of(one), goal);
             values += moved.values;
             bytes += moved.bytes;
         }
         return new Step(-1, values, bytes);
     }
 
-    /// Also elements that have come to lie elsewhere leave words behind that still lead to their buffers: so the state is compared, too.
+    /// Whoever has said that a value may lie elsewhere moves it. Also elements that have come to lie elsewhere leave words behind that still lead to their buffers: so the state is compared, too.
     private boolean isAsFound(Candidate value) {
-        return store.word(value.record) == value.header && state(value.record) == value.state && store.word(value.at) == value.slot;
+        return store.word(value.record) == value.header
+                && state(value.record) == value.state
+                && store.word(value.at) == value.slot
+                && pool.placementChanges() == value.told;
     }
 }

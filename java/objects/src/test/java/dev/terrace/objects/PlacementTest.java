@@ -258,8 +258,8 @@ class PlacementTest {
                     return pool.buffers().put(PMEM, bytes);
                 }
             };
-            assertEquals(0, new Mover(pool).step(0, toPmem).values());
-            assertEquals(THINGS, new Mover(pool).step(0, toPmem).values());
+            assertEquals(THINGS - 1, new Mover(pool).step(0, toPmem).values(), "those that were found later");
+            assertEquals(1, new Mover(pool).step(0, toPmem).values());
             mustBeWhole(pool);
         }
     }
