@@ -486,9 +486,7 @@ public abstract class DurableObject {
 
     /// Computes the value of field `field`, of one committed state, and keeps it in this process.
     protected final <T extends @Nullable Object> T recompute(int field, Supplier<T> how) {
-        long since = System.nanoTime();
-        T value = pool().read(how);
-        Profiling.recomputed(this, field, System.nanoTime() - since);
+        T value = Profiling.recompute(this, field, () -> pool().read(how));
         fields().setVolatile(this, field, value);
         return value;
     }

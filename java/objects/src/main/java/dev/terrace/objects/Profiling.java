@@ -12,6 +12,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.LongAdder;
+import java.util.function.Supplier;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -92,9 +93,8 @@ public final class Profiling implements AutoCloseable {
     }
 
     static void read(DurableObject object, int field, long bytes) {
-        Profiling profiling = object.pool().profiling();
-        if (profiling != null) {
-            Counts counts = profiling.counts(object, field);
+        Counts counts = countsOf(object, field);
+        if (counts != null) {
             counts.reads.increment();
             counts.bytesRead.add(bytes);
         }
@@ -108,9 +108,8 @@ public final class Profiling implements AutoCloseable {
     }
 
     static void written(DurableObject object, int field, long bytes) {
-        Profiling profiling = object.pool().profiling();
-        if (profiling != null) {
-            Counts counts = profiling.counts(object, field);
+        Counts counts = countsOf(object, field);
+        if (counts != null) {
             counts.writes.increment();
             counts.bytesWritten.add(bytes);
         }
@@ -124,26 +123,36 @@ public final class Profiling implements AutoCloseable {
     }
 
     static void readElement(DurableObject object, int field) {
-        Profiling profiling = object.pool().profiling();
-        if (profiling != null) {
-            profiling.counts(object, field).elementReads.increment();
+        Counts counts = countsOf(object, field);
+        if (counts != null) {
+            counts.elementReads.increment();
         }
     }
 
     static void writtenElement(DurableObject object, int field) {
-        Profiling profiling = object.pool().profiling();
-        if (profiling != null) {
-            profiling.counts(object, field).elementWrites.increment();
+        Counts counts = countsOf(object, field);
+        if (counts != null) {
+            counts.elementWrites.increment();
         }
     }
 
-    static void recomputed(DurableObject object, int field, long nanos) {
-        Profiling profiling = object.pool().profiling();
-        if (profiling != null) {
-            Counts counts = profiling.counts(object, field);
-            counts.recomputations.increment();
-            counts.recomputeNanos.add(nanos);
+    /// Computes a value, and takes the time if somebody counts.
+    static <T extends @Nullable Object> T recompute(DurableObject object, int field, Supplier<T> how) {
+        Counts counts = countsOf(object, field);
+        if (counts == null) {
+            return how.get();
         }
+        long since = System.nanoTime();
+        T value = how.get();
+        counts.recomputations.increment();
+        counts.recomputeNanos.add(System.nanoTime() - since);
+        return value;
+    }
+
+    /// What is counted of a field; null if nobody counts.
+    private static @Nullable Counts countsOf(DurableObject object, int field) {
+        Profiling profiling = object.pool().profiling();
+        return profiling == null ? null : profiling.counts(object, field);
     }
 
     private Counts counts(DurableObject object, int field) {
