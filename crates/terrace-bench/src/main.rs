@@ -63,6 +63,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 
 use catalog::{Benchmark, CATALOG, is_selected};
+use contest::Disturbed;
 use options::Options;
 use progress::Progress;
 use report::{Machine, Row};
@@ -107,8 +108,10 @@ fn run(options: &Options) -> Result<()> {
             Ok(measured) => rows.extend(measured),
             Err(error) if interrupt::requested() => return Err(error),
             Err(error) => {
-                failed += 1;
-                rows.extend(not_measured(benchmark, options, &format!("failed: {error:#}")));
+                let disturbed = error.is::<Disturbed>();
+                failed += usize::from(!disturbed);
+                let why = if disturbed { format!("{error:#}") } else { format!("failed: {error:#}") };
+                rows.extend(not_measured(benchmark, options, &why));
             }
         }
     }

@@ -47,6 +47,11 @@ fn assert_nothing_is_left(process: u32, temporary: &Path) {
     panic!("still there: {:?}", looped());
 }
 
+/// Whether a row was not measured because of other load on the machine, beside which this test may run.
+fn is_disturbed(row: &Value) -> bool {
+    row["unit"] == "not measured" && row["note"].as_str().is_some_and(|why| why.contains("disturbed: "))
+}
+
 #[test]
 fn a_tiny_run_measures_every_row_and_leaves_nothing() {
     let directory = TempDir::new().unwrap();
@@ -60,6 +65,9 @@ fn a_tiny_run_measures_every_row_and_leaves_nothing() {
     for row in &rows {
         let name = row["name"].as_str().unwrap();
         let number = |key: &str| row[key].as_f64();
+        if is_disturbed(row) {
+            continue;
+        }
         assert!(number("ours").is_some_and(|ours| ours > 0.0), "{row}");
         assert_eq!(row["baseline"].is_null(), row["ratio"].is_null(), "{row}");
         if let (Some(baseline), Some(ratio)) = (number("baseline"), number("ratio")) {
@@ -105,7 +113,7 @@ fn a_tiny_run_measures_every_row_and_leaves_nothing() {
         assert!(row(name).is_some() || told.contains(reason), "{name} is missing:\n{told}");
     }
     if let Some(cold) = row("mount: 4 KiB read, cold vs do-nothing FUSE") {
-        assert_eq!(cold["note"], "1.00 messages");
+        assert!(is_disturbed(cold) || cold["note"] == "1.00 messages", "{cold}");
         assert_eq!(row("mount: stat, cached vs tmpfs").unwrap()["note"], "0.00 messages");
     }
     for fact in ["CPU  ", "kernel  ", "PM        emulated, flushed with ", "date  ", "command  "] {
