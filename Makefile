@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run run-objects test test-objects stress-objects schedules crash-long bench bench-objects fuzz lint lint-rust lint-objects fmt clean
+.PHONY: help run run-objects test test-long test-objects stress-objects schedules crash-long bench bench-objects fuzz lint lint-rust lint-objects fmt clean
 
 # Cargo and Maven use all cores, each.
 .NOTPARALLEL:
@@ -11,6 +11,7 @@ help:
 	@echo "make run    mount a volume, use it with real programs, and clean up; then durable objects in Java (under two minutes)"
 	@echo "make run-objects   only the Java part"
 	@echo "make test   lints, unit and integration tests, then real programs on real mounts, then the Java part"
+	@echo "make test-long  the same with the searches that take too long for each change: all kinds and sizes of damage, more seeds"
 	@echo "make test-objects  only the Java part; ARGS='-Dtest=PoolTest -pl objects' runs some of it"
 	@echo "make stress-objects  what threads of the Java part may see of each other, for an hour; ARGS='-m tough' takes longer"
 	@echo "make schedules  only the models of what threads share, under many schedules; ARGS='names::' runs some"
@@ -31,6 +32,10 @@ run-objects:
 
 test:
 	@scripts/test.sh
+
+# Tests that search a sample in `make test` take all of it here: they look at TERRACE_LONG, in Java at terrace.long.
+test-long:
+	@TERRACE_LONG=1 scripts/test.sh
 
 test-objects:
 	@scripts/java.sh verify $(ARGS)

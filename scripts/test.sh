@@ -1,6 +1,6 @@
 #!/bin/sh
 # Checks everything: lints, models of what threads share, the tests of each crate, unmodified programs on real mounts, the Java
-# part. All stages run even if an earlier one fails; the last lines are the test runners' own.
+# part. With TERRACE_LONG set, tests that take a sample take all. All stages run even if an earlier one fails; the last lines are the test runners' own.
 set -u
 cd "$(dirname "$0")/.." || exit
 
@@ -24,7 +24,7 @@ cargo test --workspace --locked --no-fail-fast
 tests=$?
 [ $tests = 0 ] && [ $schedules = 0 ] || echo "test: tests above failed; going on with the Java part" >&2
 
-scripts/java.sh verify
+scripts/java.sh verify ${TERRACE_LONG:+-Dterrace.long=true}
 java=$?
 
 for status in $tests $schedules $java $lint; do
