@@ -100,23 +100,25 @@ class EventsTest {
         assertTrue(events.getFirst().getInt("words") > 0);
     }
 
+    /// One name that finds no room may take several demotions: together they are what the pool has counted when it is closed.
     @Test
     void valuesThatMoveAreRecorded() throws Exception {
         long[] demoted = {0};
         List<RecordedEvent> events = record(() -> {
-            try (Pool pool = Pool.open(dir.resolve("tiny"), SMALL.pmem(1 << 20))) {
+            Pool pool = Pool.open(dir.resolve("tiny"), SMALL.pmem(1 << 20));
+            try (pool) {
                 for (int i = 0; pool.demotedBytes() == 0; i++) {
                     DurablePerson.create(pool).setName(("name " + i).repeat(400));
                     assertTrue(i < 10_000, "a pool of a MiB takes 10,000 names");
                 }
-                demoted[0] = pool.demotedBytes();
             }
+            demoted[0] = pool.demotedBytes();
         });
-        RecordedEvent move = events.stream()
+        List<Long> moves = events.stream()
                 .filter(event -> event.getEventType().getName().endsWith(".Move") && "demotion".equals(event.getString("why")))
-                .findFirst()
-                .orElseThrow();
-        assertEquals(demoted[0], move.getLong("bytes"));
+                .map(event -> event.getLong("bytes"))
+                .toList();
+        assertEquals(demoted[0], moves.stream().mapToLong(Long::longValue).sum(), moves::toString);
     }
 
     @Test
