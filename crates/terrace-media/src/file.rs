@@ -1,9 +1,13 @@
 //! What PM files and disk files share: creating them whole or not at all, and taking them
 //! exclusively.
+//!
+//! Invariant: nothing is created that another user may open, whatever the umask, not even for a moment: [`private`] gives
+//! the mode to open(2).
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,6 +16,13 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use crate::error::{MediaError, errno_of};
+
+/// How a file is opened that holds what a volume does, to be written: if it is created, then for this user alone.
+pub fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    options
+}
 
 /// Creates a file that was not there, gives it its space with `allocate` and makes its existence
 /// durable; removes it again when that fails.
@@ -24,7 +35,7 @@ pub(crate) fn create_with(
         io::ErrorKind::AlreadyExists => MediaError::AlreadyExists { path: path.to_owned() },
         _ => MediaError::Create { path: path.to_owned(), len_bytes, errno: errno_of(&error) },
     };
-    let file = OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(failed)?;
+    let file = private().read(true).create_new(true).open(path).map_err(failed)?;
     let result = allocate(&file).and_then(|()| file.sync_all().and_then(|()| sync_parent(path)).map_err(failed));
     if result.is_err() {
         // The error worth telling is the first one.

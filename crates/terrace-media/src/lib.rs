@@ -28,6 +28,7 @@ pub use disk::{
     Disk, DiskOpenOptions, DiskStats, IoEngine, create_disk_file, memory_disk, open_disk, sim_disk, sim_disk_from,
 };
 pub use error::{IoOp, MediaError};
+pub use file::private;
 pub use model::{DeviceModel, UnknownModel};
 pub use pm::{Pm, PmKind, PmOpenOptions, PmStats, prefetch};
 pub use probe::{DeviceContents, device_len, probe_device};

@@ -162,7 +162,7 @@ fn open_log(path: &Path) -> Result<File> {
         // If it cannot be renamed, it grows on.
         let _ = fs::rename(path, old);
     }
-    let file = OpenOptions::new().append(true).create(true).open(path);
+    let file = terrace_media::private().append(true).create(true).open(path);
     file.with_context(|| format!("{}: cannot write the log; choose another file with --log", path.display()))
 }
 

@@ -14,8 +14,8 @@ use terrace_media::{
     DeviceContents, Disk, DiskOpenOptions, IoEngine, MediaError, Pm, PmOpenOptions, open_disk, probe_device,
 };
 
-use crate::mounts;
 use crate::options::{ModelChoice, model_of};
+use crate::{mounts, output};
 
 /// How devices are opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +114,11 @@ pub struct Devices {
 }
 
 impl Devices {
+    /// Where they are.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        [self.pm.path()].into_iter().chain(self.disks.iter().map(|disk| disk.path()))
+    }
+
     /// Opens the PM device at `pm` and the disks of its volume: those at `moved` (in any order), the others where
     /// the table says they were. Disks that cannot be found are listed in `missing`.
     ///
@@ -200,6 +205,29 @@ pub fn identity(path: &Path) -> Result<(PathBuf, u64, u64)> {
         Ok(meta) => (PathBuf::new(), meta.dev(), meta.ino()),
         Err(_) => (std::path::absolute(path)?, 0, 0),
     })
+}
+
+/// A word on what is open to others, who find everybody's data there, whatever the mount denies them. Devices belong to
+/// groups on purpose, files hardly do.
+pub fn exposure(path: &Path) -> Option<String> {
+    let meta = fs::metadata(path).ok()?;
+    let mode = meta.mode() & if meta.is_file() { 0o066 } else { 0o006 };
+    let may = match (mode & 0o044 != 0, mode & 0o022 != 0) {
+        (false, false) => return None,
+        (true, false) => "read",
+        (false, true) => "write",
+        (true, true) => "read and write",
+    };
+    let (path, mode) = (path.display(), meta.mode() & 0o7777);
+    Some(format!("{path}: its mode, {mode:04o}, lets other users {may} it; `chmod 600 {path}` ends that"))
+}
+
+/// Says so if a file or device is open to others.
+pub fn tell_exposure(path: &Path, quiet: bool) {
+    if let Some(exposure) = exposure(path) {
+        tracing::warn!("{exposure}");
+        output::remark(quiet, &format!("note: {exposure}"));
+    }
 }
 
 /// Refuses a device that holds something: a volume, or what a probe knows or does not know.
@@ -295,5 +323,17 @@ fn in_use(pm: &Path) -> Error {
             "{pm_path}: is in use: by another command, in another mount namespace, or by a daemon that was just \
              unmounted and is still writing (`terrace umount` waits for it); try again later"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_may_belong_to_groups() {
+        let null = exposure(Path::new("/dev/null")).expect("everybody may use it");
+        assert!(null.contains("mode, 0666, lets other users read and write it"), "{null}");
+        assert_eq!(exposure(Path::new("/no/such/device")), None);
     }
 }

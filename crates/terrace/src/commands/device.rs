@@ -11,7 +11,7 @@ use terrace_fuse::control::{self, AddDisk, RemoveDisk};
 use super::format::{CreatedFiles, create_disk};
 use crate::cli::DeviceArg;
 use crate::cli::device::{DeviceAddArgs, DeviceCommand, DeviceListArgs, DeviceRemoveArgs, DeviceReplaceArgs};
-use crate::devices::{Access, DeviceOptions, identity};
+use crate::devices::{Access, DeviceOptions, identity, tell_exposure};
 use crate::progress::Progress;
 use crate::report::{DeviceRow, Status};
 use crate::{daemon, mounts, output, report};
@@ -62,6 +62,7 @@ fn add_one(mountpoint: &Path, disk: &DeviceArg, tier: Option<u8>, force: bool, q
     }
     let index = added.and_then(|added| added.map_err(Error::msg)).map_err(|error| naming(&path, error))?;
     output::remark(quiet, &format!("{}: added, device {index}", path.display()));
+    tell_exposure(&path, quiet);
     Ok(index)
 }
 

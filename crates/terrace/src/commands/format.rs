@@ -11,7 +11,7 @@ use terrace_engine::{FormatOptions, discard_page_cache, read_pm_label};
 use terrace_media::{Disk, MediaError, Pm, PmKind, create_disk_file};
 
 use crate::cli::{DeviceArg, FormatArgs};
-use crate::devices::{Access, DeviceOptions, identity, refuse_contents, volume_on_pm};
+use crate::devices::{Access, DeviceOptions, identity, refuse_contents, tell_exposure, volume_on_pm};
 use crate::size::format_size;
 use crate::{Usage, daemon, output};
 
@@ -43,6 +43,9 @@ pub fn run(args: &FormatArgs, quiet: bool) -> Result<()> {
         forget_volume(&uuid);
     }
     output::remark(quiet, &describe(&pm, &disks)?);
+    for path in [pm.path()].into_iter().chain(disks.iter().map(|disk| disk.path())) {
+        tell_exposure(path, quiet);
+    }
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use terrace_media::PmKind;
 
 use crate::cli::MountArgs;
 use crate::daemon::{self, Log, Ready};
-use crate::devices::{Access, DeviceOptions, Devices, about, identity};
+use crate::devices::{Access, DeviceOptions, Devices, about, identity, tell_exposure};
 use crate::metrics;
 use crate::options::MountOptions;
 use crate::progress::Progress;
@@ -177,6 +177,7 @@ fn open(request: &MountRequest) -> Result<(Arc<Volume>, PmKind)> {
     let options = &request.options;
     let devices = Devices::open(&request.pm, &options.disks, &device_options(options))?;
     let kind = devices.pm.kind();
+    devices.paths().for_each(|path| tell_exposure(path, request.quiet));
     if options.read_only {
         daemon::tell_waiting_pages(&devices.pm, options.cache_dir.as_deref(), request.quiet);
     }

@@ -1,6 +1,6 @@
 //! `terrace record`
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{BufWriter, ErrorKind};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -12,6 +12,7 @@ use terrace_fuse::control;
 use terrace_trace::{Ending, TraceError, Writer};
 
 use crate::cli::RecordArgs;
+use crate::devices::tell_exposure;
 use crate::progress::Progress;
 use crate::size::format_size;
 use crate::{daemon, mounts, output};
@@ -25,6 +26,7 @@ pub fn run(args: &RecordArgs, quiet: bool) -> Result<()> {
     refuse_own_volume(&mountpoint, &args.output)?;
     let signals = daemon::terminations()?;
     let (file, is_new) = open(&args.output)?;
+    tell_exposure(&args.output, quiet);
     let recording = control::start_recording(&mountpoint).inspect_err(|_| {
         if is_new {
             let _ = fs::remove_file(&args.output);
@@ -66,8 +68,8 @@ fn refuse_own_volume(mountpoint: &Path, file: &Path) -> Result<()> {
 
 /// Opens the file as it is: it may be the one of a recording that runs. Whether it is new.
 fn open(path: &Path) -> Result<(File, bool)> {
-    let mut options = OpenOptions::new();
-    let opened = match options.write(true).create_new(true).open(path) {
+    let mut options = terrace_media::private();
+    let opened = match options.create_new(true).open(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             options.create_new(false).open(path).map(|file| (file, false))
         }

@@ -79,7 +79,10 @@ impl Partial {
         let mut path = target.as_os_str().to_owned();
         path.push(format!(".partial-{}", std::process::id()));
         let path = PathBuf::from(path);
-        let file = File::create_new(&path).with_context(|| format!("{}: cannot be created", path.display()))?;
+        let file = terrace_media::private()
+            .create_new(true)
+            .open(&path)
+            .with_context(|| format!("{}: cannot be created", path.display()))?;
         Ok(Partial { file: BufWriter::new(file), path: Some(path) })
     }
 

@@ -1,18 +1,32 @@
 //! `terrace status`
 
+use std::path::Path;
+
 use anyhow::{Result, bail};
+use serde_json::Value;
 use terrace_engine::offline_status;
 
 use crate::cli::StatusArgs;
-use crate::devices::{Access, DeviceOptions, Devices, about};
+use crate::devices::{Access, DeviceOptions, Devices, about, exposure};
 use crate::{mounts, output, report};
 
 /// Prints the state of a volume.
 pub fn run(args: &StatusArgs) -> Result<()> {
-    let json = status(args)?;
+    let mut status: Value = serde_json::from_str(&status(args)?)?;
+    note_exposures(&mut status);
     match args.json {
-        true => output::print_json(&serde_json::from_str::<serde_json::Value>(&json)?),
-        false => output::print(&report::status(&serde_json::from_str(&json)?)),
+        true => output::print_json(&status),
+        false => output::print(&report::status(&serde_json::from_value(status)?)),
+    }
+}
+
+/// Notes which devices are open to others, so far as the caller may see them.
+fn note_exposures(status: &mut Value) {
+    let rows = status["devices"].as_array().into_iter().flatten();
+    let paths = rows.filter_map(|device| device["path"].as_str());
+    let exposures: Vec<Value> = paths.filter_map(|path| exposure(Path::new(path))).map(Value::from).collect();
+    if let Some(notes) = status["notes"].as_array_mut() {
+        notes.extend(exposures);
     }
 }
 

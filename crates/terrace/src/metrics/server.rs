@@ -15,14 +15,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{Shutdown, shutdown};
+use rustix::net::{
+    AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, bind, listen, shutdown, socket_with,
+};
 
 use super::{Address, http};
 
 /// How long one connection may last.
 const EXCHANGE_MAX: Duration = Duration::from_secs(2);
+/// How many connections may wait for their turn.
+const WAITING_MAX: i32 = 128;
 /// How long to wait when the system has no descriptor for a connection.
 const ACCEPT_PAUSE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
@@ -105,7 +110,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Binds a UNIX socket; one that a dead daemon has left is replaced.
+/// Binds a UNIX socket for this user alone; one that a dead daemon has left is replaced.
 fn bind_socket(path: &Path) -> Result<(UnixListener, SocketFile)> {
     if let Ok(meta) = fs::symlink_metadata(path) {
         if !meta.file_type().is_socket() {
@@ -116,7 +121,12 @@ fn bind_socket(path: &Path) -> Result<(UnixListener, SocketFile)> {
             _ => bail!("{}: a socket that somebody serves; choose another name", path.display()),
         }
     }
-    let listener = UnixListener::bind(path)?;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // The file gets the mode that the socket has when it is bound.
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, WAITING_MAX)?;
+    let listener = UnixListener::from(socket);
     let meta = fs::symlink_metadata(path)?;
     Ok((listener, SocketFile { path: path.to_owned(), identity: (meta.dev(), meta.ino()) }))
 }
