@@ -7,14 +7,17 @@ import dev.terrace.objects.collections.ElementType;
 import dev.terrace.objects.store.Epoch;
 import dev.terrace.objects.store.Region;
 import dev.terrace.objects.store.Store;
+import dev.terrace.objects.store.Text;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
 import java.util.Collection;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.SortedMap;
+import java.util.function.IntFunction;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -130,6 +133,24 @@ public abstract class DurableObject {
     @Override
     public final int hashCode() {
         return Long.hashCode(reference() * 0x9e3779b97f4a7c15L);
+    }
+
+    /// The text of an object: its class and its fields. It is for debuggers and logs, so it says why a field cannot be read instead of throwing.
+    ///
+    /// @param values the text or value of each of the fields, by their numbers among `fields`
+    protected static String describe(String type, List<String> fields, IntFunction<@Nullable Object> values) {
+        StringBuilder text = new StringBuilder(type).append('[');
+        String because = "";
+        for (int i = 0; i < fields.size(); i++) {
+            text.append(i == 0 ? "" : ", ").append(fields.get(i)).append('=');
+            try {
+                text.append(values.apply(i));
+            } catch (RuntimeException | InternalError e) {
+                text.append(Text.UNREADABLE);
+                because = Text.because(e);
+            }
+        }
+        return text.append(']').append(because).toString();
     }
 
     private Fields fields() {

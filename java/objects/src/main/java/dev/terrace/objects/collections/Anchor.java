@@ -10,6 +10,7 @@ import dev.terrace.objects.store.Links;
 import dev.terrace.objects.store.Store;
 import dev.terrace.objects.store.Text;
 import java.util.ArrayList;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Objects;
 import java.util.function.LongFunction;
@@ -32,6 +33,8 @@ final class Anchor {
 
     static final int HEADER_BYTES = 8;
     static final int BYTES = 64;
+    /// Characters after which a text says no more elements.
+    private static final int TEXT_MAX = 1 << 20;
     private static final int CONTENT_AT = 8;
     private static final int NAMES_AT = 16;
     static final int STATE_AT = 24;
@@ -277,6 +280,35 @@ final class Anchor {
             check();
             return work.get();
         });
+    }
+
+    /// The text of the collection, or of a view of it, as `java.util` writes it. It is for debuggers and logs, so it ends where it is long enough for
+    /// those, and says why an element cannot be read instead of throwing.
+    String text(String brackets, Iterable<?> elements) {
+        StringBuilder text = new StringBuilder();
+        String because = "";
+        try {
+            read(() -> {
+                text.setLength(0);
+                append(text, elements.iterator());
+                return null;
+            });
+        } catch (RuntimeException | InternalError e) {
+            text.append(Text.UNREADABLE);
+            because = Text.because(e);
+        }
+        return brackets.charAt(0) + text.toString() + brackets.charAt(1) + because;
+    }
+
+    private static void append(StringBuilder text, Iterator<?> elements) {
+        for (String separator = ""; elements.hasNext(); separator = ", ") {
+            text.append(separator);
+            if (text.length() > TEXT_MAX) {
+                text.append("...");
+                return;
+            }
+            text.append(elements.next());
+        }
     }
 
     /// Changes something in a transaction, which may be tried again when something has made room for it.

@@ -5,6 +5,7 @@ import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.store.Store;
 import java.util.AbstractMap;
 import java.util.AbstractSet;
+import java.util.Collection;
 import java.util.ConcurrentModificationException;
 import java.util.Iterator;
 import java.util.List;
@@ -276,7 +277,12 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
 
     @Override
     public String toString() {
-        return anchor.read(super::toString);
+        return anchor.text("{}", entrySet());
+    }
+
+    @Override
+    public Collection<V> values() {
+        return new Values<>(this, anchor);
     }
 
     @Override
@@ -319,6 +325,11 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
         @Override
         public Object[] toArray() {
             return anchor.read(super::toArray);
+        }
+
+        @Override
+        public String toString() {
+            return anchor.text("[]", this);
         }
 
         @Override

@@ -181,6 +181,6 @@ public abstract sealed class DurableSequence<E> extends AbstractList<E> implemen
 
     @Override
     public String toString() {
-        return anchor.read(super::toString);
+        return anchor.text("[]", this);
     }
 }

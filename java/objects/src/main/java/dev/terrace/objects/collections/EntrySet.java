@@ -59,6 +59,11 @@ final class EntrySet<K, V> extends AbstractSet<Map.Entry<K, V>> {
     }
 
     @Override
+    public String toString() {
+        return anchor.text("[]", this);
+    }
+
+    @Override
     public Iterator<Map.Entry<K, V>> iterator() {
         return iterator.apply(WriteThrough::new);
     }

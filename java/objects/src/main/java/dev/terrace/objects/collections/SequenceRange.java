@@ -124,6 +124,11 @@ final class SequenceRange<E> extends AbstractList<E> implements RandomAccess {
     }
 
     @Override
+    public String toString() {
+        return sequence.anchor.text("[]", this);
+    }
+
+    @Override
     public List<E> subList(int from, int to) {
         Objects.checkFromToIndex(from, to, size());
         return new SequenceRange<>(sequence, this, offset + from, to - from);

@@ -52,6 +52,11 @@ final class TreeKeys<K> extends AbstractSet<K> implements NavigableSet<K> {
     }
 
     @Override
+    public String toString() {
+        return range.anchor.text("[]", this);
+    }
+
+    @Override
     public Iterator<K> iterator() {
         return range.keyIterator();
     }

@@ -1,6 +1,7 @@
 package dev.terrace.objects.collections;
 
 import java.util.AbstractMap;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.ConcurrentModificationException;
@@ -313,7 +314,7 @@ abstract sealed class TreeRange<K, V> extends AbstractMap<K, V> implements Navig
 
     @Override
     public String toString() {
-        return anchor.read(super::toString);
+        return anchor.text("{}", entrySet());
     }
 
     // SortedMap and NavigableMap
@@ -486,6 +487,11 @@ abstract sealed class TreeRange<K, V> extends AbstractMap<K, V> implements Navig
     @Override
     public NavigableSet<K> descendingKeySet() {
         return descendingMap().navigableKeySet();
+    }
+
+    @Override
+    public Collection<V> values() {
+        return new Values<>(this, anchor);
     }
 
     @Override

@@ -5,8 +5,11 @@ import dev.terrace.objects.PoolFullException;
 import java.nio.charset.StandardCharsets;
 import org.jspecify.annotations.Nullable;
 
-/// Strings as buffers hold them.
+/// Strings as buffers hold them, and what is said where something cannot be shown.
 public final class Text {
+    /// What a text for people has in the place of what cannot be read.
+    public static final String UNREADABLE = "<unreadable>";
+
     private static final byte LATIN_1 = 0;
     private static final byte UTF_16 = 1;
     /// What an array of bytes in memory can have of them, and no extent has.
@@ -54,5 +57,10 @@ public final class Text {
             chars[i] = (char) (bytes[1 + 2 * i] & 0xff | bytes[2 + 2 * i] << 8);
         }
         return new String(chars);
+    }
+
+    /// Why there is [#UNREADABLE] in a text.
+    public static String because(Throwable failure) {
+        return " (" + failure.getClass().getSimpleName() + ": " + failure.getMessage() + ")";
     }
 }

@@ -183,7 +183,7 @@ final class Generator {
                         ? CodeBlock.of("true")
                         : stored().stream().map(SlotCode::same).collect(CodeBlock.joining("\n&& ")))
                 .build());
-        members.add(whole("toString", "The stored fields; of arrays the length, of objects the class.")
+        members.add(whole("toString", "The stored fields; of arrays the length, of objects the class. What cannot be read is said to be so.")
                 .addAnnotation(Override.class)
                 .returns(String.class)
                 .addStatement("return $L", text())
@@ -201,13 +201,14 @@ final class Generator {
     }
 
     private CodeBlock text() {
-        CodeBlock.Builder text = CodeBlock.builder().add("$S", durable.simpleName() + "[");
-        String separator = "";
-        for (Slot slot : stored()) {
-            text.add("\n+ $S + $L", separator + slot.schemaName() + "=", text(slot));
-            separator = ", ";
+        List<Slot> stored = stored();
+        CodeBlock.Builder text = CodeBlock.builder().add("describe($S, $T.of($L), field -> switch (field) {$>\n",
+                durable.simpleName(), List.class, stored.stream().map(each -> CodeBlock.of("$S", each.schemaName()))
+                        .collect(CodeBlock.joining(", ")));
+        for (int i = 0; i < stored.size(); i++) {
+            text.add("case $L -> $L;\n", i, text(stored.get(i)));
         }
-        return text.add("\n+ $S", "]").build();
+        return text.add("default -> \"\";$<\n})").build();
     }
 
     private static CodeBlock text(Slot slot) {
