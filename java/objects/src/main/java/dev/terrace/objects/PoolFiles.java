@@ -175,7 +175,8 @@ final class PoolFiles {
         long extents = extentsOfDisk(pmem, number);
         if (!Files.exists(file)) {
             if (extents > 0) {
-                throw new PoolDamagedException(file + " is missing: name the directory that it is in as the pool's disk "
+                // It may be lost, but whoever did not name its directory sees the same.
+                throw new PoolFormatException(file + " is missing: name the directory that it is in as the pool's disk "
                         + number);
             }
             if (!options.readOnly()) {

@@ -7,6 +7,7 @@ import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import java.util.ServiceLoader;
 import java.util.concurrent.ConcurrentHashMap;
@@ -30,7 +31,7 @@ final class ProfiledRun {
 
     /// Begins with a pool that was opened.
     ///
-    /// @throws IllegalStateException if nothing can write the profile
+    /// @throws IllegalStateException if nothing can write the profile, with the name of the jar that is missing
     static void begin(Pool pool) {
         if (DIRECTORY != null) {
             sink();
@@ -93,9 +94,17 @@ final class ProfiledRun {
     }
 
     private static ProfileSink sink() {
-        return ServiceLoader.load(ProfileSink.class, ProfileSink.class.getClassLoader())
+        ProfileSink sink = ServiceLoader.load(ProfileSink.class, ProfileSink.class.getClassLoader())
                 .findFirst()
-                .orElseThrow(() -> new IllegalStateException("-D" + PROPERTY
-                        + ": nothing can write a profile: put terrace-objects-placement on the class path"));
+                .orElseThrow(() -> without(List.of("terrace-objects-placement")));
+        if (!sink.missingJars().isEmpty()) {
+            throw without(sink.missingJars());
+        }
+        return sink;
+    }
+
+    private static IllegalStateException without(List<String> jars) {
+        return new IllegalStateException("-D" + PROPERTY + ": a profile can only be written with " + String.join(", ", jars)
+                + " on the class path: add the jar, or, in Maven and Gradle, a dependency on dev.terrace:terrace-objects-placement");
     }
 }

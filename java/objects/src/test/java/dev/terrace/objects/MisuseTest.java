@@ -10,6 +10,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
 import java.util.stream.Stream;
@@ -84,6 +85,48 @@ class MisuseTest {
         }
         try (Pool pool = Pool.open(place, two)) {
             assertArrayEquals(VALUE, thing(pool, ON_HDD).getBytes());
+        }
+    }
+
+    @Test
+    void aDiskIsNamedAsTheTierThatItIs() throws IOException {
+        Path disk = make("disk");
+        PoolOptions options = SMALL.disk(StorageTier.HDD, disk);
+        PoolOptions wrong = SMALL.disk(StorageTier.SSD, disk);
+        Path place = dir.resolve("pool");
+        try (Pool pool = Pool.open(place, options)) {
+            Thing thing = pool.create(ON_HDD);
+            thing.setBytes(VALUE);
+            pool.root("thing", ON_HDD).set(thing);
+        }
+        for (PoolOptions each : List.of(wrong, wrong.toRead())) {
+            PoolFormatException e = assertThrows(PoolFormatException.class, () -> Pool.open(place, each));
+            assertTrue(e.getMessage().contains("disk-0 is of the tier HDD, and was named as SSD"), e.getMessage());
+        }
+        try (Pool pool = Pool.open(place, options.toRead())) {
+            assertArrayEquals(VALUE, thing(pool, ON_HDD).getBytes());
+        }
+        Path file = disk.resolve("disk-0");
+        byte[] bytes = Files.readAllBytes(file);
+        byte[] damaged = bytes.clone();
+        damaged[40] ^= 1;
+        Files.write(file, damaged);
+        assertThrows(PoolDamagedException.class, () -> Pool.open(place, options.toRead()));
+        // As older libraries left it.
+        Arrays.fill(bytes, 40, 56, (byte) 0);
+        Files.write(file, bytes);
+        Pool.open(place, wrong.toRead()).close();
+    }
+
+    @Test
+    void aDiskThatWasNotNamedIsNoDamage() throws IOException {
+        Path place = dir.resolve("pool");
+        try (Pool pool = Pool.open(place, SMALL.disk(StorageTier.HDD, make("disk")))) {
+            pool.create(ON_HDD).setBytes(VALUE);
+        }
+        for (PoolOptions options : List.of(SMALL, SMALL.toRead())) {
+            PoolFormatException e = assertThrows(PoolFormatException.class, () -> Pool.open(place, options));
+            assertTrue(e.getMessage().contains("name the directory that it is in as the pool's disk 0"), e.getMessage());
         }
     }
 

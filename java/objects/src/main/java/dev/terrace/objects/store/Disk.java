@@ -75,7 +75,7 @@ final class Disk {
         allocator.keepExtents(0);
         long count = store.word(at);
         if (count > 0) {
-            DiskLabel.check(region, pool, index);
+            DiskLabel.check(region, pool, index, tier);
         }
         long map = store.word(at + FIRST_MAP_AT);
         long last = 0;
@@ -146,7 +146,7 @@ final class Disk {
             region.grow();
         }
         if (extent == 0) {
-            DiskLabel.write(region, pool, index);
+            DiskLabel.write(region, pool, index, tier);
         }
         long spare = store.word(at + SPARE_MAP_AT);
         long map = spare == 0 ? allocateMap() : spare;

@@ -14,6 +14,7 @@ import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolDamagedException;
 import dev.terrace.objects.PoolOptions;
 import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.Thing;
 import java.io.IOException;
 import java.lang.reflect.Field;
 import java.nio.ByteBuffer;
@@ -283,12 +284,19 @@ class FormatDocTest {
         assertEquals(log.crc(log.length() + 16 * count), checksum);
 
         Structure label = new Structure(read(dir.resolve("disk-0")), 0, structure(3));
-        assertEquals(40, label.length());
+        assertEquals(56, label.length());
         assertEquals("TERRDISK", ascii(label.get("disk_magic")));
         assertEquals(GoldenPool.SUPERBLOCK.id().getMostSignificantBits(), label.get("pool_id_high"));
         assertEquals(GoldenPool.SUPERBLOCK.id().getLeastSignificantBits(), label.get("pool_id_low"));
         assertEquals(0, label.get("number"));
         assertEquals(label.crc(label.at("label_checksum")), label.get("label_checksum"));
+        assertEquals(0, label.get("tier") | label.get("tier_checksum"), "the golden pool is older");
+        try (Pool made = Pool.open(dir.resolve("made"), PoolOptions.defaults().extents(1 << 20))) {
+            made.create(Thing.on(StorageTier.SSD)).setBytes(new byte[100]);
+        }
+        Structure labelNow = new Structure(read(dir.resolve("made").resolve("disk-0")), 0, structure(3));
+        assertEquals(StorageTier.SSD.ordinal(), labelNow.get("tier"));
+        assertEquals(labelNow.crc(labelNow.at("tier_checksum")), labelNow.get("tier_checksum"));
     }
 
     /// From a slot to the bytes of a segment, by the page alone.

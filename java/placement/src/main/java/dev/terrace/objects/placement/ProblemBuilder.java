@@ -74,6 +74,9 @@ final class ProblemBuilder {
         if (spec.kind() == FieldKind.REFERENCE && !spec.isCollection()) {
             return "a reference lies in the record";
         }
+        if (spec.isCollection() && !spec.target().endsWith("String>") && !spec.target().endsWith("byte[]>")) {
+            return "a collection without texts and bytes lies in persistent memory";
+        }
         boolean isMark = type.fields().stream().anyMatch(field -> field.field().name().startsWith(spec.name() + "."));
         return isMark ? "whether an embedded object is there is said in the record" : "";
     }

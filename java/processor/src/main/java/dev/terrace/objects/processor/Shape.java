@@ -92,6 +92,11 @@ sealed interface Shape {
         /// The type in the durable collection.
         TypeName durable();
 
+        /// Whether it lies where the collection's tag says, and not in a node.
+        default boolean isBuffered() {
+            return false;
+        }
+
         /// A boxed value, a string or bytes.
         ///
         /// @param constant the name of the `ElementType`
@@ -99,6 +104,11 @@ sealed interface Shape {
             @Override
             public TypeName durable() {
                 return plain;
+            }
+
+            @Override
+            public boolean isBuffered() {
+                return constant.equals("STRING") || constant.equals("BYTES");
             }
         }
 

@@ -6,11 +6,13 @@ import com.palantir.javapoet.ClassName;
 import com.palantir.javapoet.TypeName;
 import dev.terrace.objects.Durable;
 import dev.terrace.objects.FieldKind;
+import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.processor.Shape.Item;
 import dev.terrace.objects.processor.TagReader.Tags;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.stream.Collectors;
 import javax.lang.model.element.Element;
 import javax.lang.model.element.ElementKind;
 import javax.lang.model.element.Modifier;
@@ -62,6 +64,11 @@ final class ShapeReader {
         if (tags.fixedLength() != null && !isPrimitiveArray(type)) {
             return refuse(field, "@FixedLength is for arrays of primitives, and this is a %s: remove the tag", type);
         }
+        Shape shape = stored(field, type, tags);
+        return shape == null || hasEffect(field, shape, tags) ? shape : null;
+    }
+
+    private @Nullable Shape stored(Element field, TypeMirror type, Tags tags) {
         return switch (type.getKind()) {
             case BOOLEAN, BYTE, SHORT, CHAR, INT, LONG, FLOAT, DOUBLE ->
                 new Shape.Primitive(primitiveKind(type), TypeName.get(type));
@@ -69,6 +76,34 @@ final class ShapeReader {
             case DECLARED -> declared(field, MoreTypes.asDeclared(type));
             default -> refuse(field, "a field of type %s cannot be stored: declare it with a class", type);
         };
+    }
+
+    /// Whether a value can lie where its tag says; else reports that it cannot.
+    private boolean hasEffect(Element field, Shape shape, Tags tags) {
+        if (tags.tiers().isEmpty() || tags.tiers().equals(List.of(StorageTier.PMEM))) {
+            return true;
+        }
+        if (shape instanceof Shape.Reference) {
+            refuse(field, "@Tier(%s) has no effect: a reference lies in the object's record, which is in PMEM, and the object that it leads to lies "
+                    + "where its own class says. Remove the tag, or tag the fields of that class", named(tags.tiers()));
+            return false;
+        }
+        Item held = switch (shape) {
+            case Shape.Sequence(var item) -> item;
+            case Shape.Mapping(var _, var item, var _) -> item;
+            default -> null;
+        };
+        if (held != null && !held.isBuffered()) {
+            refuse(field, "@Tier(%s) has no effect: a collection's tag says where its texts and bytes lie, and this one holds %s, "
+                    + "which is in PMEM always. Remove the tag", named(tags.tiers()), held.plain());
+            return false;
+        }
+        return true;
+    }
+
+    private static String named(List<StorageTier> tiers) {
+        String names = tiers.stream().map(StorageTier::name).collect(Collectors.joining(", "));
+        return tiers.size() == 1 ? names : "{" + names + "}";
     }
 
     private @Nullable Shape array(Element field, ArrayType type, Tags tags) {

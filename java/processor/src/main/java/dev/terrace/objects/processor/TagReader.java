@@ -85,6 +85,10 @@ final class TagReader {
                 problems.at(field, "@Tier names %s twice", each);
             }
         }
+        if (seen.contains(StorageTier.DISK) && (seen.contains(StorageTier.SSD) || seen.contains(StorageTier.HDD))) {
+            problems.at(field, "DISK is the pool's SSD, or its HDD if it has no SSD, so that @Tier names a disk twice: use DISK alone, "
+                    + "or SSD and HDD in the order that you want");
+        }
         if (tiers.size() > 1 && seen.contains(StorageTier.DRAM)) {
             problems.at(field,
                     "what is in DRAM is lost when the pool is closed, so that DRAM cannot be one of several tiers: "

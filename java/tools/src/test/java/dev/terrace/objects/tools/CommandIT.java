@@ -329,8 +329,11 @@ class CommandIT {
         assertEquals(8, nowhere.status);
         assertTrue(nowhere.err.startsWith("terrace-objects check: 'tape:x' is no directory of a file system: "), nowhere.err);
         Result fewer = run("check", place.toString());
-        assertEquals(4, fewer.status);
+        assertEquals(8, fewer.status);
         assertTrue(fewer.err.contains("disk-0 is missing: name the directory that it is in as the pool's disk 0"), fewer.err);
+        Result other = run("check", place.toString(), "--disk", "ssd=" + dir.resolve("disk"));
+        assertEquals(8, other.status);
+        assertTrue(other.err.contains("disk-0 is of the tier HDD, and was named as SSD: name the pool's disk 0 as"), other.err);
         Result help = run("--help");
         assertEquals(0, help.status);
         assertTrue(help.out.contains("4   the pool is damaged"), help.out);

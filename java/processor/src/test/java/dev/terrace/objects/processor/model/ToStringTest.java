@@ -29,7 +29,6 @@ class ToStringTest {
         DurablePerson person = DurablePerson.create(pool);
         person.setAge(11);
         person.setName(NAME);
-        person.setImage(new byte[100]);
         return person;
     }
 
