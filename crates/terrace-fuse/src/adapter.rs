@@ -8,6 +8,7 @@
 //!   brings the kernel's copy up to date before the write (see [`TerraceFs::setattr`]).
 //! * The mode after an access ACL was set: invalidated by the kernel if it checks permissions, else by us
 //!   ([`Transport::forget_attributes`]).
+//! * Contents that an asynchronous direct write replaces: see [`Coherence`].
 //! * Blocks in use (`st_blocks`), which write-back and migration change: as of the last time the kernel asked.
 //!
 //! A panic in here or in the engine leaves the volume's state in memory unknown, and a thread short. The daemon must
@@ -29,6 +30,7 @@ use fuser::{
 use terrace_engine::{Attr, FileKind, FsResult, NewInode, SetAttr, Volume, WriteOptions};
 
 use crate::caller;
+use crate::coherence::Coherence;
 use crate::control::server::ControlServer;
 use crate::convert::{absent, fallocate, file_attr, file_type, generation, ino, rename_flags, set_time, xattr_flags};
 use crate::counts::Message;
@@ -43,6 +45,7 @@ const ACCESS_ACL: &str = "system.posix_acl_access";
 pub(crate) struct TerraceFs {
     volume: Arc<Volume>,
     transport: Transport,
+    coherence: Coherence,
     control: ControlServer,
     errors: ErrorLog,
     /// Every write is durable when it is answered, so FSYNC is not needed.
@@ -50,9 +53,10 @@ pub(crate) struct TerraceFs {
 }
 
 impl TerraceFs {
-    pub(crate) fn new(volume: Arc<Volume>, transport: Transport, config: &MountConfig) -> Self {
+    pub(crate) fn new(volume: Arc<Volume>, transport: Transport, config: &MountConfig) -> io::Result<Self> {
         let control = ControlServer::new(config.add_disk.clone());
-        Self { volume, transport, control, errors: ErrorLog::default(), durable: config.durable }
+        let coherence = Coherence::new(transport.clone())?;
+        Ok(Self { volume, transport, coherence, control, errors: ErrorLog::default(), durable: config.durable })
     }
 
     fn reply_entry(&self, result: FsResult<Attr>, reply: ReplyEntry) {
@@ -99,6 +103,11 @@ fn new_inode(request: &Request, kind: FileKind, mode: u32, umask: u32, rdev: u32
     NewInode { kind, mode: mode & 0o7777, umask: umask & 0o777, uid: request.uid(), gid: request.gid(), rdev }
 }
 
+/// Whether a READ or WRITE is direct: the kernel names an owner then, and none for what its cache takes part in.
+fn is_direct(lock_owner: Option<LockOwner>) -> bool {
+    lock_owner.is_some()
+}
+
 impl Filesystem for TerraceFs {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
         self.transport.negotiate(config)
@@ -114,6 +123,7 @@ impl Filesystem for TerraceFs {
 
     fn forget(&self, _request: &Request, inode: INodeNo, lookups: u64) {
         self.transport.count(Message::Forget);
+        self.coherence.forget(inode);
         self.volume.forget(ino(inode), lookups);
     }
 
@@ -244,10 +254,13 @@ impl Filesystem for TerraceFs {
         offset: u64,
         size_bytes: u32,
         _flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
+        lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
         self.transport.count(Message::Read);
+        if !is_direct(lock_owner) {
+            self.coherence.caches(inode, offset, size_bytes.into());
+        }
         with_read_buffer(size_bytes as usize, |buffer| match self.volume.read(ino(inode), offset, buffer) {
             Ok(len_bytes) => reply.data(&buffer[..len_bytes]),
             Err(error) => reply.error(self.errors.errno(&error)),
@@ -269,18 +282,27 @@ impl Filesystem for TerraceFs {
         data: &[u8],
         write_flags: WriteFlags,
         flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
+        lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         self.transport.count(Message::Write);
+        let direct = is_direct(lock_owner);
+        if !direct {
+            self.coherence.caches(inode, offset, data.len() as u64);
+        }
         let write_back = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         let options = WriteOptions {
             append: !write_back && flags.0 & (libc::O_APPEND | libc::O_DIRECT) == libc::O_APPEND,
             durable: self.durable || (!write_back && flags.0 & libc::O_DSYNC != 0),
             kill_priv: write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
         };
-        let written = self.volume.write(ino(inode), offset, data, options);
-        self.reply_written(written.map(|len_bytes| len_bytes as u64), reply);
+        match self.volume.write(ino(inode), offset, data, options) {
+            Ok(written) if direct => {
+                let answer = move || reply.written(u32::try_from(written).unwrap_or(u32::MAX));
+                self.coherence.settle(inode, offset, written as u64, answer);
+            }
+            written => self.reply_written(written.map(|len_bytes| len_bytes as u64), reply),
+        }
     }
 
     fn flush(&self, _request: &Request, _inode: INodeNo, _handle: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {

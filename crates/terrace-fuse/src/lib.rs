@@ -18,6 +18,7 @@
 //! |---|---|
 //! | `adapter` | each message, one engine call |
 //! | `transport` | what is agreed with the kernel at INIT; caching for good; messages that are refused once |
+//! | `coherence` | direct writes and what the kernel caches |
 //! | `mount`, `mountpoint`, [`mount_table`] | attaching to a directory, sessions and threads, dead mounts |
 //! | [`control`] | how `terrace` commands talk to the daemon |
 //! | `counts` | how many messages of each kind came |
@@ -29,6 +30,7 @@
 
 mod adapter;
 mod caller;
+mod coherence;
 pub mod control;
 mod convert;
 mod counts;

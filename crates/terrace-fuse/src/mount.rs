@@ -128,13 +128,13 @@ pub fn mount(volume: Arc<Volume>, mountpoint: &Path, config: &MountConfig) -> Re
 /// # Errors
 /// As [`mount`].
 pub fn mount_null(mountpoint: &Path, config: &MountConfig) -> Result<Mounted> {
-    start(mountpoint, config, |transport| NullFs::new(transport, config.durable))
+    start(mountpoint, config, |transport| Ok(NullFs::new(transport, config.durable)))
 }
 
 fn start<F: Filesystem>(
     mountpoint: &Path,
     config: &MountConfig,
-    file_system: impl FnOnce(Transport) -> F,
+    file_system: impl FnOnce(Transport) -> std::io::Result<F>,
 ) -> Result<Mounted> {
     let kernel_checks = config.kernel_checks()?;
     let threads = config.threads()?;
@@ -152,7 +152,7 @@ fn start<F: Filesystem>(
         settings.acl = if config.allow_other { SessionACL::All } else { SessionACL::Owner };
         settings.n_threads = Some(threads);
         settings.clone_fd = config.clone_fd.unwrap_or(false);
-        let session = Session::from_fd(file_system(transport.clone()), connection, settings.acl, settings)?;
+        let session = Session::from_fd(file_system(transport.clone())?, connection, settings.acl, settings)?;
         transport.connect(session.notifier());
         Ok(std::thread::Builder::new().name("terrace-fuse".to_owned()).spawn(move || session.run())?)
     };

@@ -27,8 +27,12 @@ pub(crate) const MESSAGE_BYTES_MAX: u32 = 1 << 20;
 pub(crate) const READ_AHEAD_BYTES_MAX: u32 = 4 * MESSAGE_BYTES_MAX;
 
 /// Requests in the background (read-ahead, asynchronous direct I/O, write-back of mappings) that the kernel keeps
-/// under way. Its default of 12 would hold back 4 KiB direct I/O at queue depth 32.
-const BACKGROUND_MAX: u16 = 64;
+/// under way, if it allows us that many. Its default of 12 would hold back 4 KiB direct I/O at queue depth 32. Three
+/// quarters of them may be direct writes that wait for the kernel's cache (see `coherence`).
+pub(crate) const BACKGROUND_MAX: u16 = 256;
+
+/// Requests in the background that end read-ahead beyond what a reader asked for.
+const CONGESTED: u16 = 48;
 
 /// What a created file's descriptor may do, as the kernel assumes by itself for one that it opened without a message.
 pub(crate) const CREATED: FopenFlags =
@@ -102,7 +106,7 @@ impl Transport {
         let limit = |limit: u32| io::Error::other(format!("the FUSE library allows at most {limit} here"));
         config.set_max_write(MESSAGE_BYTES_MAX).map_err(limit)?;
         config.set_max_background(BACKGROUND_MAX).map_err(|max| limit(max.into()))?;
-        config.set_congestion_threshold(BACKGROUND_MAX * 3 / 4).map_err(|max| limit(max.into()))?;
+        config.set_congestion_threshold(CONGESTED).map_err(|max| limit(max.into()))?;
         config.set_time_granularity(Duration::from_nanos(1)).map_err(|near| limit(near.subsec_nanos()))?;
         Ok(())
     }
@@ -120,6 +124,18 @@ impl Transport {
         if let Some(Err(error)) = self.notifier.get().map(|notifier| notifier.inval_inode(ino, -1, 0)) {
             tracing::warn!("inode {ino}: the kernel may show an old mode until it is remounted: {error}");
         }
+    }
+
+    /// Has the kernel drop what it caches of a range of a file, and waits for it: for the pages' readers, and for dirty
+    /// ones to be written back. Never from a thread that takes messages.
+    ///
+    /// # Errors
+    /// What the kernel says; that it does not know the inode is none.
+    pub(crate) fn drop_pages(&self, ino: INodeNo, offset: u64, len_bytes: u64) -> io::Result<()> {
+        let notifier = self.notifier.get().ok_or(io::ErrorKind::NotConnected)?;
+        let offset = i64::try_from(offset).map_err(io::Error::other)?;
+        // To the kernel, a length of 0 is all the rest.
+        notifier.inval_inode(ino, offset, i64::try_from(len_bytes).unwrap_or(0))
     }
 }
 
