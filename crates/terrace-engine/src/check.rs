@@ -21,6 +21,8 @@ use serde::Serialize;
 use terrace_layout::{CHECKPOINT_VALID, Superblock};
 use terrace_media::{Disk, Pm};
 
+#[cfg(all(test, not(shuttle)))]
+pub(crate) use self::data::PIECE_BLOCKS;
 use crate::checkpoint;
 use crate::error::{FsError, FsResult, without_advice};
 use crate::format::Disks;

@@ -29,7 +29,7 @@ const RELATIME_NS: i64 = 24 * 3600 * 1_000_000_000;
 /// How often a writer looks again for pages that others hold, before it gives up.
 const IDLE_TRIES_MAX: u32 = 100_000;
 /// What `copy_range` moves at a time.
-const COPY_BYTES: usize = 1 << 20;
+pub(crate) const COPY_BYTES: usize = 1 << 20;
 
 /// A block that a write covers in part, as it was: file block, contents.
 type Edge = (u64, Box<[u8; BLOCK]>);

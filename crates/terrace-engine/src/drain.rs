@@ -17,7 +17,7 @@ use crate::counters::Counter;
 use crate::error::{FsError, FsResult, fail};
 use crate::index::Extent;
 use crate::inode::Inode;
-use crate::migrate::{Order, STRETCH_BLOCKS, Wanted};
+use crate::migrate::{Order, Wanted};
 use crate::space::Tiers;
 use crate::sync::thread::{Builder, JoinHandle};
 use crate::sync::{Arc, Condvar, Mutex};
@@ -386,16 +386,14 @@ impl Core {
     fn move_off(&self, inode: &Arc<Inode>, job: &Job) -> FsResult<u64> {
         let is_there = |extent: &Extent| extent.addr.device() == job.device;
         let wanted = Wanted { there: &is_there, such: None };
-        let (mut from, mut moved) = (0, 0);
-        while let Some(start) = first_wanted(inode, from, &is_there)? {
+        let (mut rest, mut moved) = (0..u64::MAX, 0);
+        while let Some(stretch) = inode.next_stretch(&mut rest, &is_there)? {
             job.go_on()?;
             if inode.pages.has_dirty() {
                 // What is about to be replaced does not move.
                 self.mutate(|| self.flush_file(inode))?;
             }
-            let stretch = start..start.saturating_add(STRETCH_BLOCKS);
             moved += self.move_to_any(inode, &stretch, wanted, job)?;
-            from = stretch.end;
         }
         Ok(moved)
     }
@@ -474,13 +472,6 @@ impl Core {
 /// Whether what one tier did not take may go to another.
 fn may_go_elsewhere(error: &FsError) -> bool {
     !error.is_fatal() && error.errno() != libc::ESTALE
-}
-
-/// The first block from `from` on that lies where it is wanted.
-fn first_wanted(inode: &Inode, from: u64, is_there: &dyn Fn(&Extent) -> bool) -> FsResult<Option<u64>> {
-    let inner = inode.shared()?;
-    let mut extents = inner.file()?.index.overlaps(from, u64::MAX);
-    Ok(extents.find(|(_, extent)| is_there(extent)).map(|(start, _)| start.max(from)))
 }
 
 fn no_room(path: &str, left_blocks: u64, lacking_blocks: u64) -> String {

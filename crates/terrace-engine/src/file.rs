@@ -38,7 +38,7 @@ use crate::space::BlockSource;
 use crate::types::Time;
 
 /// Entries that compaction joins cover no more than the largest group of the papers.
-const JOINED_BLOCKS_MAX: u64 = 4096;
+pub(crate) const JOINED_BLOCKS_MAX: u64 = 4096;
 /// How far ahead of itself compaction asks for entries: each stands in a cache line of its own, anywhere in the log.
 const PREFETCHED_ENTRIES: usize = 8;
 

@@ -28,6 +28,8 @@ mod index;
 mod inode;
 mod itable;
 mod journal;
+#[cfg(all(test, not(shuttle)))]
+mod lengths;
 mod log;
 mod logs;
 mod members;

@@ -33,7 +33,7 @@ use crate::volume::Volume;
 /// Blocks of a file that are looked at together when all of it moves, and made durable together: 64 MiB.
 pub(crate) const STRETCH_BLOCKS: u64 = 16384;
 /// Blocks that are copied through one buffer, which the CPU's caches should hold, and committed together: 16 MiB.
-const BUFFER_BLOCKS: u64 = limit(4096, 2) as u64;
+pub(crate) const BUFFER_BLOCKS: u64 = limit(4096, 2) as u64;
 
 /// What came of moving a file to a tier, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -195,7 +195,10 @@ impl Volume {
             let message = format!("it is pinned to {}: `terrace unpin` lifts that", tier_name(pin));
             return Err(FsError::with_message(libc::EPERM, message));
         }
-        let blocks = offset / BLOCK_BYTES..offset.saturating_add(len).div_ceil(BLOCK_BYTES);
+        let blocks = match len {
+            0 => 0..0,
+            _ => offset / BLOCK_BYTES..offset.saturating_add(len).div_ceil(BLOCK_BYTES),
+        };
         let moved = self.move_blocks(&inode, tier, blocks);
         self.core.buffers.release();
         if inode.pin.get().is_some() {
@@ -214,9 +217,8 @@ impl Volume {
         }
         let ways = core.ways_to(tier);
         let mut result = FileMoved::default();
-        let mut from = blocks.start;
-        while let Some(start) = inode.first_mapped(from, blocks.end)? {
-            let stretch = start..start + STRETCH_BLOCKS.min(blocks.end - start);
+        let mut rest = blocks;
+        while let Some(stretch) = inode.next_stretch(&mut rest, &|_| true)? {
             let stretches = std::slice::from_ref(&stretch);
             for way in &ways {
                 let there = |extent: &Extent| way.from.contains(core.space.tier_of(extent.addr));
@@ -230,11 +232,10 @@ impl Volume {
                     Err(_) => {}
                 }
             }
-            from = stretch.end;
             let is_below = |extent: &Extent| tier > 0 && core.space.tier_of(extent.addr) > tier;
             let is_left = |extent: &Extent| core.space.tier_of(extent.addr) != tier && !is_below(extent);
-            result.below_bytes += core.count_blocks(inode, start, from, &is_below)? * BLOCK_BYTES;
-            result.left_bytes += core.count_blocks(inode, start, from, &is_left)? * BLOCK_BYTES;
+            result.below_bytes += core.count_blocks(inode, &stretch, &is_below)? * BLOCK_BYTES;
+            result.left_bytes += core.count_blocks(inode, &stretch, &is_left)? * BLOCK_BYTES;
         }
         Ok(result)
     }
@@ -254,10 +255,25 @@ pub(crate) struct Way {
 }
 
 impl Inode {
-    /// The first block of `from..to` that is not in a hole.
-    fn first_mapped(&self, from: u64, to: u64) -> FsResult<Option<u64>> {
+    /// Takes the next stretch with something wanted in it off the front of `rest`; `None` if there is nothing more.
+    ///
+    /// # Panics
+    /// If a loop over the stretches would not get on: nobody would ever end it.
+    pub fn next_stretch(
+        &self,
+        rest: &mut Range<u64>,
+        is_wanted: &dyn Fn(&Extent) -> bool,
+    ) -> FsResult<Option<Range<u64>>> {
         let inner = self.shared()?;
-        Ok(inner.file()?.index.overlaps(from, to).next().map(|(start, _)| start.max(from)))
+        let mut extents = inner.file()?.index.overlaps(rest.start, rest.end);
+        let Some((first, _)) = extents.find(|(_, extent)| is_wanted(extent)) else {
+            return Ok(None);
+        };
+        let start = first.max(rest.start);
+        let stretch = start..start.saturating_add(STRETCH_BLOCKS).min(rest.end);
+        assert!(!stretch.is_empty(), "inode {}: nothing is left to move in {rest:?}", self.ino.0);
+        rest.start = stretch.end;
+        Ok(Some(stretch))
     }
 }
 
@@ -283,11 +299,11 @@ impl Core {
         std::iter::once(down).chain(up).collect()
     }
 
-    fn count_blocks(&self, inode: &Inode, from: u64, to: u64, wanted: &dyn Fn(&Extent) -> bool) -> FsResult<u64> {
+    fn count_blocks(&self, inode: &Inode, among: &Range<u64>, wanted: &dyn Fn(&Extent) -> bool) -> FsResult<u64> {
         let inner = inode.shared()?;
         let mut blocks = 0;
-        for (start, extent) in inner.file()?.index.overlaps(from, to) {
-            let (a, b) = (start.max(from), (start + u64::from(extent.blocks)).min(to));
+        for (start, extent) in inner.file()?.index.overlaps(among.start, among.end) {
+            let (a, b) = (start.max(among.start), (start + u64::from(extent.blocks)).min(among.end));
             blocks += if wanted(&extent) { b - a } else { 0 };
         }
         Ok(blocks)

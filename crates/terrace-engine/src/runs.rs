@@ -16,9 +16,9 @@ use crate::planted::{Bug, planted};
 use crate::space::{BlockSource, Purpose, Tiers};
 
 /// Blocks of the longest run: 16 MiB.
-const RUN_BLOCKS_MAX: u64 = 4096;
+pub(crate) const RUN_BLOCKS_MAX: u64 = 4096;
 /// Runs up to this long keep their checksums in the log.
-const LOG_CRCS_MAX: u64 = 32;
+pub(crate) const LOG_CRCS_MAX: u64 = 32;
 
 /// A block of a file on its way to a disk.
 pub(crate) trait Page {

@@ -17,6 +17,8 @@ mod record;
 use std::collections::HashSet;
 
 use self::data::{CrcBlock, DataRun};
+#[cfg(all(test, not(shuttle)))]
+pub(crate) use self::record::READ_BLOCKS_MAX;
 use self::record::Record;
 use crate::core::Core;
 use crate::error::{FsError, FsResult, fail};

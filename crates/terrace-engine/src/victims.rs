@@ -29,9 +29,9 @@ const TRIED_FILES_MAX: usize = 16;
 /// Extents that are looked at before the lock is given away for a moment.
 const EXTENTS_PER_LOOK: usize = 512;
 /// Groups that a disk makes durable together: a flush costs about as much as the write of some megabytes.
-const GROUPS_PER_FLUSH: u64 = 4;
+pub(crate) const GROUPS_PER_FLUSH: u64 = 4;
 /// A stretch that is moved at once spans no more than this, however little of it moves: 256 MiB.
-const SPAN_BLOCKS_MAX: u64 = 65536;
+pub(crate) const SPAN_BLOCKS_MAX: u64 = 65536;
 
 impl Core {
     /// Moves cold data of one of the coldest files of a shard from `tier` to the next.

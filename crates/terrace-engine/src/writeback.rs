@@ -26,7 +26,7 @@ use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 
 /// Pages that one commit takes to disk at most: 64 MiB.
-const COMMIT_PAGES_MAX: usize = 16384;
+pub(crate) const COMMIT_PAGES_MAX: usize = 16384;
 
 /// What becomes of blocks that were written again while their older version was on its way to disk.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -67,3 +67,48 @@ fn a_file_that_fails_is_named_and_the_others_are_done() {
     assert_eq!([&map("tree/fine")[0]["pin"], &map("good")[0]["pin"]], [&Value::Null; 2]);
     place.umount();
 }
+
+/// Longer than what one request moves; most of it lies on the disk before it is moved there, as a file does that is longer than
+/// PM. Some blocks are reserved: their extents go on beyond the end of a piece.
+#[test]
+fn long_files_are_evicted_warmed_and_pinned() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    place.mount("pm", &[]).ok();
+    let file = place.path("mnt/archive.tar");
+    let open = fs::File::create(&file).unwrap();
+    let data: Vec<u8> = (0..5_000_000u32).map(|i| (i % 249) as u8).collect();
+    let (start, len) = ((64 << 20) - 1_000_000, 70 << 20);
+    rustix::fs::fallocate(&open, rustix::fs::FallocateFlags::empty(), 0, len).unwrap();
+    open.write_all_at(&data, start).unwrap();
+    drop(open);
+    let tiers = || {
+        let map: Value = serde_json::from_str(&terrace(["where", "--json", &file]).ok()).unwrap();
+        let extents = map[0]["extents"].as_array().unwrap().clone();
+        let mut tiers: Vec<String> = extents.iter().map(|e| e["tier"].as_str().unwrap().to_owned()).collect();
+        tiers.dedup();
+        tiers
+    };
+    let holds = || {
+        let mut found = vec![0; data.len()];
+        fs::File::open(&file).unwrap().read_exact_at(&mut found, start).unwrap();
+        found == data
+    };
+    terrace(["sync", &place.path("mnt")]).ok();
+    for again in [false, true] {
+        terrace(["evict", &file]).ok();
+        assert_eq!((tiers(), holds()), (vec!["disk1".to_owned()], true), "again: {again}");
+    }
+    terrace(["pin", "1", &file]).ok();
+    assert_eq!((tiers(), holds()), (vec!["disk1".to_owned()], true));
+    terrace(["unpin", &file]).ok();
+    // PM does not take all of it.
+    assert!(terrace(["warm", &file]).stderr.contains("left where they were"));
+    assert!(tiers().contains(&"pm".to_owned()) && holds());
+    terrace(["evict", &file]).ok();
+    assert_eq!((tiers(), holds()), (vec!["disk1".to_owned()], true));
+    place.umount();
+}

@@ -17,7 +17,7 @@ use crate::types::Ino;
 use crate::volume::scan_threads;
 
 /// Blocks read at a time: 1 MiB.
-const PIECE_BLOCKS: u64 = 256;
+pub(crate) const PIECE_BLOCKS: u64 = 256;
 
 /// An extent of a file.
 #[derive(Debug, Clone)]

@@ -18,7 +18,8 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use terrace_layout::BlockAddr;
 
-use self::table::{TABLE_BLOCKS, Table, Tables};
+pub(crate) use self::table::TABLE_BLOCKS;
+use self::table::{Table, Tables};
 use crate::log::Refs;
 
 /// Scattered extents in a table's stretch from which on the table is the smaller of the two.
@@ -211,17 +212,23 @@ impl Index {
         self.blocks
     }
 
-    /// The extents that reach into `from..to`, whole, in order of the file.
-    pub fn overlaps(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, Extent)> {
-        let before = self.tree.range(..from).next_back().filter(|&(&start, e)| start + u64::from(e.blocks) > from);
-        let first = before.map(|(&start, &extent)| (start, extent));
-        let mut at = from;
-        let rest = std::iter::from_fn(move || {
-            let (start, extent) = self.next_extent(at).filter(|&(start, _)| start < to)?;
+    /// The extents that start at or after `block`, in order of the file.
+    pub fn extents_from(&self, block: u64) -> impl Iterator<Item = (u64, Extent)> {
+        let mut at = block;
+        std::iter::from_fn(move || {
+            let (start, extent) = self.next_extent(at)?;
             at = start + u64::from(extent.blocks);
             Some((start, extent))
-        });
-        first.into_iter().chain(rest)
+        })
+    }
+
+    /// The extents that reach into `from..to`, whole, in order of the file; none into a range that is empty or ends before it
+    /// begins.
+    pub fn overlaps(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, Extent)> {
+        let reaches_in = |&(&start, e): &(&u64, &Extent)| from < to && start + u64::from(e.blocks) > from;
+        let before = self.tree.range(..from).next_back().filter(reaches_in);
+        let first = before.map(|(&start, &extent)| (start, extent));
+        first.into_iter().chain(self.extents_from(from).take_while(move |&(start, _)| start < to))
     }
 
     /// Maps `extent` at `file_block`, where nothing is mapped. `crc_run`: the entry's checksum blocks.
@@ -477,6 +484,9 @@ mod tests {
         Log::new(0, &InodeRecord::new(0, 1, 1, 0, 0, 0, 0, 0)).refs
     }
 
+    /// Ends of ranges, before their beginning, too.
+    const ENDS: [u64; 9] = [0, 1, 6, 7, 8, 20, 63, u64::MAX >> 13, u64::MAX];
+
     proptest! {
         /// The index against a plain map from file block to device block.
         #[test]
@@ -518,6 +528,14 @@ mod tests {
                 }
                 prop_assert_eq!(mapped, model.len());
                 prop_assert_eq!(refs.count(), index.iter().count() as u64);
+                for (from, to) in (0..90).step_by(7).flat_map(|from| ENDS.map(|to| (from, to))) {
+                    let reaches_in = |&(start, e): &(u64, Extent)| {
+                        from < to && start < to && start + u64::from(e.blocks) > from
+                    };
+                    let mut all: Vec<_> = index.iter().filter(reaches_in).collect();
+                    all.sort_unstable_by_key(|&(start, _)| start);
+                    prop_assert_eq!(index.overlaps(from, to).collect::<Vec<_>>(), all, "{}..{}", from, to);
+                }
                 for block in 0..90 {
                     let next = index.next_extent(block).map(|(start, _)| start);
                     let runs = index.iter().map(|(start, _)| start).filter(|&start| start >= block).min();

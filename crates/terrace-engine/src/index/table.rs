@@ -11,7 +11,7 @@ use terrace_media::prefetch;
 use super::{Extent, Segment};
 
 /// File blocks of a table: with its 8 KiB it stays small beside the data, and unit tests see several in a small file.
-pub(super) const TABLE_BLOCKS: u64 = if cfg!(test) { 16 } else { 512 };
+pub(crate) const TABLE_BLOCKS: u64 = if cfg!(test) { 16 } else { 512 };
 
 /// Of the addresses, marks blocks that are allocated and were never written: readers need not look at the entries.
 const UNWRITTEN: u64 = 1 << 63;

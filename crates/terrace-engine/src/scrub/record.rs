@@ -12,7 +12,7 @@ use crate::sync::{Condvar, Mutex};
 use crate::types::{Ino, ScrubError, ScrubKind, ScrubOptions, ScrubReport, ScrubState, ScrubStatus, ScrubTally, Time};
 
 /// Blocks that are read at a time: 1 MiB.
-const READ_BLOCKS_MAX: u64 = 256;
+pub(crate) const READ_BLOCKS_MAX: u64 = 256;
 
 /// Damage that is listed, and logged; more is counted.
 const LISTED_MAX: usize = 1000;

@@ -1,5 +1,7 @@
 //! `terrace evict` and `terrace warm`: files to a tier, by hand.
 
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -13,7 +15,7 @@ use crate::output;
 use crate::progress::Progress;
 use crate::size::format_size;
 
-/// What one request moves, so that the daemon's threads are not kept for long.
+/// What one request moves, about, so that the daemon's threads are not kept for long.
 const PIECE_BYTES: u64 = 64 << 20;
 
 /// Moves files to a disk tier.
@@ -56,17 +58,50 @@ fn place(path: &Path, tier: u8, quiet: bool) -> Result<()> {
 /// # Errors
 /// It is no file of a mounted volume, or what kept data from moving.
 pub fn move_file(path: &Path, tier: u8, progress: &Progress) -> Result<FileMoved> {
-    let size = std::fs::metadata(path).with_context(|| path.display().to_string())?.len();
+    let file = std::fs::metadata(path).with_context(|| path.display().to_string())?;
     let mut total = FileMoved::default();
-    let mut offset_bytes = 0;
-    loop {
-        progress.update("moving", offset_bytes, size.max(1));
-        // With the last piece goes what is reserved beyond the end.
-        let len_bytes = if offset_bytes + PIECE_BYTES < size { PIECE_BYTES } else { u64::MAX };
+    for piece in pieces(file.len(), file.blocks() * 512) {
+        progress.update("moving", piece.start, file.len().max(1));
+        let (offset_bytes, len_bytes) = (piece.start, piece.end - piece.start);
         total += control::move_range(path, MoveRange { tier, offset_bytes, len_bytes })?;
-        offset_bytes += PIECE_BYTES;
-        if offset_bytes >= size {
-            return Ok(total);
+    }
+    Ok(total)
+}
+
+/// The pieces of a file, all but the last of one length: [`PIECE_BYTES`], and more where there is little in it. With the last
+/// one goes what is reserved beyond the end.
+fn pieces(size_bytes: u64, allocated_bytes: u64) -> impl Iterator<Item = Range<u64>> {
+    let most = allocated_bytes / PIECE_BYTES + 1;
+    let piece_bytes = size_bytes.div_ceil(most).next_multiple_of(PIECE_BYTES).max(PIECE_BYTES);
+    let count = size_bytes.div_ceil(piece_bytes).max(1);
+    (0..count).map(move |i| {
+        let end = if i + 1 < count { (i + 1) * piece_bytes } else { u64::MAX };
+        i * piece_bytes..end
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_cover_a_file_of_any_length_and_are_not_more_than_its_data_need() {
+        let around = |n: u64| [n - 1, n, n + 1];
+        let sizes = [1, 4096, PIECE_BYTES, 2 * PIECE_BYTES, 10 * PIECE_BYTES, 1 << 62, i64::MAX as u64];
+        for size in sizes.into_iter().flat_map(around).filter(|&size| size <= i64::MAX as u64) {
+            for allocated in [0, 4096, PIECE_BYTES - 1, PIECE_BYTES, 3 * PIECE_BYTES, 100 * PIECE_BYTES] {
+                let pieces: Vec<_> = pieces(size, allocated).collect();
+                assert!(pieces.len() as u64 <= allocated / PIECE_BYTES + 1, "{size} bytes, {allocated} allocated");
+                assert_eq!((pieces[0].start, pieces.last().unwrap().end), (0, u64::MAX));
+                assert!(pieces.windows(2).all(|two| two[0].end == two[1].start));
+                assert!(
+                    pieces.iter().all(|piece| !piece.is_empty() && piece.start <= size),
+                    "{size} bytes: {pieces:?}"
+                );
+            }
+            // What is dense goes in pieces of their full length.
+            let dense = pieces(size.min(1 << 40), size.min(1 << 40));
+            assert!(dense.take(100).all(|piece| piece.end - piece.start == PIECE_BYTES || piece.end == u64::MAX));
         }
     }
 }
