@@ -97,14 +97,16 @@ final class ArrayFields {
             throw new IllegalArgumentException(
                     "field " + spec.name() + " has " + spec.fixedLength() + " elements, and " + is + " has not");
         }
-        DurableObject holder = fields.toWrite(object, field);
-        FieldSpec stored = holder.mapping().stored(field);
-        if (stored != null && stored.isInline() && array != null) {
-            byte[] bytes = encode(array, spec.kind());
-            fields.change(holder, () -> putWords(holder, holder.mapping().offset(field), bytes));
-        } else {
-            fields.setSlot(object, field, array == null ? null : encode(array, spec.kind()));
-        }
+        byte[] bytes = array == null ? null : encode(array, spec.kind());
+        fields.write(() -> {
+            DurableObject holder = fields.toWrite(object, field);
+            FieldSpec stored = holder.mapping().stored(field);
+            if (stored != null && stored.isInline() && bytes != null) {
+                fields.change(holder, () -> putWords(holder, holder.mapping().offset(field), bytes));
+            } else {
+                fields.setSlot(holder, field, bytes);
+            }
+        });
     }
 
     private void putWords(DurableObject object, int offset, byte[] bytes) {
@@ -129,7 +131,10 @@ final class ArrayFields {
 
     /// An array behind a slot is written anew as a whole: its buffer is never changed, as others may be reading it, all of one commit.
     void setElement(DurableObject whole, int field, int index, long bits) {
-        DurableObject object = fields.toWrite(whole, field);
+        fields.write(() -> setElementIn(fields.toWrite(whole, field), field, index, bits));
+    }
+
+    private void setElementIn(DurableObject object, int field, int index, long bits) {
         FieldSpec spec = object.mapping().field(field);
         int width = spec.kind().width();
         FieldSpec stored = object.mapping().stored(field);

@@ -5,6 +5,7 @@ import dev.terrace.objects.collections.DurableMap;
 import dev.terrace.objects.collections.DurableTree;
 import dev.terrace.objects.collections.ElementType;
 import dev.terrace.objects.store.Epoch;
+import dev.terrace.objects.store.Layout;
 import dev.terrace.objects.store.Region;
 import dev.terrace.objects.store.Store;
 import dev.terrace.objects.store.Text;
@@ -25,7 +26,7 @@ import org.jspecify.annotations.Nullable;
 ///
 /// Getters read the pool in place: the value first, then the pool's [Epoch], which says whether anything has happened since the object's
 /// header was last compared. If so, they compare it again. Where there is more to see than what is in place, or an
-/// object was stored in another form of its class, they go through [Fields], which also says what is wrong. A handle has no state but
+/// object has extensions, or was stored in another form of its class, they go through [Fields], which also says what is wrong. A handle has no state but
 /// where its object is, and since when that is known, so any number of threads may use it.
 ///
 /// Two handles are equal if they lead to the same object of the same pool.
@@ -77,7 +78,8 @@ public abstract class DurableObject {
         long now = epoch.now();
         long newBegin = begin + newRecord - record;
         long newHeader = memory.get(Region.LONG, newBegin);
-        if (Pool.typeOf(newHeader) != id || !epoch.isStill(changes)) {
+        boolean isExtended = memory.get(Region.LONG, newBegin + Layout.EXTENSION_AT) != 0;
+        if (isExtended || Pool.typeOf(newHeader) != id || !epoch.isStill(changes)) {
             return false;
         }
         begin = newBegin;
@@ -169,6 +171,7 @@ public abstract class DurableObject {
         boolean isSettled = mapping().isNative
                 && store().isInPlace()
                 && memory.get(Region.LONG, begin) == header
+                && memory.get(Region.LONG, begin + Layout.EXTENSION_AT) == 0
                 && pool().profiling() == null;
         if (isSettled && now != Epoch.UNKNOWN) {
             compared = now;

@@ -122,17 +122,43 @@ final class Fields {
 
     /// The bits of a field as a value of the kind that the class has.
     long getBits(DurableObject object, int field, FieldKind kind) {
-        return getStoredBits(toRead(object, field), field, kind);
+        return getStoredNumber(toRead(object, field), field, kind);
     }
 
     /// What a field of an object is to be read from.
     DurableObject toRead(DurableObject object, int field) {
-        return object.mapping().isNative ? object : guarded(() -> extensions.toRead(object, field));
+        return guarded(() -> extensions.toRead(object, field));
     }
 
-    /// What a field of an object is to be written to.
+    /// What a field of an object is to be written to. Only as long as nobody else writes: another build of the class may have the field lie elsewhere then.
     DurableObject toWrite(DurableObject object, int field) {
-        return object.mapping().isNative ? object : guarded(() -> extensions.toWrite(object, field));
+        return guarded(() -> extensions.toWrite(object, field));
+    }
+
+    /// Runs what writes to what [#toWrite] says.
+    void write(Runnable work) {
+        store.requireWritable();
+        guarded(() -> store.alone(() -> {
+            work.run();
+            return true;
+        }));
+    }
+
+    /// As [#getStoredBits], of a number that may not be null, also where it was stored with that possibility.
+    ///
+    /// @throws SchemaMismatchException if it is null
+    long getStoredNumber(DurableObject object, int field, FieldKind kind) {
+        FieldSpec stored = object.mapping().stored(field);
+        boolean mayBeNull = stored != null && stored.nullable() && kind.ordinal() < FieldKind.ENUM.ordinal();
+        if (!mayBeNull || object.mapping().field(field).nullable()) {
+            return getStoredBits(object, field, kind);
+        }
+        Object value = getStoredBoxed(object, field);
+        if (value == null) {
+            throw new SchemaMismatchException("field " + object.mapping().field(field).name()
+                    + " is null, as it might be when the object was stored: set it first, or let it be null again");
+        }
+        return unbox(value);
     }
 
     /// As [#getBits(DurableObject, int, FieldKind)], of what this very record holds.
@@ -221,7 +247,14 @@ final class Fields {
     }
 
     void setBits(DurableObject object, int field, FieldKind kind, long bits) {
-        setStoredBits(toWrite(object, field), field, kind, bits);
+        write(() -> {
+            DurableObject holder = toWrite(object, field);
+            if (holder.mapping().presence(field) < 0) {
+                setStoredBits(holder, field, kind, bits);
+            } else {
+                setStoredBoxed(holder, field, box(bits, kind));
+            }
+        });
     }
 
     /// As [#setBits(DurableObject, int, FieldKind, long)], in this very record.
@@ -230,7 +263,7 @@ final class Fields {
             if (stored(object, field).isInline()) {
                 setBitsAt(object, object.mapping().offset(field), kind.width(), bits);
             } else {
-                setSlot(object, field, toBytes(bits, kind.width()));
+                setStoredSlot(object, field, toBytes(bits, kind.width()));
             }
             return null;
         });
@@ -243,7 +276,11 @@ final class Fields {
 
     /// Has the slot of a field lead to these bytes.
     void setSlot(DurableObject object, int field, byte @Nullable [] bytes) {
-        DurableObject holder = toWrite(object, field);
+        change(object, () -> setStoredSlot(toWrite(object, field), field, bytes));
+    }
+
+    /// As [#setSlot(DurableObject, int, byte[])], in this very record.
+    private void setStoredSlot(DurableObject holder, int field, byte @Nullable [] bytes) {
         change(holder, () -> {
             List<StorageTier> tiers = pool.tiers(holder.mapping(), field);
             long at = holder.record() + holder.mapping().offset(field);
@@ -302,7 +339,7 @@ final class Fields {
             return null;
         }
         if (!stored.isInline()) {
-            byte[] bytes = getSlot(object, field);
+            byte[] bytes = readAlone(object, () -> buffers.get(object.record() + object.mapping().offset(field)));
             return bytes == null ? null : box(widen(fromBytes(bytes), stored.kind(), kind), kind);
         }
         return read(object, () -> {
@@ -317,15 +354,19 @@ final class Fields {
     }
 
     void setBoxed(DurableObject object, int field, @Nullable Object value) {
-        setStoredBoxed(toWrite(object, field), field, value);
+        write(() -> setStoredBoxed(toWrite(object, field), field, value));
     }
 
     /// As [#setBoxed(DurableObject, int, Object)], in this very record.
     void setStoredBoxed(DurableObject object, int field, @Nullable Object value) {
         FieldKind kind = object.mapping().field(field).kind();
         FieldSpec stored = stored(object, field);
+        if (value == null && !stored.nullable()) {
+            throw new SchemaMismatchException("field " + object.mapping().field(field).name()
+                    + " was stored without the possibility of null in this object");
+        }
         if (!stored.isInline()) {
-            setSlot(object, field, value == null ? null : toBytes(unbox(value), kind.width()));
+            setStoredSlot(object, field, value == null ? null : toBytes(unbox(value), kind.width()));
             return;
         }
         change(object, () -> {
@@ -333,9 +374,6 @@ final class Fields {
             if (bit >= 0) {
                 long at = object.record() + bit / 64 * 8;
                 store.putBits(object.record(), object.header(), at, 1L << bit, value == null ? 0 : -1L);
-            } else if (value == null) {
-                throw new SchemaMismatchException("field " + object.mapping().field(field).name()
-                        + " was stored without the possibility of null in this object");
             }
             setStoredBits(object, field, kind, value == null ? 0 : unbox(value));
         });
@@ -396,23 +434,27 @@ final class Fields {
     }
 
     void setEnum(DurableObject object, int field, @Nullable Enum<?> value) {
-        if (object.mapping().isNative) {
-            setStoredEnum(object, field, value);
-            return;
+        FieldSpec now = object.mapping().field(field);
+        if (value != null && !now.constants().contains(value.name())) {
+            throw new IllegalArgumentException(value + " is no constant of " + now.target());
         }
-        // An extension is made without a constant that the class has no more, and set: both, or neither.
-        pool.change(() -> {
-            setStoredEnum(toWrite(object, field), field, value);
-            return null;
+        write(() -> {
+            DurableObject holder = toRead(object, field);
+            FieldSpec stored = holder.mapping().stored(field);
+            if (stored != null && (value == null || stored.constants().contains(value.name()))) {
+                setStoredEnum(holder, field, value);
+            } else {
+                // An extension is made without a constant that the class has no more, and set: both, or neither.
+                pool.change(() -> {
+                    setStoredEnum(toWrite(object, field), field, value);
+                    return null;
+                });
+            }
         });
     }
 
     private void setStoredEnum(DurableObject holder, int field, @Nullable Enum<?> value) {
-        FieldSpec stored = stored(holder, field);
-        int number = value == null ? 0 : 1 + stored.constants().indexOf(value.name());
-        if (value != null && number == 0) {
-            throw new IllegalArgumentException(value + " is no constant of " + stored.target());
-        }
+        int number = value == null ? 0 : 1 + stored(holder, field).constants().indexOf(value.name());
         setStoredBits(holder, field, FieldKind.ENUM, number);
     }
 

@@ -71,7 +71,8 @@ public final class ObjectType<D extends DurableObject> {
 
     /// A class as a pool has stored it, for who has no generated class of it.
     public static ObjectType<DurableRecord> of(StoredType stored) {
-        return of(stored.name(), stored.fields().toArray(new FieldSpec[0]));
+        return new ObjectType<>(
+                stored.name(), DurableRecord.class, DurableRecord::new, stored.formerly(), stored.fields());
     }
 
     /// The type that a generated class describes.

@@ -18,8 +18,6 @@ import org.jspecify.annotations.Nullable;
 ///
 /// Works on pools that are open only to be read, also while another process writes. For one thread.
 public final class PoolDump {
-    /// Extensions of extensions that an object may have.
-    private static final int EXTENSIONS_MAX = 1000;
 
     private final Pool pool;
     private final Store store;
@@ -131,52 +129,55 @@ public final class PoolDump {
     private TypeMapping mapping(int id) {
         TypeMapping known = mappings.get(id);
         if (known == null) {
-            StoredType stored = pool.storedType(id);
-            known = new TypeMapping(ObjectType.of(stored), stored);
+            known = new TypeMapping(pool.storedType(id));
             mappings.put(id, known);
         }
         return known;
     }
 
-    /// The object, or extension, that begins there, without fields that are not its to hold.
-    private GenericObject object(TypeMapping mapping, long record, List<FieldSpec> others, int depth) {
-        DurableRecord handle = new DurableRecord();
-        handle.bind(pool, mapping, record, store.word(record));
+    /// The object, or extension, that begins there, without fields that are not its to hold: those that records before it hold.
+    private GenericObject object(TypeMapping mapping, long record, List<FieldSpec> held, int depth) {
+        Part handle = Part.at(pool, mapping, record, store.word(record));
         Map<String, @Nullable Object> fields = new LinkedHashMap<>();
         List<FieldSpec> specs = mapping.type.fields();
+        List<FieldSpec> holds = new ArrayList<>(held);
         for (int i = 0; i < specs.size(); i++) {
             FieldSpec spec = specs.get(i);
-            if (!spec.isVolatile() && others.stream().noneMatch(other -> holds(other, spec))) {
+            FieldSpec before = find(holds, spec);
+            if (!spec.isVolatile() && (before == null || !TypeMapping.isAlike(before, spec))) {
                 fields.put(spec.name(), value(handle, i, spec));
+                holds.remove(before);
+                holds.add(spec);
             }
         }
         return new GenericObject(
                 handle.reference(),
                 pool.storedType(mapping.id),
                 Collections.unmodifiableMap(fields),
-                extension(record, specs, depth));
+                extension(record, holds, depth));
     }
 
-    private @Nullable GenericObject extension(long record, List<FieldSpec> specs, int depth) {
+    private @Nullable GenericObject extension(long record, List<FieldSpec> held, int depth) {
         long extension = store.word(record + Layout.EXTENSION_AT);
         if (extension == 0) {
             return null;
         }
         int form = Types.formOf(Pool.typeOf(store.header(extension)));
-        if (form == 0 || depth == EXTENSIONS_MAX) {
+        if (form == 0 || depth == Extensions.MAX) {
             throw new PoolDamagedException(pool.name() + ": the object at " + record + " leads to no extension");
         }
-        return object(mapping(form), extension, specs, depth + 1);
+        return object(mapping(form), extension, held, depth + 1);
     }
 
-    /// Whether a record that has one field needs no extension for another.
-    private static boolean holds(FieldSpec there, FieldSpec wanted) {
-        return there.name().equals(wanted.name())
-                && there.kind() == wanted.kind()
-                && there.constants().equals(wanted.constants());
+    /// What a field was when a record before held it; null if none did.
+    private static @Nullable FieldSpec find(List<FieldSpec> held, FieldSpec wanted) {
+        return held.stream()
+                .filter(field -> field.name().equals(wanted.name()) || wanted.formerly().contains(field.name()))
+                .findFirst()
+                .orElse(null);
     }
 
-    private @Nullable Object value(DurableRecord handle, int field, FieldSpec spec) {
+    private @Nullable Object value(Part handle, int field, FieldSpec spec) {
         FieldKind kind = spec.kind();
         if (kind.isArray()) {
             return pool.arrays().get(handle, field);

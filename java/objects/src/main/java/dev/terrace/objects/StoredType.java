@@ -14,8 +14,11 @@ import java.util.List;
 ///
 /// @param id the number
 /// @param name the tagged class, fully qualified
-/// @param fields as they were when the pool first met the class in this form
-public record StoredType(int id, String name, List<FieldSpec> fields) {
+/// @param formerly all names that the class had before
+/// @param fields as they were when the pool first met the class in this form, each with all names that it had before
+/// @param listsNames whether former names are known; not where an earlier version of this library has stored it
+public record StoredType(
+        int id, String name, List<String> formerly, List<FieldSpec> fields, boolean listsNames) {
     /// Where the fields lie: that follows from what they are.
     public Layout layout() {
         return Layout.of(fields);
@@ -42,10 +45,21 @@ public record StoredType(int id, String name, List<FieldSpec> fields) {
                     out.writeUTF(constant);
                 }
             }
+            encodeNames(out, formerly);
+            for (FieldSpec field : fields) {
+                encodeNames(out, field.formerly());
+            }
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
         return bytes.toByteArray();
+    }
+
+    private static void encodeNames(DataOutputStream out, List<String> names) throws IOException {
+        out.writeInt(names.size());
+        for (String name : names) {
+            out.writeUTF(name);
+        }
     }
 
     static StoredType decode(byte[] bytes) {
@@ -57,7 +71,12 @@ public record StoredType(int id, String name, List<FieldSpec> fields) {
             for (int i = 0; i < count; i++) {
                 fields.add(decodeField(in));
             }
-            return new StoredType(id, name, List.copyOf(fields));
+            boolean listsNames = in.available() > 0;
+            List<String> formerly = listsNames ? decodeNames(in) : List.of();
+            for (int i = 0; listsNames && i < count; i++) {
+                fields.set(i, fields.get(i).formerly(decodeNames(in).toArray(new String[0])));
+            }
+            return new StoredType(id, name, formerly, List.copyOf(fields), listsNames);
         } catch (IOException | IllegalArgumentException | ArrayIndexOutOfBoundsException e) {
             throw new PoolDamagedException("a stored type is damaged", e);
         }
@@ -73,10 +92,15 @@ public record StoredType(int id, String name, List<FieldSpec> fields) {
             tiers.add(StorageTier.values()[in.readUnsignedByte()]);
         }
         String target = in.readUTF();
-        List<String> constants = new ArrayList<>();
-        for (int i = in.readInt(); i > 0; i--) {
-            constants.add(in.readUTF());
-        }
+        List<String> constants = decodeNames(in);
         return new FieldSpec(name, kind, fixedLength, nullable, tiers, target, constants, List.of());
+    }
+
+    private static List<String> decodeNames(DataInputStream in) throws IOException {
+        List<String> names = new ArrayList<>();
+        for (int i = in.readInt(); i > 0; i--) {
+            names.add(in.readUTF());
+        }
+        return List.copyOf(names);
     }
 }

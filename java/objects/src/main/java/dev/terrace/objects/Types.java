@@ -4,6 +4,7 @@ import dev.terrace.objects.store.Chain;
 import dev.terrace.objects.store.Links;
 import dev.terrace.objects.store.Store;
 import java.util.BitSet;
+import java.util.Collection;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
@@ -25,7 +26,7 @@ final class Types {
     private final Placements placements;
     private final Map<Integer, StoredType> byId = new ConcurrentHashMap<>();
     private final Map<ObjectType<?>, TypeMapping> current = new ConcurrentHashMap<>();
-    private final Map<ObjectType<?>, Map<Integer, TypeMapping>> mappings = new ConcurrentHashMap<>();
+    private final Map<ObjectType<?>, Forms> forms = new ConcurrentHashMap<>();
     private final Map<Integer, List<List<StorageTier>>> tiers = new ConcurrentHashMap<>();
 
     Types(Pool pool, Chain chain, Placements placements) {
@@ -40,32 +41,39 @@ final class Types {
         if (known != null) {
             return known;
         }
-        load();
-        TypeMapping found = null;
-        for (StoredType stored : byId.values()) {
-            if (isFormOf(stored, type)) {
-                TypeMapping mapping = stored(type, stored.id());
-                found = mapping.isNative ? mapping : found;
-            }
-        }
-        TypeMapping mapping = found == null ? add(type) : found;
+        Forms its = look(type);
+        TypeMapping found = its.current();
+        TypeMapping mapping = found == null ? add(type, its) : found;
         current.put(type, mapping);
         tiers.clear();
         store.afterRollback(() -> {
             current.remove(type);
             tiers.clear();
-            mappings.remove(type);
+            // A class that met the form meanwhile must not take another for it that gets its number.
+            forms.clear();
             byId.clear();
         });
         return mapping;
     }
 
-    private TypeMapping add(ObjectType<?> type) {
+    /// Looks at what the pool has of a class.
+    private Forms look(ObjectType<?> type) {
+        load();
+        List<StoredType> known = List.copyOf(byId.values());
+        Forms its = forms.get(type);
+        if (its == null || its.ofTypes() != known.size()) {
+            its = new Forms(type, known, store.pmem().name());
+            forms.put(type, its);
+        }
+        return its;
+    }
+
+    private TypeMapping add(ObjectType<?> type, Forms its) {
         int id = byId.keySet().stream().mapToInt(Integer::intValue).max().orElse(0) + 1;
         if (id > ID_MAX) {
             throw new PoolFullException("the pool knows " + ID_MAX + " types: it takes no more");
         }
-        StoredType stored = new StoredType(id, type.name(), type.fields());
+        StoredType stored = its.toStore(id);
         chain.add(stored.encode(), id);
         byId.put(id, stored);
         return stored(type, id);
@@ -173,25 +181,24 @@ final class Types {
         return forms;
     }
 
-    private static boolean isFormOf(StoredType stored, ObjectType<?> type) {
-        return stored.name().equals(type.name()) || type.formerly().contains(stored.name());
+    private boolean isFormOf(StoredType stored, ObjectType<?> type) {
+        return Forms.names(type, byId.values()).contains(stored.name());
     }
 
     /// How fields of a class are found in objects of the form with this number.
     ///
-    /// @throws SchemaMismatchException if that is a form of another class, or one that this class cannot be
+    /// @throws SchemaMismatchException if that is a form of another class, or this class cannot be what the pool has of it
     TypeMapping stored(ObjectType<?> type, int id) {
-        Map<Integer, TypeMapping> ofType = mappings.computeIfAbsent(type, _ -> new ConcurrentHashMap<>());
-        TypeMapping known = ofType.get(id);
+        Forms its = forms.get(type);
+        TypeMapping known = its == null ? null : its.mapping(id);
         if (known != null) {
             return known;
         }
         StoredType stored = byId(id);
-        if (!isFormOf(stored, type)) {
+        TypeMapping mapping = look(type).mapping(id);
+        if (mapping == null) {
             throw new SchemaMismatchException("this is an object of " + stored.name() + ", not of " + type.name());
         }
-        TypeMapping mapping = new TypeMapping(type, stored);
-        ofType.put(id, mapping);
         return mapping;
     }
 
@@ -213,14 +220,10 @@ final class Types {
 
     /// How fields of a class are found in objects of each form of it, by the forms' numbers.
     @Nullable TypeMapping[] mappingsOf(ObjectType<?> type) {
-        load();
-        int last = byId.keySet().stream().mapToInt(Integer::intValue).max().orElse(0);
-        @Nullable TypeMapping[] found = new @Nullable TypeMapping[last + 1];
-        for (StoredType stored : byId.values()) {
-            if (isFormOf(stored, type)) {
-                found[stored.id()] = stored(type, stored.id());
-            }
-        }
+        Collection<TypeMapping> its = look(type).mappings();
+        @Nullable TypeMapping[] found =
+                new @Nullable TypeMapping[1 + its.stream().mapToInt(mapping -> mapping.id).max().orElse(0)];
+        its.forEach(mapping -> found[mapping.id] = mapping);
         return found;
     }
 

@@ -211,8 +211,8 @@ class EvolutionTest {
                     FieldSpec.of("a", FieldKind.INT), FieldSpec.of("row", FieldKind.DOUBLES).ofLength(4));
             SchemaMismatchException refused =
                     assertThrows(SchemaMismatchException.class, () -> pool.root("thing", type).get());
-            assertTrue(refused.getMessage().contains("a was LONG and is INT"), refused::getMessage);
-            assertTrue(refused.getMessage().contains("row had 3 elements and has 4 elements"), refused::getMessage);
+            assertTrue(refused.getMessage().contains("field a is LONG in the pool and INT in the class"), refused::getMessage);
+            assertTrue(refused.getMessage().contains("field row has 3 elements in the pool and 4 elements in the class"), refused::getMessage);
         }
     }
 

@@ -47,6 +47,7 @@ public final class Store implements AutoCloseable {
     private final List<Long> freed = new ArrayList<>();
     private final List<Runnable> afterCommit = new ArrayList<>();
     private final List<Runnable> afterRollback = new ArrayList<>();
+    /// Objects that are read in place are not, or not as a whole, what they were.
     private boolean deletes;
     private int depth;
     private @Nullable Throwable doomed;
@@ -596,6 +597,12 @@ public final class Store implements AutoCloseable {
     void freeOnDisk(int index, long offset) {
         requireTransaction();
         freed.add(diskAt(index).codeOf(offset));
+    }
+
+    /// Has who reads objects in place look again, once the transaction commits, whether they still are what they were.
+    public void haveReadersLook() {
+        requireTransaction();
+        deletes = true;
     }
 
     private void freeNow(long what) {
