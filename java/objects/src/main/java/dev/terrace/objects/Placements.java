@@ -1,9 +1,9 @@
 package dev.terrace.objects;
 
 import dev.terrace.objects.store.Chain;
+import dev.terrace.objects.store.Feature;
 import dev.terrace.objects.store.Links;
 import dev.terrace.objects.store.Store;
-import dev.terrace.objects.store.Superblock;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
@@ -112,9 +112,9 @@ final class Placements {
         byClass = null;
     }
 
-    /// Makes the pool one that libraries leave alone that know nothing of this.
+    /// Has libraries that know nothing of this write to the pool no more.
     void prepare() {
-        Superblock.upgrade(store.pmem(), Superblock.VERSION_PLACEMENTS);
+        Feature.PLACEMENTS.addTo(store.pmem());
     }
 
     /// Shows what the chain owns.

@@ -314,7 +314,7 @@ public final class Pool implements AutoCloseable {
     /// [#retier(ObjectType)] does. Of each field the tiers that are named hold, of others the tags again; without any all tags do. Fields that
     /// lie within the records cannot be named, since objects do not move. Others read and write meanwhile; if this ends in the middle, [#retier] goes on.
     ///
-    /// From then on the pool is of a format version that older libraries refuse.
+    /// From then on libraries that do not know this only read the pool.
     ///
     /// @param type the tagged class, fully qualified
     /// @param fields of each field the tiers, the best first; of a collection those of the texts and bytes in it

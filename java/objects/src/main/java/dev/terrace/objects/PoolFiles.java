@@ -1,5 +1,6 @@
 package dev.terrace.objects;
 
+import dev.terrace.objects.store.Feature;
 import dev.terrace.objects.store.MappedRegion;
 import dev.terrace.objects.store.Store;
 import dev.terrace.objects.store.Superblock;
@@ -124,11 +125,8 @@ final class PoolFiles {
         try (var in = Files.newInputStream(file)) {
             first = in.readNBytes(Superblock.BYTES);
         }
-        Superblock superblock = Superblock.read(file.toString(), first);
+        Superblock superblock = Superblock.read(file.toString(), first, options.readOnly());
         ByteBuffer words = ByteBuffer.wrap(first).order(ByteOrder.LITTLE_ENDIAN);
-        if (first.length < Superblock.BYTES) {
-            throw new PoolDamagedException(file + " ends within its superblock");
-        }
         long extents = words.getLong((int) Superblock.EXTENTS_AT);
         if (extents < 1 || extents > Files.size(file) >>> superblock.extentShift()) {
             throw new PoolDamagedException(file + " has " + Files.size(file) + " bytes, and should have " + extents
@@ -148,6 +146,12 @@ final class PoolFiles {
         PoolOptions.Remote remote = options.remote();
         Store.RemoteTier remoteTier = remote == null ? null : new Store.RemoteTier(remote.segments(), remote.bytesMax());
         Store store = new Store(superblock, pmem, disks, remoteTier, options.readOnly());
+        if (!options.readOnly()) {
+            Superblock.upgrade(pmem);
+            if (options.pmemChecksums()) {
+                Feature.CHECKED_PMEM.addTo(pmem);
+            }
+        }
         store.setPatience(options.patience());
         return store;
     }

@@ -17,6 +17,8 @@ import org.jspecify.annotations.Nullable;
 /// @param disks its disks; none: one, an SSD, in the pool's own directory
 /// @param remote its remote tier; null: it has none
 /// @param patience for how long a read of a pool that is only read is repeated while another process commits all the time
+/// @param pmemChecksums whether strings, arrays and other values outside of their records get checksums in persistent memory, from now on and for all
+///     who write; false: as it was
 public record PoolOptions(
         boolean readOnly,
         boolean create,
@@ -24,11 +26,12 @@ public record PoolOptions(
         long extentBytes,
         List<Disk> disks,
         @Nullable Remote remote,
-        Duration patience) {
+        Duration patience,
+        boolean pmemChecksums) {
     private static final long EXTENT_BYTES_MIN = 1 << 20;
     private static final long EXTENT_BYTES_MAX = 1 << 30;
     private static final PoolOptions DEFAULTS =
-            new PoolOptions(false, true, Long.MAX_VALUE, 64 << 20, List.of(), null, Duration.ofSeconds(10));
+            new PoolOptions(false, true, Long.MAX_VALUE, 64 << 20, List.of(), null, Duration.ofSeconds(10), false);
 
     /// A disk.
     ///
@@ -85,35 +88,42 @@ public record PoolOptions(
 
     /// The same, only to read.
     public PoolOptions toRead() {
-        return new PoolOptions(true, false, pmemBytesMax, extentBytes, disks, remote, patience);
+        return new PoolOptions(true, false, pmemBytesMax, extentBytes, disks, remote, patience, pmemChecksums);
     }
 
     /// The same, for a pool that must be there.
     public PoolOptions existing() {
-        return new PoolOptions(readOnly, false, pmemBytesMax, extentBytes, disks, remote, patience);
+        return new PoolOptions(readOnly, false, pmemBytesMax, extentBytes, disks, remote, patience, pmemChecksums);
     }
 
     /// The same, with at most so much persistent memory.
     public PoolOptions pmem(long bytesMax) {
-        return new PoolOptions(readOnly, create, bytesMax, extentBytes, disks, remote, patience);
+        return new PoolOptions(readOnly, create, bytesMax, extentBytes, disks, remote, patience, pmemChecksums);
     }
 
     /// The same, with files that become longer by so much.
     public PoolOptions extents(long bytes) {
-        return new PoolOptions(readOnly, create, pmemBytesMax, bytes, disks, remote, patience);
+        return new PoolOptions(readOnly, create, pmemBytesMax, bytes, disks, remote, patience, pmemChecksums);
     }
 
     /// The same, whose reads, where it is only read, are repeated for so long while another process commits all the time; then they throw
     /// [PoolBusyException].
     public PoolOptions patience(Duration time) {
-        return new PoolOptions(readOnly, create, pmemBytesMax, extentBytes, disks, remote, time);
+        return new PoolOptions(readOnly, create, pmemBytesMax, extentBytes, disks, remote, time, pmemChecksums);
+    }
+
+    /// The same, whose values in persistent memory get checksums, as those on disks have. A pool that was once opened to be written so keeps it; values
+    /// that are there already get theirs when they are written or moved. Numbers, references and short values, which lie within records and collections, have
+    /// none.
+    public PoolOptions withPmemChecksums() {
+        return new PoolOptions(readOnly, create, pmemBytesMax, extentBytes, disks, remote, patience, true);
     }
 
     /// The same, with a disk more. A pool's disks are given in the same order each time.
     public PoolOptions disk(StorageTier tier, Path directory, long bytesMax) {
         List<Disk> more = new ArrayList<>(disks);
         more.add(new Disk(tier, directory, bytesMax));
-        return new PoolOptions(readOnly, create, pmemBytesMax, extentBytes, more, remote, patience);
+        return new PoolOptions(readOnly, create, pmemBytesMax, extentBytes, more, remote, patience, pmemChecksums);
     }
 
     /// The same, with a disk more that may become as full as it can.
@@ -123,7 +133,7 @@ public record PoolOptions(
 
     /// The same, with a remote tier whose segments may take so many bytes.
     public PoolOptions remote(SegmentStore segments, long bytesMax) {
-        return new PoolOptions(readOnly, create, pmemBytesMax, extentBytes, disks, new Remote(segments, bytesMax), patience);
+        return new PoolOptions(readOnly, create, pmemBytesMax, extentBytes, disks, new Remote(segments, bytesMax), patience, pmemChecksums);
     }
 
     /// The same, with a remote tier that may become as full as it can.

@@ -116,7 +116,7 @@ class DamageTest {
         fill();
         byte[] bytes = Files.readAllBytes(file());
         ByteBuffer page = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
-        page.putInt(VERSION_AT, Superblock.VERSION_PLACEMENTS + 1);
+        page.putInt(VERSION_AT, Superblock.VERSION + 1);
         CRC32C crc = new CRC32C();
         crc.update(bytes, 0, CHECKED_BYTES);
         page.putLong(CHECKED_BYTES, crc.getValue());

@@ -1,6 +1,7 @@
 package dev.terrace.objects;
 
 import dev.terrace.objects.store.MappedRegion;
+import dev.terrace.objects.store.RecordingSegmentStore;
 import dev.terrace.objects.store.Superblock;
 import java.io.IOException;
 import java.io.InputStream;
@@ -8,6 +9,7 @@ import java.io.OutputStream;
 import java.lang.foreign.Arena;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -17,7 +19,7 @@ import java.util.zip.GZIPInputStream;
 import java.util.zip.GZIPOutputStream;
 import org.jspecify.annotations.Nullable;
 
-/// A pool that was made when the format was, kept among the tests: what was written then is read for good.
+/// Pools that were made when a version or a feature of the format was, kept among the tests: what was written then is read for good.
 public final class GoldenPool {
     /// What the superblock was made of.
     public static final Superblock SUPERBLOCK = new Superblock(new UUID(0x0102030405060708L, 0x1112131415161718L), 0x5eed, 20, 1 << 16);
@@ -27,8 +29,15 @@ public final class GoldenPool {
     static final String LONG_TEXT = "a text that is longer than a slot \u65e5\u672c \ud83d";
     /// How it was made.
     public static final PoolOptions OPTIONS = PoolOptions.defaults().extents(1 << 20);
+    /// What is on the remote tier, where there is one.
+    static final String FAR_TEXT = "a text that is far away";
+    /// The tiers that the pool was told for a field, where it was told any.
+    static final Map<String, Map<String, List<StorageTier>>> PLACED =
+            Map.of(CLASS, Map.of("string", List.of(StorageTier.SSD, StorageTier.PMEM)));
 
     private static final List<String> FILES = List.of("pool", "disk-0");
+    /// The label, and one with a value.
+    private static final int SEGMENTS = 2;
     private static final int COUNT_OF_FIXED = FieldKind.REFERENCE.ordinal();
 
     /// A field of each kind inline, of each that may be null, of each on a disk, and arrays of each kind.
@@ -40,7 +49,7 @@ public final class GoldenPool {
         }
 
         private static FieldSpec[] specs() {
-            List<FieldSpec> specs = new java.util.ArrayList<>();
+            List<FieldSpec> specs = new ArrayList<>();
             for (FieldKind kind : FieldKind.values()) {
                 FieldSpec plain = FieldSpec.of(kind.name().toLowerCase(java.util.Locale.ROOT), kind);
                 if (kind.isArray()) {
@@ -110,6 +119,56 @@ public final class GoldenPool {
         }
     }
 
+    /// A class whose value is on the remote tier.
+    static final class Far extends DurableObject {
+        static final ObjectType<Far> TYPE = ObjectType.of(
+                "dev.terrace.golden.Far",
+                Far.class,
+                Far::new,
+                List.of(),
+                FieldSpec.of("text", FieldKind.STRING).on(StorageTier.REMOTE).orNull());
+
+        @Nullable String getText() {
+            return getString(0, TYPE.offset(0));
+        }
+
+        void setText(String text) {
+            setString(0, TYPE.offset(0), text);
+        }
+    }
+
+    /// The pools that are kept.
+    public enum Kept {
+        /// Of version 1.
+        VERSION_1("golden-1"),
+        /// Of version 2, with a remote tier.
+        VERSION_2("golden-2"),
+        /// Of version 3, with a placement.
+        VERSION_3("golden-3"),
+        /// Of version 4, with the feature that all have then: checked values on disks.
+        CHECKED_DISK("golden-4"),
+        /// And checked values in persistent memory.
+        CHECKED_PMEM("golden-4-checked-pmem"),
+        /// And a remote tier.
+        REMOTE("golden-4-remote"),
+        /// And a placement.
+        PLACEMENTS("golden-4-placements");
+
+        private final String directory;
+
+        Kept(String directory) {
+            this.directory = directory;
+        }
+
+        boolean hasRemote() {
+            return this == VERSION_2 || this == REMOTE;
+        }
+
+        boolean hasPlacements() {
+            return this == VERSION_3 || this == PLACEMENTS;
+        }
+    }
+
     private GoldenPool() {}
 
     /// What a field of the object with this number holds; null for the reference, which leads to the object itself.
@@ -149,15 +208,16 @@ public final class GoldenPool {
         return expected;
     }
 
-    /// Makes the pool, in this directory's files, compressed. For a new version of the format.
+    /// Makes a pool, in this directory's files, compressed. For a new version of the format, or a new feature.
     public static void main(String[] arguments) throws IOException {
-        Path into = Path.of(arguments[0]);
+        Kept kept = Kept.valueOf(arguments[0]);
+        Path into = Files.createDirectories(Path.of(arguments[1]).resolve(kept.directory));
         Path dir = Files.createTempDirectory("terrace-golden-");
         try {
-            make(dir);
-            for (String file : FILES) {
-                try (OutputStream out = new GZIPOutputStream(Files.newOutputStream(into.resolve(file + ".gz")))) {
-                    Files.copy(dir.resolve(file), out);
+            make(dir, kept);
+            for (Path file : files(dir)) {
+                try (OutputStream out = new GZIPOutputStream(Files.newOutputStream(into.resolve(file.getFileName() + ".gz")))) {
+                    Files.copy(file, out);
                 }
             }
         } finally {
@@ -165,41 +225,78 @@ public final class GoldenPool {
         }
     }
 
-    private static void make(Path dir) throws IOException {
+    private static List<Path> files(Path dir) throws IOException {
+        try (var all = Files.list(dir)) {
+            return all.filter(file -> !file.endsWith("lock")).toList();
+        }
+    }
+
+    private static void make(Path dir, Kept kept) throws IOException {
         Path file = Files.createFile(dir.resolve("pool"));
         try (Arena arena = Arena.ofShared()) {
             SUPERBLOCK.format(new MappedRegion(file, SUPERBLOCK.extentShift(), 0, Long.MAX_VALUE, false, arena));
         }
-        try (Pool pool = Pool.open(dir, OPTIONS)) {
-            OldThing old = pool.create(OldThing.TYPE);
-            old.setNumber(-7);
-            pool.root("old", OldThing.TYPE).set(old);
-            OldThing extended = pool.create(OldThing.TYPE);
-            extended.setNumber(-8);
-            pool.root("extended", OldThing.TYPE).set(extended);
-            for (int seed = 0; seed < 3; seed++) {
-                int number = seed;
-                pool.transact(() -> {
-                    Thing thing = pool.create(Thing.TYPE);
-                    thing.fill(number);
-                    pool.root("thing " + number, Thing.TYPE).set(thing);
-                });
+        RecordingSegmentStore segments = new RecordingSegmentStore(new ArrayList<>());
+        PoolOptions options = kept.hasRemote() ? OPTIONS.remote(segments) : OPTIONS;
+        try (Pool pool = Pool.open(dir, kept == Kept.CHECKED_PMEM ? options.withPmemChecksums() : options)) {
+            fill(pool);
+            if (kept.hasRemote()) {
+                Far far = pool.create(Far.TYPE);
+                far.setText(FAR_TEXT);
+                pool.root("far", Far.TYPE).set(far);
             }
-            Thing widened = Objects.requireNonNull(pool.root("extended", Thing.TYPE).get());
-            widened.set(Thing.indexOf("string"), Thing.TYPE.fields().get(Thing.indexOf("string")), LONG_TEXT);
-            pool.create(Thing.TYPE).delete();
-            Thing blank = pool.create(Thing.TYPE);
-            pool.root("blank \u65e5", Thing.TYPE).set(blank);
+            if (kept.hasPlacements()) {
+                pool.place(PLACED);
+            }
+        }
+        for (Map.Entry<String, byte[]> segment : segments.segments().entrySet()) {
+            Files.write(dir.resolve(segment.getKey()), segment.getValue());
         }
     }
 
-    /// Puts the pool's files into a directory.
-    public static void extract(Path dir) throws IOException {
+    private static void fill(Pool pool) {
+        OldThing old = pool.create(OldThing.TYPE);
+        old.setNumber(-7);
+        pool.root("old", OldThing.TYPE).set(old);
+        OldThing extended = pool.create(OldThing.TYPE);
+        extended.setNumber(-8);
+        pool.root("extended", OldThing.TYPE).set(extended);
+        for (int seed = 0; seed < 3; seed++) {
+            int number = seed;
+            pool.transact(() -> {
+                Thing thing = pool.create(Thing.TYPE);
+                thing.fill(number);
+                pool.root("thing " + number, Thing.TYPE).set(thing);
+            });
+        }
+        Thing widened = Objects.requireNonNull(pool.root("extended", Thing.TYPE).get());
+        widened.set(Thing.indexOf("string"), Thing.TYPE.fields().get(Thing.indexOf("string")), LONG_TEXT);
+        pool.create(Thing.TYPE).delete();
+        Thing blank = pool.create(Thing.TYPE);
+        pool.root("blank \u65e5", Thing.TYPE).set(blank);
+    }
+
+    /// Puts a pool's files into a directory, and returns how it is opened.
+    public static PoolOptions extract(Kept kept, Path dir) throws IOException {
         for (String file : FILES) {
-            InputStream stored = GoldenPool.class.getResourceAsStream("/golden-1/" + file + ".gz");
-            try (InputStream in = new GZIPInputStream(Objects.requireNonNull(stored))) {
-                Files.copy(in, dir.resolve(file));
-            }
+            Files.write(dir.resolve(file), stored(kept, file));
+        }
+        return kept.hasRemote() ? OPTIONS.remote(segments(kept)) : OPTIONS;
+    }
+
+    private static RecordingSegmentStore segments(Kept kept) throws IOException {
+        Map<String, byte[]> segments = new LinkedHashMap<>();
+        for (int number = 0; number < SEGMENTS; number++) {
+            String name = "terrace-" + SUPERBLOCK.id() + "-000000000000000" + number + ".segment";
+            segments.put(name, stored(kept, name));
+        }
+        return new RecordingSegmentStore(new ArrayList<>(), segments);
+    }
+
+    private static byte[] stored(Kept kept, String file) throws IOException {
+        InputStream stored = GoldenPool.class.getResourceAsStream("/" + kept.directory + "/" + file + ".gz");
+        try (InputStream in = new GZIPInputStream(Objects.requireNonNull(stored))) {
+            return in.readAllBytes();
         }
     }
 }

@@ -2,9 +2,13 @@ package dev.terrace.objects;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.terrace.objects.store.Feature;
+import dev.terrace.objects.store.Superblock;
 import java.io.IOException;
 import java.lang.reflect.Array;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -12,20 +16,16 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
-import org.junit.jupiter.api.BeforeEach;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 
-/// The pool that was made when the format was can be read, field by field, and written.
+/// The pools that were made when the format's versions and features were can be read, field by field, and written.
 class GoldenPoolTest {
     @TempDir(factory = InMemory.class)
     Path dir;
-
-    @BeforeEach
-    void extract() throws IOException {
-        GoldenPool.extract(dir);
-    }
 
     private static Map<String, PoolDump.GenericObject> objects(Pool pool) {
         PoolDump dump = new PoolDump(pool);
@@ -52,8 +52,11 @@ class GoldenPoolTest {
         return list;
     }
 
-    private static void expectAll(Pool pool) {
+    private static void expectAll(Pool pool, GoldenPool.Kept kept) {
         Map<String, PoolDump.GenericObject> objects = objects(pool);
+        PoolDump.GenericObject far = objects.remove("far");
+        assertEquals(kept.hasRemote() ? Map.of("text", GoldenPool.FAR_TEXT) : null, far == null ? null : far.fields());
+        assertEquals(kept.hasPlacements() ? GoldenPool.PLACED : Map.of(), pool.placements());
         assertEquals(List.of("blank \u65e5", "extended", "old", "thing 0", "thing 1", "thing 2"), List.copyOf(objects.keySet()));
         for (int seed = 0; seed < 3; seed++) {
             PoolDump.GenericObject object = Objects.requireNonNull(objects.get("thing " + seed));
@@ -77,15 +80,29 @@ class GoldenPoolTest {
         assertEquals(3, Array.getLength(assertInstanceOf(int[].class, blank.get("ints"))));
     }
 
-    @Test
-    void itCanBeReadAndWritten() throws IOException {
-        try (Pool pool = Pool.open(dir, GoldenPool.OPTIONS.toRead())) {
-            expectAll(pool);
+    @ParameterizedTest
+    @EnumSource
+    void itCanBeReadAndWritten(GoldenPool.Kept kept) throws IOException {
+        PoolOptions options = GoldenPool.extract(kept, dir);
+        byte[] before = Files.readAllBytes(dir.resolve("pool"));
+        try (Pool pool = Pool.open(dir, options.toRead())) {
+            expectAll(pool, kept);
+            assertEquals(List.of(), pool.check().problems());
         }
-        try (Pool pool = Pool.open(dir, GoldenPool.OPTIONS.existing())) {
-            expectAll(pool);
+        assertTrue(Arrays.equals(before, Files.readAllBytes(dir.resolve("pool"))), "a reader leaves it as it is");
+        try (Pool pool = Pool.open(dir, options.existing())) {
+            assertEquals(Superblock.VERSION, Files.readAllBytes(dir.resolve("pool"))[8], "who writes has it be of this version");
+            assertEquals(kept.hasRemote(), Feature.REMOTE.isIn(pool.store().pmem()));
+            assertEquals(kept.hasPlacements(), Feature.PLACEMENTS.isIn(pool.store().pmem()));
+            assertTrue(Feature.CHECKED_DISK.isIn(pool.store().pmem()));
+            assertEquals(kept == GoldenPool.Kept.CHECKED_PMEM, Feature.CHECKED_PMEM.isIn(pool.store().pmem()));
+            expectAll(pool, kept);
             PoolReport report = pool.check();
-            assertEquals(new PoolReport(List.of(), Map.of(GoldenPool.CLASS, 6L), report.bytes(), Map.of(), 0, 0), report);
+            Map<String, Long> objects = new TreeMap<>(Map.of(GoldenPool.CLASS, 6L));
+            if (kept.hasRemote()) {
+                objects.put(GoldenPool.Far.TYPE.name(), 1L);
+            }
+            assertEquals(new PoolReport(List.of(), objects, report.bytes(), Map.of(), 0, 0), report);
             GoldenPool.Thing old = Objects.requireNonNull(pool.root("old", GoldenPool.Thing.TYPE).get());
             assertEquals(-7, pool.fields().getBits(old, GoldenPool.Thing.indexOf("long"), FieldKind.LONG), "the old form, as the class is now");
             old.delete();
@@ -95,7 +112,7 @@ class GoldenPoolTest {
             pool.arrays().set(more, GoldenPool.Thing.indexOf("disk_bytes"), picture);
             pool.root("old", GoldenPool.Thing.TYPE).set(more);
         }
-        try (Pool pool = Pool.open(dir, GoldenPool.OPTIONS.toRead())) {
+        try (Pool pool = Pool.open(dir, options.toRead())) {
             byte[] picture = assertInstanceOf(
                     byte[].class, Objects.requireNonNull(objects(pool).get("old")).fields().get("disk_bytes"));
             assertEquals(1000, picture.length);

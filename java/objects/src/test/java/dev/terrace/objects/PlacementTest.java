@@ -1,15 +1,15 @@
 package dev.terrace.objects;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.terrace.objects.collections.DurableList;
 import dev.terrace.objects.collections.ElementType;
 import dev.terrace.objects.store.Buffers;
-import dev.terrace.objects.store.Superblock;
+import dev.terrace.objects.store.Feature;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -225,14 +225,14 @@ class PlacementTest {
 
     /// Older libraries go on with a pool that was told nothing.
     @Test
-    void onlyWhatIsSaidMakesItAnotherVersion() throws IOException {
+    void onlyWhatIsSaidIsAFeature() throws IOException {
         make();
         try (Pool pool = Pool.open(dir, SMALL)) {
             pool.place(Map.of());
             pool.place("Thing", Map.of());
-            assertEquals(Superblock.VERSION, Files.readAllBytes(dir.resolve("pool"))[8]);
+            assertFalse(Feature.PLACEMENTS.isIn(pool.store().pmem()));
             pool.place("Thing", Map.of("text", DISK));
-            assertEquals(Superblock.VERSION_PLACEMENTS, Files.readAllBytes(dir.resolve("pool"))[8]);
+            assertTrue(Feature.PLACEMENTS.isIn(pool.store().pmem()));
         }
     }
 

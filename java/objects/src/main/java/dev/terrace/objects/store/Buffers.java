@@ -12,17 +12,17 @@ import java.util.List;
 import java.util.Objects;
 import java.util.function.LongFunction;
 import java.util.stream.IntStream;
-import java.util.zip.CRC32C;
 import org.jspecify.annotations.Nullable;
 
 /// Values of any length, on any tier, and the words (*slots*) that lead to them.
 ///
 /// A slot is 0 for null; or up to seven bytes, with their number; or a place: kind (4 bits), disk (4 bits), nonce (16 bits), offset by
-/// 16 (40 bits). In persistent memory a buffer is a header, its length, its bytes; on a disk its length, their CRC-32C, its bytes. A slot
+/// 16 (40 bits). In persistent memory a buffer is a header, its length, its bytes; on a disk its length, their CRC-32C, its bytes. Those that
+/// are written now to disks, and in pools that have it so in persistent memory, are *checked*: [CheckedFront] stands for the length. A slot
 /// of a value on the remote tier leads to its record in persistent memory ([Remote]).
 ///
 /// Invariant: a buffer is written once, before the slot that leads to it is. Who reads a slot, the buffer, and the same slot again, all
-/// within 2^15 commits, has read that buffer: the nonce tells it from others that have been at that place.
+/// within 2^15 commits, has read that buffer: the nonce tells it from others that have been at that place. What fits into a slot has none.
 public final class Buffers {
     /// The slot of null.
     public static final long NULL = 0;
@@ -31,18 +31,25 @@ public final class Buffers {
     private static final int KIND_PMEM = 2;
     private static final int KIND_DISK = 3;
     private static final int KIND_REMOTE = 4;
+    // No bit alone makes one of these of another kind.
+    private static final int KIND_CHECKED_DISK = 13;
+    private static final int KIND_CHECKED_PMEM = 14;
     /// Bytes of the longest value that lies in its slot.
     static final int INLINE_BYTES_MAX = 7;
     private static final long NONCES = 1 << 15;
     /// Bytes before those of a value in persistent memory.
     static final int PMEM_FRONT_BYTES = 16;
-    /// Bytes before those of a value on a disk.
-    static final int DISK_FRONT_BYTES = 8;
-    private static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT.withOrder(ByteOrder.LITTLE_ENDIAN);
+    /// Bytes before those of a checked value in persistent memory.
+    static final int CHECKED_PMEM_FRONT_BYTES = Headers.BYTES + CheckedFront.BYTES;
+    /// Bytes before those of a value on a disk that is not checked.
+    private static final int DISK_FRONT_BYTES = 8;
+    private static final ValueLayout.OfLong WORD = ValueLayout.JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
 
     private final Store store;
     private final List<Integer> ssds;
     private final List<Integer> hdds;
+    /// Whether values that are written to persistent memory are checked.
+    private final boolean checksPmem;
     private Runnable onSpill = () -> {};
     private Runnable onFree = () -> {};
 
@@ -51,6 +58,7 @@ public final class Buffers {
         this.store = store;
         ssds = disks(store, StorageTier.SSD);
         hdds = disks(store, StorageTier.HDD);
+        checksPmem = Feature.CHECKED_PMEM.isIn(store.pmem());
     }
 
     private static List<Integer> disks(Store store, StorageTier tier) {
@@ -105,8 +113,16 @@ public final class Buffers {
     /// @throws PoolFullException if it has no room
     public long putBeside(Place place, byte[] bytes) {
         return place.disk() < 0
-                ? putInPmem(store.allocateWithin(PMEM_FRONT_BYTES + (long) bytes.length), bytes)
-                : putOnDisk(place.disk(), store.allocateWithinDisk(place.disk(), DISK_FRONT_BYTES + (long) bytes.length), bytes);
+                ? putInPmem(store.allocateWithin(pmemBytes(bytes)), bytes)
+                : putOnDisk(place.disk(), store.allocateWithinDisk(place.disk(), diskBytes(bytes)), bytes);
+    }
+
+    private long pmemBytes(byte[] bytes) {
+        return bytes.length + (long) (checksPmem ? CHECKED_PMEM_FRONT_BYTES : PMEM_FRONT_BYTES);
+    }
+
+    private static long diskBytes(byte[] bytes) {
+        return CheckedFront.BYTES + (long) bytes.length;
     }
 
     /// Has somebody told when a value finds no room on its best tier, and when a buffer in persistent memory is given back.
@@ -116,13 +132,31 @@ public final class Buffers {
     }
 
     private long putInPmem(byte[] bytes) {
-        return putInPmem(store.allocate(PMEM_FRONT_BYTES + (long) bytes.length, Headers.BUFFER), bytes);
+        return putInPmem(store.allocate(pmemBytes(bytes), Headers.BUFFER), bytes);
     }
 
     private long putInPmem(long offset, byte[] bytes) {
-        store.pmem().putLong(offset + Headers.BYTES, bytes.length);
+        long at = offset + Headers.BYTES;
+        if (checksPmem) {
+            long slot = place(KIND_CHECKED_PMEM, 0, offset);
+            byte[] whole = checked(slot, bytes);
+            store.pmem().put(at, MemorySegment.ofArray(whole), 0, whole.length);
+            return slot;
+        }
+        store.pmem().putLong(at, bytes.length);
         store.pmem().put(offset + PMEM_FRONT_BYTES, MemorySegment.ofArray(bytes), 0, bytes.length);
         return place(KIND_PMEM, 0, offset);
+    }
+
+    /// A value as it is stored where this slot leads.
+    private byte[] checked(long slot, byte[] bytes) {
+        byte[] whole = new byte[CheckedFront.BYTES + bytes.length];
+        MemorySegment front = MemorySegment.ofArray(whole);
+        long word = CheckedFront.word(bytes.length, Segment.crc(bytes));
+        front.set(WORD, 0, word);
+        front.set(WORD, Long.BYTES, CheckedFront.seal(store.secret(), slot, word));
+        System.arraycopy(bytes, 0, whole, CheckedFront.BYTES, bytes.length);
+        return whole;
     }
 
     private long putOnDisk(StorageTier tier, byte[] bytes) {
@@ -131,7 +165,7 @@ public final class Buffers {
         long offset = -1;
         for (int i = 0; i < disks.size() && offset < 0; i++) {
             disk = disks.get(i);
-            offset = store.allocateOnDisk(disk, DISK_FRONT_BYTES + (long) bytes.length);
+            offset = store.allocateOnDisk(disk, diskBytes(bytes));
         }
         return putOnDisk(disk, offset, bytes);
     }
@@ -140,13 +174,10 @@ public final class Buffers {
         if (offset < 0) {
             throw new PoolFullException(store.disk(disk).name() + " has no room for " + bytes.length + " bytes");
         }
-        byte[] whole = new byte[DISK_FRONT_BYTES + bytes.length];
-        MemorySegment front = MemorySegment.ofArray(whole);
-        front.set(INT.withByteAlignment(1), 0, bytes.length);
-        front.set(INT.withByteAlignment(1), 4, crc(bytes));
-        System.arraycopy(bytes, 0, whole, DISK_FRONT_BYTES, bytes.length);
-        store.writeToDisk(disk, offset, front, whole.length);
-        return place(KIND_DISK, disk, offset);
+        long slot = place(KIND_CHECKED_DISK, disk, offset);
+        byte[] whole = checked(slot, bytes);
+        store.writeToDisk(disk, offset, MemorySegment.ofArray(whole), whole.length);
+        return slot;
     }
 
     /// Which of these tiers a place is on, the first as number 0; -1 if it is on none.
@@ -187,8 +218,10 @@ public final class Buffers {
         return kind | (long) disk << 4 | nonce << 8 | offset / SizeClasses.GRANULE_BYTES << 24;
     }
 
+    /// Null is 0 as a whole: what has only its kind is no slot, and of kind -1.
     private static int kind(long slot) {
-        return (int) slot & 0xf;
+        int kind = (int) slot & 0xf;
+        return kind == 0 && slot != NULL ? -1 : kind;
     }
 
     private static int disk(long slot) {
@@ -202,11 +235,11 @@ public final class Buffers {
     /// Frees what a slot leads to, once the transaction commits.
     public void free(long slot) {
         switch (kind(slot)) {
-            case KIND_PMEM -> {
+            case KIND_PMEM, KIND_CHECKED_PMEM -> {
                 store.free(offset(slot));
                 onFree.run();
             }
-            case KIND_DISK -> store.freeOnDisk(disk(slot), offset(slot));
+            case KIND_DISK, KIND_CHECKED_DISK -> store.freeOnDisk(disk(slot), offset(slot));
             case KIND_REMOTE -> store.remote().free(offset(slot));
             default -> {}
         }
@@ -222,8 +255,8 @@ public final class Buffers {
     /// Where a slot leads; null if it holds its value itself.
     public static @Nullable Place place(long slot) {
         return switch (kind(slot)) {
-            case KIND_PMEM -> new Place(-1, offset(slot));
-            case KIND_DISK -> new Place(disk(slot), offset(slot));
+            case KIND_PMEM, KIND_CHECKED_PMEM -> new Place(-1, offset(slot));
+            case KIND_DISK, KIND_CHECKED_DISK -> new Place(disk(slot), offset(slot));
             case KIND_REMOTE -> new Place(Place.REMOTE, offset(slot));
             default -> null;
         };
@@ -277,12 +310,12 @@ public final class Buffers {
     }
 
     /// The bits of an element, the rest zero, of the array of elements of `width` bytes that the slot at `at` leads to. Only the element
-    /// is read, unless the array is on a disk: what comes from there is vouched for by a checksum of the whole, and without that might be
+    /// is read, unless the array is on a disk or checked: there a checksum vouches for the whole, and without that it might be
     /// another's bytes, or what the device makes of them.
     ///
     /// @param lengthOfNull how many elements, all zero, there are if the slot is null
     /// @throws IndexOutOfBoundsException if there is no such element
-    /// @throws PoolDamagedException if there is no buffer, or a disk's is damaged
+    /// @throws PoolDamagedException if there is no buffer, or one that has a checksum is damaged
     public long element(long at, int index, int width, int lengthOfNull) {
         return settled(at, slot -> elementOf(slot, index, width, lengthOfNull));
     }
@@ -350,6 +383,8 @@ public final class Buffers {
             case KIND_INLINE -> inlineLength(slot);
             case KIND_PMEM -> pmemLength(offset(slot));
             case KIND_DISK -> diskLength(store.disk(disk(slot)), offset(slot));
+            case KIND_CHECKED_PMEM -> CheckedFront.length(pmemFront(slot));
+            case KIND_CHECKED_DISK -> CheckedFront.length(diskFront(slot));
             case KIND_REMOTE -> store.read(() -> store.remote().length(offset(slot)));
             default -> throw noSlot(slot);
         };
@@ -360,8 +395,9 @@ public final class Buffers {
         return switch (kind(slot)) {
             case 0 -> null;
             case KIND_INLINE -> inlined(slot);
-            case KIND_PMEM -> loadFromPmem(offset(slot));
-            case KIND_DISK -> loadFromDisk(disk(slot), offset(slot));
+            case KIND_PMEM -> load(store.pmem(), offset(slot) + PMEM_FRONT_BYTES, pmemLength(offset(slot)));
+            case KIND_CHECKED_PMEM -> loadChecked(store.pmem(), offset(slot) + CHECKED_PMEM_FRONT_BYTES, pmemFront(slot));
+            case KIND_DISK, KIND_CHECKED_DISK -> loadFromDisk(slot);
             // Its record may change without its slot.
             case KIND_REMOTE -> store.read(() -> store.remote().load(offset(slot)));
             default -> throw noSlot(slot);
@@ -374,7 +410,8 @@ public final class Buffers {
 
     private int inlineLength(long slot) {
         int length = (int) (slot >>> 4) & 0xf;
-        if (length > INLINE_BYTES_MAX) {
+        // What is behind the value is zero.
+        if (length > INLINE_BYTES_MAX || length < INLINE_BYTES_MAX && slot >>> 8 * (length + 1) != 0) {
             throw noSlot(slot);
         }
         return length;
@@ -388,11 +425,16 @@ public final class Buffers {
         return bytes;
     }
 
-    private int pmemLength(long offset) {
+    private void requireBuffer(long offset) {
         Region pmem = store.pmem();
         if (!pmem.contains(offset) || !store.isBuffer(offset)) {
             throw new PoolDamagedException(pmem.name() + ": there is no buffer at offset " + offset);
         }
+    }
+
+    private int pmemLength(long offset) {
+        requireBuffer(offset);
+        Region pmem = store.pmem();
         return requireLength(pmem, offset, PMEM_FRONT_BYTES, pmem.getLong(offset + Headers.BYTES));
     }
 
@@ -400,25 +442,42 @@ public final class Buffers {
         return requireLength(disk, offset, DISK_FRONT_BYTES, (int) disk.getLong(offset));
     }
 
-    private byte[] loadFromPmem(long offset) {
-        return load(store.pmem(), offset + PMEM_FRONT_BYTES, pmemLength(offset));
+    private long pmemFront(long slot) {
+        requireBuffer(offset(slot));
+        return CheckedFront.require(store.pmem(), offset(slot) + Headers.BYTES, store.secret(), slot);
     }
 
-    private byte[] loadFromDisk(int index, long offset) {
-        Region disk = store.disk(index);
+    private long diskFront(long slot) {
+        return CheckedFront.require(store.disk(disk(slot)), offset(slot), store.secret(), slot);
+    }
+
+    private byte[] loadFromDisk(long slot) {
+        Region disk = store.disk(disk(slot));
+        long offset = offset(slot);
         Events.DiskRead event = new Events.DiskRead();
         event.begin();
-        byte[] bytes = load(disk, offset + DISK_FRONT_BYTES, diskLength(disk, offset));
-        boolean isIntact = crc(bytes) == (int) (disk.getLong(offset) >>> 32);
+        byte[] bytes = kind(slot) == KIND_CHECKED_DISK
+                ? loadChecked(disk, offset + CheckedFront.BYTES, diskFront(slot))
+                : loadChecked(
+                        disk,
+                        offset + DISK_FRONT_BYTES,
+                        CheckedFront.word(diskLength(disk, offset), (int) (disk.getLong(offset) >>> 32)));
         event.end(disk, bytes.length);
-        if (!isIntact) {
-            throw new PoolDamagedException(disk.name() + ": " + bytes.length + " bytes at offset " + offset + " are damaged");
+        return bytes;
+    }
+
+    /// Loads the bytes at `from`, whose length and checksum this word tells.
+    private static byte[] loadChecked(Region region, long from, long word) {
+        byte[] bytes = load(region, from, requireLength(region, from, 0, CheckedFront.length(word)));
+        if (Segment.crc(bytes) != CheckedFront.crc(word)) {
+            throw new PoolDamagedException(region.name() + ": " + bytes.length + " bytes at offset " + from + " are damaged");
         }
         return bytes;
     }
 
+    /// A length that is damaged would lead to what is behind; a shorter value than this lies in its slot.
     private static int requireLength(Region region, long offset, int front, long length) {
-        if (length < 0 || length > region.extentBytes() - region.within(offset) - front) {
+        if (length <= INLINE_BYTES_MAX || length > region.extentBytes() - region.within(offset) - front) {
             throw new PoolDamagedException(region.name() + ": a length at offset " + offset + " is damaged");
         }
         return (int) length;
@@ -428,11 +487,5 @@ public final class Buffers {
         byte[] bytes = new byte[length];
         region.get(from, MemorySegment.ofArray(bytes), 0, length);
         return bytes;
-    }
-
-    private static int crc(byte[] bytes) {
-        CRC32C crc = new CRC32C();
-        crc.update(bytes, 0, bytes.length);
-        return (int) crc.getValue();
     }
 }

@@ -37,7 +37,10 @@ public final class Chain {
         Steps steps = new Steps();
         for (long link = steps.next(head); link != 0; link = steps.next(link + NEXT_AT)) {
             byte @Nullable [] key = buffers.get(link + KEY_AT);
-            if (key != null && !visitor.visit(key, link + VALUE_AT)) {
+            if (key == null) {
+                throw new PoolDamagedException(store.pmem().name() + ": a link of a table at " + link + " has no key");
+            }
+            if (!visitor.visit(key, link + VALUE_AT)) {
                 return;
             }
         }

@@ -126,7 +126,7 @@ public final class Remote {
         if (tier == null) {
             return;
         }
-        Superblock.upgrade(pmem, Superblock.VERSION_REMOTE);
+        Feature.REMOTE.addTo(pmem);
         keepReserve();
         // Segments of a transaction that is under way are none that somebody has left.
         store.alone(() -> {

@@ -154,6 +154,11 @@ public final class Store implements AutoCloseable {
         return remote;
     }
 
+    /// What seals and marks are made with.
+    long secret() {
+        return superblock.secret();
+    }
+
     /// The number of the last commit, odd while it is on its way to its places.
     public long sequence() {
         return pmem.getLongAcquire(Superblock.SEQUENCE_AT);

@@ -32,7 +32,7 @@ public final class StoredSize {
 
     /// A value of so many bytes on a disk.
     public static long onDisk(long bytes) {
-        return isInSlot(bytes) ? 0 : allocated(Buffers.DISK_FRONT_BYTES + bytes);
+        return isInSlot(bytes) ? 0 : allocated(CheckedFront.BYTES + bytes);
     }
 
     /// A value of so many bytes on the remote tier.

@@ -17,13 +17,14 @@ import java.util.zip.CRC32C;
 public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
     /// Bytes of the page.
     public static final int BYTES = 4096;
-    /// The version of a pool without a remote tier.
-    public static final int VERSION = 1;
-    /// The version of a pool that has been written to with a remote tier. What knows version 1 only would lose values there.
-    public static final int VERSION_REMOTE = 2;
-    /// The version of a pool that has been told tiers that hold instead of tags, and may have a remote tier. What knows version 2 only would take
-    /// the list of them for something that nothing owns.
-    public static final int VERSION_PLACEMENTS = 3;
+    /// The version of pools that say which features they have.
+    public static final int VERSION = 4;
+    /// The version of a pool that had neither a remote tier nor placements.
+    private static final int VERSION_PLAIN = 1;
+    /// The version of a pool that had a remote tier.
+    private static final int VERSION_REMOTE = 2;
+    /// The version of a pool that had placements, and maybe a remote tier.
+    private static final int VERSION_PLACEMENTS = 3;
 
     /// Offset of the number of the last commit: odd while its words are being stored in their places.
     public static final long SEQUENCE_AT = 64;
@@ -57,6 +58,12 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
     public static final long REMOTE_RESERVE_AT = 552;
     /// Offset of the reference to the table of tiers that hold instead of tags.
     public static final long PLACEMENTS_AT = 560;
+    /// Offset of the word of features that nobody needs to know ([Feature]).
+    public static final long COMPATIBLE_AT = 568;
+    /// Offset of the word of features that whoever writes has to know.
+    public static final long READ_COMPATIBLE_AT = 576;
+    /// Offset of the word of features that everybody has to know.
+    public static final long INCOMPATIBLE_AT = 584;
     /// Offset of the commit log.
     public static final long LOG_AT = BYTES;
 
@@ -70,6 +77,7 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
     public void format(Region pmem) {
         pmem.grow();
         write(pmem);
+        Feature.format(pmem, Feature.CHECKED_DISK);
         pmem.putLong(EXTENTS_AT, 1);
         pmem.flush(0, BYTES);
         pmem.fence();
@@ -84,40 +92,58 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
         region.put(0, MemorySegment.ofArray(page.array()), 0, page.capacity());
     }
 
-    /// Reads the first bytes of a file.
+    /// Reads the first page of a file.
     ///
-    /// @throws PoolFormatException if they are no pool's, or one's of another version
-    /// @throws PoolDamagedException if they are a pool's, and damaged
-    public static Superblock read(String name, byte[] bytes) {
+    /// @param readOnly whether the pool is only to be read
+    /// @throws PoolFormatException if it is no pool's, or one's of another version, or with features that are not known
+    /// @throws PoolDamagedException if it is a pool's, and damaged
+    public static Superblock read(String name, byte[] bytes, boolean readOnly) {
         ByteBuffer page = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
         if (bytes.length < CHECKED_BYTES + 8 || page.getLong(0) != MAGIC) {
             throw new PoolFormatException(name + " is no pool");
         }
         int version = page.getInt(VERSION_AT);
-        if (version < VERSION || version > VERSION_PLACEMENTS) {
+        if (version < VERSION_PLAIN || version > VERSION) {
             throw new PoolFormatException(name + " is a pool of version " + version + ", and this library knows versions "
-                    + VERSION + " to " + VERSION_PLACEMENTS + (version > VERSION ? ": use a newer library" : ""));
+                    + VERSION_PLAIN + " to " + VERSION + (version > VERSION ? ": use a newer library" : ""));
         }
         if (!isRight(bytes, page.getLong(CHECKED_BYTES))) {
             throw new PoolDamagedException(name + ": the superblock is damaged");
+        }
+        if (bytes.length < BYTES) {
+            throw new PoolDamagedException(name + " ends within its superblock");
+        }
+        if (version == VERSION) {
+            Feature.requireKnown(name, page, readOnly);
         }
         UUID id = new UUID(page.getLong(16), page.getLong(24));
         return new Superblock(id, page.getLong(32), page.getInt(12), page.getLong(40));
     }
 
-    /// Makes a pool one of this version, unless it is that or of a later one. Version and checksum are stored one after the other, so a pool may
-    /// be found that has the checksum of a version before.
-    public static void upgrade(Region region, int version) {
+    /// Has a pool that is to be written be of this version: one of an earlier version gets the features that this stood for. They come first; version
+    /// and checksum are stored one after the other, so a pool may be found that has the checksum of a version before.
+    public static void upgrade(Region region) {
         byte[] page = new byte[CHECKED_BYTES + 8];
         region.get(0, MemorySegment.ofArray(page), 0, page.length);
         ByteBuffer fields = ByteBuffer.wrap(page).order(ByteOrder.LITTLE_ENDIAN);
         int old = fields.getInt(VERSION_AT);
-        if (old >= version && fields.getLong(CHECKED_BYTES) == crc(page)) {
-            return;
+        if (old < VERSION) {
+            Feature.format(region, Feature.CHECKED_DISK);
+            region.flush(COMPATIBLE_AT, 3 * Long.BYTES);
+            region.fence();
+            if (old == VERSION_REMOTE || old == VERSION_PLACEMENTS && region.getLong(REMOTE_NEXT_AT) != 0) {
+                Feature.REMOTE.addTo(region);
+            }
+            if (old == VERSION_PLACEMENTS) {
+                Feature.PLACEMENTS.addTo(region);
+            }
+            fields.putInt(VERSION_AT, VERSION);
+            storeWord(region, VERSION_AT, fields.getLong(VERSION_AT));
         }
-        fields.putInt(VERSION_AT, Math.max(old, version));
-        storeWord(region, VERSION_AT, fields.getLong(VERSION_AT));
-        storeWord(region, CHECKED_BYTES, crc(page));
+        if (fields.getLong(CHECKED_BYTES) != crc(page)) {
+            storeWord(region, CHECKED_BYTES, crc(page));
+        }
+        Feature.CHECKED_DISK.addTo(region);
     }
 
     private static void storeWord(Region region, long at, long value) {
@@ -130,7 +156,7 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
     private static boolean isRight(byte[] page, long checksum) {
         byte[] before = page.clone();
         ByteBuffer fields = ByteBuffer.wrap(before).order(ByteOrder.LITTLE_ENDIAN);
-        for (int version = fields.getInt(VERSION_AT); version >= VERSION; version--) {
+        for (int version = fields.getInt(VERSION_AT); version >= VERSION_PLAIN; version--) {
             fields.putInt(VERSION_AT, version);
             if (crc(before) == checksum) {
                 return true;

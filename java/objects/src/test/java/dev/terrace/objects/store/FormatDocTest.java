@@ -26,6 +26,7 @@ import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.UUID;
@@ -103,6 +104,7 @@ class FormatDocTest {
         code.put("SEGMENT_HEADER_BYTES", "store.Segment.HEADER_BYTES");
         code.put("VALUE_FRONT_BYTES", "store.Segment.FRONT_BYTES");
         code.put("REMOTE_RECORD_BYTES", "store.Remote.RECORD_BYTES");
+        code.put("CHECKED_FRONT_BYTES", "store.CheckedFront.BYTES");
         code.put("LINK_BYTES", "store.Chain.BYTES");
         code.put("INLINE_BYTES_MAX", "store.Buffers.INLINE_BYTES_MAX");
         code.put("RECORD_BYTES_MIN", "store.SizeClasses.SLOT_BYTES_MIN");
@@ -114,11 +116,11 @@ class FormatDocTest {
         table("constant", "value", "meaning").forEach(row -> documented.put(row.get(0), Long.valueOf(row.get(1))));
         assertEquals(coded, documented);
         assertTrue(page.contains("\nFormat version: **" + Superblock.VERSION + "**\n"));
-        assertTrue(page.contains("\n* **" + Superblock.VERSION + "**:"), "it is in the list of changes");
+        for (int version = 1; version <= Superblock.VERSION; version++) {
+            assertTrue(page.contains("\n* **" + version + "**:"), version + " is in the list of changes");
+        }
         assertTrue(page.contains("pool `" + ascii(constant("store.Superblock.MAGIC")) + "`, disk `"
                 + ascii(constant("store.DiskLabel.MAGIC")) + "`, segment `" + ascii(constant("store.Segment.MAGIC")) + "`"));
-        assertTrue(page.contains("\n* **" + Superblock.VERSION_REMOTE + "**:"), "and so are the others");
-        assertTrue(page.contains("\n* **" + Superblock.VERSION_PLACEMENTS + "**:"));
     }
 
     private static String ascii(long word) {
@@ -132,6 +134,27 @@ class FormatDocTest {
             coded.add(List.of("" + i, "" + SizeClasses.slotBytes(i), "" + SizeClasses.slots(i)));
         }
         assertEquals(coded, table("size class", "bytes", "slots"));
+    }
+
+    @Test
+    void theFeaturesAreTheCodes() {
+        List<List<String>> documented = table("word", "bit", "feature", "since then").stream()
+                .map(row -> row.subList(0, 3))
+                .toList();
+        List<List<String>> coded = Arrays.stream(Feature.values())
+                .map(feature -> List.of(
+                        feature.word().name().toLowerCase(Locale.ROOT),
+                        "" + Long.numberOfTrailingZeros(feature.bit()),
+                        feature.name()))
+                .toList();
+        assertEquals(coded, documented);
+    }
+
+    /// The word of these features, as the page says.
+    private static long features(long bits, int at) {
+        CRC32C crc = new CRC32C();
+        crc.update(ByteBuffer.allocate(16).order(ByteOrder.LITTLE_ENDIAN).putLong(bits).putLong(at).flip());
+        return bits | crc.getValue() << 40;
     }
 
     @Test
@@ -225,7 +248,7 @@ class FormatDocTest {
 
     @Test
     void theSuperblockIsWhatThePageSays(@TempDir(factory = InMemory.class) Path dir) throws IOException {
-        GoldenPool.extract(dir);
+        GoldenPool.extract(GoldenPool.Kept.CHECKED_DISK, dir);
         ByteBuffer pool = read(dir.resolve("pool"));
         Structure superblock = new Structure(pool, 0, structure(0));
         assertEquals(Superblock.BYTES, superblock.length());
@@ -252,6 +275,9 @@ class FormatDocTest {
         assertEquals(Superblock.REMOTE_LIVE_AT, superblock.at("remote_live"));
         assertEquals(Superblock.REMOTE_RESERVE_AT, superblock.at("remote_reserve"));
         assertEquals(Superblock.PLACEMENTS_AT, superblock.at("placements"));
+        assertEquals(features(0, superblock.at("compatible")), superblock.get("compatible"));
+        assertEquals(features(0, superblock.at("read_compatible")), superblock.get("read_compatible"));
+        assertEquals(features(2, superblock.at("incompatible")), superblock.get("incompatible"));
         assertEquals(1, pool.getLong(superblock.at("disks")), "extents of disk 0");
         assertEquals(pool.getLong(superblock.at("disks") + 16), pool.getLong(superblock.at("disks") + 8), "first map and last");
         List<String> zeros = superblock.rows.keySet().stream().filter(field -> field.startsWith("reserved")).toList();
@@ -268,7 +294,7 @@ class FormatDocTest {
 
     @Test
     void logAndLabelAreWhatThePageSays(@TempDir(factory = InMemory.class) Path dir) throws IOException {
-        GoldenPool.extract(dir);
+        GoldenPool.extract(GoldenPool.Kept.CHECKED_DISK, dir);
         ByteBuffer pool = read(dir.resolve("pool"));
         Structure log = new Structure(pool, Superblock.LOG_AT, structure(1));
         assertEquals(32, log.length());
@@ -283,7 +309,7 @@ class FormatDocTest {
         pool.putLong(log.at("log_checksum"), 0);
         assertEquals(log.crc(log.length() + 16 * count), checksum);
 
-        Structure label = new Structure(read(dir.resolve("disk-0")), 0, structure(3));
+        Structure label = new Structure(read(dir.resolve("disk-0")), 0, structure(4));
         assertEquals(56, label.length());
         assertEquals("TERRDISK", ascii(label.get("disk_magic")));
         assertEquals(GoldenPool.SUPERBLOCK.id().getMostSignificantBits(), label.get("pool_id_high"));
@@ -294,7 +320,7 @@ class FormatDocTest {
         try (Pool made = Pool.open(dir.resolve("made"), PoolOptions.defaults().extents(1 << 20))) {
             made.create(Thing.on(StorageTier.SSD)).setBytes(new byte[100]);
         }
-        Structure labelNow = new Structure(read(dir.resolve("made").resolve("disk-0")), 0, structure(3));
+        Structure labelNow = new Structure(read(dir.resolve("made").resolve("disk-0")), 0, structure(4));
         assertEquals(StorageTier.SSD.ordinal(), labelNow.get("tier"));
         assertEquals(labelNow.crc(labelNow.at("tier_checksum")), labelNow.get("tier_checksum"));
     }
@@ -316,7 +342,7 @@ class FormatDocTest {
         }
         ByteBuffer pool = read(dir.resolve("pool"));
         Structure superblock = new Structure(pool, 0, structure(0));
-        assertEquals(Superblock.VERSION_REMOTE, superblock.get("version"));
+        assertEquals(features(3, superblock.at("incompatible")), superblock.get("incompatible"));
         CRC32C ofNumber = new CRC32C();
         ofNumber.update(new byte[] {2, 0, 0, 0, 0, 0, 0, 0});
         assertEquals(2 | ofNumber.getValue() << 40, superblock.get("remote_next"));
@@ -324,16 +350,16 @@ class FormatDocTest {
         assertEquals(0, superblock.get("remote_empty"));
         long slot = pool.getLong((int) slotAt);
         assertEquals(4, slot & 0xff);
-        Structure value = new Structure(pool, (slot >>> 24) * 16, structure(4));
+        Structure value = new Structure(pool, (slot >>> 24) * 16, structure(5));
         assertEquals(32, value.length());
         assertEquals(Headers.VALUE, Headers.type(value.get("value_header")));
-        Structure record = new Structure(pool, value.get("segment"), structure(5));
+        Structure record = new Structure(pool, value.get("segment"), structure(6));
         assertEquals(32, record.length());
         assertEquals(Headers.SEGMENT, Headers.type(record.get("segment_header")));
         UUID id = new UUID(superblock.get("id_high"), superblock.get("id_low"));
         String name = "terrace-" + id + "-" + HexFormat.of().toHexDigits(record.get("segment_number")) + ".segment";
         ByteBuffer bytes = ByteBuffer.wrap(Objects.requireNonNull(segments.segments().get(name))).order(ByteOrder.LITTLE_ENDIAN);
-        Structure segment = new Structure(bytes, 0, structure(6));
+        Structure segment = new Structure(bytes, 0, structure(7));
         assertEquals(64, segment.length());
         assertEquals("TERRSEGM", ascii(segment.get("segment_magic")));
         assertEquals(1, segment.get("segment_version"));
@@ -358,14 +384,14 @@ class FormatDocTest {
 
     @Test
     void aPlacementIsWhereThePageSays(@TempDir(factory = InMemory.class) Path dir) throws IOException {
-        GoldenPool.extract(dir);
+        GoldenPool.extract(GoldenPool.Kept.VERSION_1, dir);
         try (Pool made = Pool.open(dir, GoldenPool.OPTIONS)) {
             made.place(GoldenPool.CLASS, Map.of("string", List.of(StorageTier.SSD, StorageTier.PMEM)));
         }
         ByteBuffer pool = read(dir.resolve("pool"));
         Structure superblock = new Structure(pool, 0, structure(0));
-        assertEquals(Superblock.VERSION_PLACEMENTS, superblock.get("version"));
-        Structure link = new Structure(pool, superblock.get("placements"), structure(2));
+        assertEquals(features(1, superblock.at("read_compatible")), superblock.get("read_compatible"));
+        Structure link = new Structure(pool, superblock.get("placements"), structure(3));
         assertEquals(0, link.get("next"));
         assertEquals(0, link.get("value"));
         int key = (int) (link.get("key") >>> 24) * 16;
@@ -377,38 +403,90 @@ class FormatDocTest {
         assertEquals(0, encoded.remaining());
     }
 
-    /// A power cut while a pool gets its remote tier leaves one of version 1 or one of version 2.
+    /// A power cut while a pool becomes of this version leaves one of an earlier version or one of this.
     @Test
-    void aPoolThatIsGettingARemoteTierCanBeRead(@TempDir(factory = InMemory.class) Path dir) throws IOException {
-        RecordingSegmentStore segments = new RecordingSegmentStore(new ArrayList<>());
-        PoolOptions options = PoolOptions.defaults().extents(1 << 20);
-        Pool.open(dir, options).close();
-        byte[] before = Files.readAllBytes(dir.resolve("pool"));
-        Pool.open(dir, options.remote(segments)).close();
-        byte[] after = Files.readAllBytes(dir.resolve("pool"));
-        assertEquals(1, before[8]);
-        assertEquals(2, after[8]);
-        byte[] between = before.clone();
-        between[8] = 2;
-        Files.write(dir.resolve("pool"), between);
-        Pool.open(dir, options.toRead()).close();
-        Pool.open(dir, options.remote(segments)).close();
-        assertTrue(Arrays.equals(after, 0, 64, Files.readAllBytes(dir.resolve("pool")), 0, 64), "it is finished");
-        between[40]++;
-        Files.write(dir.resolve("pool"), between);
-        assertThrows(PoolDamagedException.class, () -> Pool.open(dir, options));
+    void aPoolThatIsBeingUpgradedCanBeRead(@TempDir(factory = InMemory.class) Path dir) throws IOException {
+        for (GoldenPool.Kept kept : List.of(GoldenPool.Kept.VERSION_1, GoldenPool.Kept.VERSION_2, GoldenPool.Kept.VERSION_3)) {
+            PoolOptions options = GoldenPool.extract(kept, dir);
+            byte[] between = Files.readAllBytes(dir.resolve("pool"));
+            Pool.open(dir, options).close();
+            byte[] after = Files.readAllBytes(dir.resolve("pool"));
+            assertEquals(Superblock.VERSION, after[8]);
+            int at = (int) Superblock.COMPATIBLE_AT;
+            for (int step = 0; step < 4; step++) {
+                if (step < 3) {
+                    System.arraycopy(after, at + 8 * step, between, at + 8 * step, 8);
+                } else {
+                    between[8] = (byte) Superblock.VERSION;
+                }
+                Files.write(dir.resolve("pool"), between);
+                Pool.open(dir, options.toRead()).close();
+                Pool.open(dir, options).close();
+                byte[] finished = Files.readAllBytes(dir.resolve("pool"));
+                assertTrue(Arrays.equals(after, 0, 64, finished, 0, 64), "it is finished");
+                assertTrue(Arrays.equals(after, at, at + 24, finished, at, at + 24), "with its features");
+            }
+            between[40]++;
+            Files.write(dir.resolve("pool"), between);
+            assertThrows(PoolDamagedException.class, () -> Pool.open(dir, options));
+        }
+    }
+
+    /// From a slot to the bytes of a checked value, on a disk and in persistent memory, by the page alone.
+    @Test
+    void aCheckedValueIsFoundByThePage(@TempDir(factory = InMemory.class) Path dir) throws IOException {
+        List<StorageTier> tiers = List.of(StorageTier.SSD, StorageTier.PMEM);
+        byte[] value = "a checked value".getBytes(ISO_8859_1);
+        long slotsAt;
+        try (Pool made = Pool.open(dir, PoolOptions.defaults().extents(1 << 20).withPmemChecksums())) {
+            Store store = made.store();
+            slotsAt = store.transact(() -> {
+                long owner = store.allocate(32, Headers.BUFFER);
+                for (int i = 0; i < tiers.size(); i++) {
+                    store.putWord(owner, owner + 8 + 8 * i, made.buffers().put(tiers.subList(i, i + 1), value));
+                }
+                return owner + 8;
+            });
+        }
+        ByteBuffer pool = read(dir.resolve("pool"));
+        Structure superblock = new Structure(pool, 0, structure(0));
+        assertEquals(features(6, superblock.at("incompatible")), superblock.get("incompatible"));
+        for (int i = 0; i < tiers.size(); i++) {
+            long slot = pool.getLong((int) slotsAt + 8 * i);
+            assertEquals(13 + i, slot & 0xff);
+            long at = (slot >>> 24) * 16;
+            Structure front = i == 0
+                    ? new Structure(read(dir.resolve("disk-0")), at, structure(2))
+                    : new Structure(pool, at + 8, structure(2));
+            assertEquals(16, front.length());
+            assertEquals(value.length, front.get("value_length"));
+            CRC32C crc = new CRC32C();
+            crc.update(value);
+            assertEquals((int) crc.getValue(), (int) front.get("bytes_checksum"));
+            long word = front.bytes.getLong(front.at("value_length"));
+            assertEquals(mixed(mixed(word ^ superblock.get("secret")) ^ slot), front.get("seal"));
+            byte[] found = new byte[value.length];
+            front.bytes.get(front.at("value_length") + 16, found);
+            assertTrue(Arrays.equals(value, found));
+        }
+    }
+
+    private static long mixed(long n) {
+        long b = (n ^ n >>> 33) * 0xff51afd7ed558ccdL;
+        b = (b ^ b >>> 33) * 0xc4ceb9fe1a85ec53L;
+        return b ^ b >>> 33;
     }
 
     /// From the superblock to an integer of an object, by the page alone.
     @Test
     void anObjectIsFoundByThePage(@TempDir(factory = InMemory.class) Path dir) throws IOException {
-        GoldenPool.extract(dir);
+        GoldenPool.extract(GoldenPool.Kept.VERSION_1, dir);
         ByteBuffer pool = read(dir.resolve("pool"));
         Structure superblock = new Structure(pool, 0, structure(0));
         Map<String, Long> roots = new LinkedHashMap<>();
         long offset = superblock.get("roots");
         while (offset != 0) {
-            Structure link = new Structure(pool, offset, structure(2));
+            Structure link = new Structure(pool, offset, structure(3));
             assertEquals(32, link.length());
             expectInUse(pool, superblock, offset, 0xffff);
             roots.put(text(pool, link.get("key")), link.get("value"));
@@ -471,6 +549,6 @@ class FormatDocTest {
         String changed = page.replace("| 5 | 112 | 585 |", "| 5 | 112 | 586 |");
         assertNotEquals(page, changed);
         assertNotEquals(right, tables(changed, List.of("size class", "bytes", "slots")).getFirst());
-        assertEquals(7, tables(page, FIELDS).size(), "superblock, log, link, label, value, segment, a segment's begin");
+        assertEquals(8, tables(page, FIELDS).size(), "superblock, log, checked value, link, label, value, segment, a segment's begin");
     }
 }
