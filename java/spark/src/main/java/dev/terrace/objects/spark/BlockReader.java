@@ -3,6 +3,7 @@ package dev.terrace.objects.spark;
 import dev.terrace.objects.Cursor;
 import dev.terrace.objects.DurableRecord;
 import dev.terrace.objects.Pool;
+import dev.terrace.objects.PoolDamagedException;
 import java.io.IOException;
 import java.io.Serial;
 import java.io.UncheckedIOException;
@@ -16,6 +17,8 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.jspecify.annotations.Nullable;
 
 /// Reads the blocks of a part, one batch each.
+///
+/// Invariant: who reads a part to its end has met as many rows as the manifest says: none is lost with a block.
 final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.Facts {
     private final Pool pool;
     private final TableScan.PartInput input;
@@ -25,6 +28,9 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
     private final DurableRecord block;
     private final BlockVector[] vectors;
     private final ColumnarBatch batch;
+    private final int[] columns;
+    /// Rows of the blocks so far.
+    private long walked;
     private long met;
     private long left;
     private long read;
@@ -63,6 +69,7 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
         this.pool = pool;
         this.input = input;
         filters = query.filters;
+        columns = query.columns;
         layout = BlockLayout.of(query.schema);
         cursor = pool.cursor(layout.storedType(pool, input.part().name()));
         block = cursor.get();
@@ -73,15 +80,15 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
 
     @Override
     public boolean next() {
-        while (left > 0 && cursor.next()) {
+        while (left > 0 && nextBlock()) {
             if (met++ % input.shares() != input.share()) {
                 continue;
             }
             if (filters.stream().allMatch(filter -> filter.mayMatch(this))) {
                 read++;
                 int rows = (int) Math.min(left, rows());
-                for (BlockVector vector : vectors) {
-                    vector.lead(block, (int) rows());
+                for (int i = 0; i < vectors.length; i++) {
+                    vectors[i].lead(block, (int) rows(), (int) nulls(columns[i]));
                 }
                 batch.setNumRows(rows);
                 left -= rows;
@@ -90,6 +97,18 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
             skipped++;
         }
         return false;
+    }
+
+    /// Goes to the next block of the part, whoever's share it is.
+    private boolean nextBlock() {
+        boolean isThere = cursor.next();
+        walked += isThere ? rows() : 0;
+        long all = input.part().rows();
+        if (isThere ? rows() < 1 || walked > all : walked != all) {
+            throw new PoolDamagedException("part " + input.part().name() + " is damaged: its blocks have " + walked
+                    + (isThere ? " rows at least" : " rows") + ", and the manifest says " + all);
+        }
+        return isThere;
     }
 
     @Override

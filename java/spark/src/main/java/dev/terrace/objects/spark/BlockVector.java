@@ -1,6 +1,7 @@
 package dev.terrace.objects.spark;
 
 import dev.terrace.objects.DurableRecord;
+import dev.terrace.objects.PoolDamagedException;
 import java.lang.reflect.Array;
 import java.math.BigDecimal;
 import java.math.BigInteger;
@@ -15,11 +16,16 @@ import org.jspecify.annotations.Nullable;
 
 /// The values of a column in one block after the other. What of it is asked for is copied out of the pool when it is, as a whole, into arrays that are
 /// used again: who only asks which rows are null reads no values.
+///
+/// Invariant: each array has exactly as many elements as the block has rows, or as the offsets say, and offsets never fall, before anything of it is
+/// shown. So nobody is ever shown what another block has left in an array.
 final class BlockVector extends ColumnVector {
     private static final int UNKNOWN = -1;
 
     private final ColumnLayout layout;
     private final @Nullable BlockVector element;
+    /// Of elements, those that they belong to.
+    private final @Nullable BlockVector arrays;
     private @Nullable DurableRecord block;
     private boolean areNullsThere;
     private boolean areOffsetsThere;
@@ -30,12 +36,18 @@ final class BlockVector extends ColumnVector {
     private int[] offsets = {};
     private Object values;
     private int rows;
+    private int expectedNulls = UNKNOWN;
 
     BlockVector(ColumnLayout layout) {
+        this(layout, null);
+    }
+
+    private BlockVector(ColumnLayout layout, @Nullable BlockVector arrays) {
         super(layout.type());
         this.layout = layout;
+        this.arrays = arrays;
         ColumnLayout elements = layout.element();
-        element = elements == null ? null : new BlockVector(elements);
+        element = elements == null ? null : new BlockVector(elements, this);
         values = ColumnWriter.array(layout.kind(), 0);
     }
 
@@ -59,22 +71,38 @@ final class BlockVector extends ColumnVector {
     }
 
     /// From now on the values are those of this block, which has so many rows, until it is given the next.
-    void lead(DurableRecord to, int count) {
-        block = to;
+    ///
+    /// @param nullCount how many rows are null
+    void lead(DurableRecord to, int count, int nullCount) {
+        lead(to);
         rows = count;
+        expectedNulls = nullCount;
+    }
+
+    private void lead(DurableRecord to) {
+        block = to;
         areNullsThere = false;
         areOffsetsThere = false;
         areValuesThere = false;
         if (element != null) {
-            element.lead(to, UNKNOWN);
+            element.lead(to);
+            // As many as this vector's offsets say, which are not read yet.
+            element.rows = UNKNOWN;
+            element.expectedNulls = UNKNOWN;
         }
     }
 
+    /// How many rows there are; of elements, as many as the last offset says.
     private int rows() {
         if (rows == UNKNOWN) {
-            rows = block().getArrayLength(layout.isVariable() ? layout.offsets() : layout.values()) - (layout.isVariable() ? 1 : 0);
+            rows = Objects.requireNonNull(arrays).end();
         }
         return rows;
+    }
+
+    /// Where the last row's bytes, or elements, end.
+    private int end() {
+        return offsets()[rows()];
     }
 
     private DurableRecord block() {
@@ -83,19 +111,36 @@ final class BlockVector extends ColumnVector {
 
     private byte @Nullable [] nulls() {
         if (!areNullsThere) {
-            int length = block().getArrayLength(layout.nulls());
-            if (length >= 0) {
-                nullBits = (byte[]) load(layout.nulls(), length, nullBits);
+            boolean areAny = block().getArrayLength(layout.nulls()) >= 0;
+            if (areAny) {
+                nullBits = (byte[]) load(layout.nulls(), Math.ceilDiv(rows(), Byte.SIZE), nullBits);
             }
-            nulls = length < 0 ? null : nullBits;
+            nulls = areAny ? nullBits : null;
+            requireNulls();
             areNullsThere = true;
         }
         return nulls;
     }
 
+    /// Looks whether as many rows are null as the block says: without its bits, a row that is null would have a value.
+    private void requireNulls() {
+        int found = 0;
+        for (int i = 0; nulls != null && i < rows(); i++) {
+            found += nulls[i >> 3] >> (i & 7) & 1;
+        }
+        if (expectedNulls != UNKNOWN && found != expectedNulls) {
+            throw damaged(layout.nulls(), "say " + found + " nulls, and should say " + expectedNulls);
+        }
+    }
+
     private int[] offsets() {
         if (!areOffsetsThere) {
-            offsets = (int[]) load(layout.offsets(), block().getArrayLength(layout.offsets()), offsets);
+            offsets = (int[]) load(layout.offsets(), rows() + 1, offsets);
+            for (int row = 0; row <= rows(); row++) {
+                if (offsets[row] < (row == 0 ? 0 : offsets[row - 1]) || row == 0 && offsets[row] != 0) {
+                    throw damaged(layout.offsets(), "are offsets that fall, at row " + row);
+                }
+            }
             areOffsetsThere = true;
         }
         return offsets;
@@ -103,18 +148,27 @@ final class BlockVector extends ColumnVector {
 
     private Object values() {
         if (!areValuesThere) {
-            values = load(layout.values(), block().getArrayLength(layout.values()), values);
+            values = load(layout.values(), layout.isVariable() ? end() : rows(), values);
             areValuesThere = true;
         }
         return values;
     }
 
-    /// The first elements of a field, in an array that is as long at least.
+    /// The elements of a field, which has so many, in an array that is as long at least.
     private Object load(int field, int length, Object into) {
+        int stored = block().getArrayLength(field);
+        if (stored != length) {
+            throw damaged(field, "are " + stored + " elements, and should be " + length);
+        }
         Object room = Array.getLength(into) >= length ? into : Array.newInstance(into.getClass().componentType(), length);
-        int count = block().copyArray(field, room);
-        assert count >= length;
+        if (block().copyArray(field, room) < length) {
+            throw damaged(field, "are less than " + length + " elements");
+        }
         return room;
+    }
+
+    private PoolDamagedException damaged(int field, String why) {
+        return new PoolDamagedException(block() + " is damaged: of field " + field + " " + why);
     }
 
     @Override
@@ -216,8 +270,12 @@ final class BlockVector extends ColumnVector {
             return Decimal.createUnsafe(getLong(row), precision, scale);
         }
         int from = offsets()[row];
-        BigInteger unscaled = new BigInteger((byte[]) values(), from, offsets()[row + 1] - from);
-        return Decimal.apply(new BigDecimal(unscaled, scale), precision, scale);
+        try {
+            BigInteger unscaled = new BigInteger((byte[]) values(), from, offsets()[row + 1] - from);
+            return Decimal.apply(new BigDecimal(unscaled, scale), precision, scale);
+        } catch (ArithmeticException | NumberFormatException e) {
+            throw damaged(layout.values(), "is a decimal that is none, at row " + row);
+        }
     }
 
     @Override

@@ -29,7 +29,10 @@ record Manifest(long number, String kind, String type, Map<String, String> optio
     static final String TABLE = "table";
 
     private static final String MAGIC = "terrace-manifest";
-    private static final int VERSION = 1;
+    /// Its checksum covers the version; parts are pools that know features.
+    private static final int VERSION = 2;
+    private static final int VERSION_1 = 1;
+    private static final List<String> VERSIONS = List.of("" + VERSION_1, "" + VERSION);
     private static final ObjectMapper JSON = new ObjectMapper().enable(SerializationFeature.ORDER_MAP_ENTRIES_BY_KEYS);
 
     Manifest {
@@ -71,7 +74,7 @@ record Manifest(long number, String kind, String type, Map<String, String> optio
     byte[] encode() {
         try {
             byte[] json = JSON.writeValueAsBytes(this);
-            byte[] front = (MAGIC + " " + VERSION + " " + crc(json, 0) + "\n").getBytes(StandardCharsets.US_ASCII);
+            byte[] front = (MAGIC + " " + VERSION + " " + crc(VERSION, json, 0) + "\n").getBytes(StandardCharsets.US_ASCII);
             byte[] all = new byte[front.length + json.length];
             System.arraycopy(front, 0, all, 0, front.length);
             System.arraycopy(json, 0, all, front.length, json.length);
@@ -95,22 +98,27 @@ record Manifest(long number, String kind, String type, Map<String, String> optio
         if (!front[0].equals(MAGIC) || front.length != 3) {
             throw new PoolDamagedException(name + " does not begin as a manifest does: restore it, or remove it to go back to the one before");
         }
-        if (!front[1].equals(Integer.toString(VERSION))) {
-            throw new PoolFormatException(name + " is of version " + front[1] + ", and this library knows " + VERSION + ": use a later one");
+        if (!VERSIONS.contains(front[1])) {
+            throw new PoolFormatException(name + " is of version " + front[1] + ", and this library knows " + VERSIONS + ": use a later one");
         }
-        if (end == bytes.length || !front[2].equals(crc(bytes, end + 1))) {
+        int version = Integer.parseInt(front[1]);
+        if (end == bytes.length || !front[2].equals(crc(version, bytes, end + 1))) {
             throw new PoolDamagedException(name + " is damaged, its checksum is wrong: restore it, or remove it to go back to the one before");
         }
         try {
             return JSON.readValue(new String(bytes, end + 1, bytes.length - end - 1, StandardCharsets.UTF_8), Manifest.class);
         } catch (JsonProcessingException e) {
-            throw new PoolFormatException(name + " has a checksum that is right and is no manifest of version " + VERSION + ": "
+            throw new PoolFormatException(name + " has a checksum that is right and is no manifest of version " + version + ": "
                     + e.getOriginalMessage(), e);
         }
     }
 
-    private static String crc(byte[] bytes, int from) {
+    /// The checksum of the JSON, and, but in version 1, of what is before it.
+    private static String crc(int version, byte[] bytes, int from) {
         CRC32C crc = new CRC32C();
+        if (version != VERSION_1) {
+            crc.update((MAGIC + " " + version + " ").getBytes(StandardCharsets.US_ASCII));
+        }
         crc.update(bytes, from, bytes.length - from);
         return HexFormat.of().toHexDigits((int) crc.getValue());
     }

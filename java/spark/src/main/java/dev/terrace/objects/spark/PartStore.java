@@ -69,7 +69,8 @@ final class PartStore implements Serializable {
     /// @param disk its disk's; null: the same
     record Place(Path pool, @Nullable Path disk) {
         PoolOptions options(PartitionOptions of) {
-            PoolOptions made = PoolOptions.defaults().extents(of.extentBytes());
+            // Without an option the files are on whatever disk the directory is on.
+            PoolOptions made = PoolOptions.defaults().extents(of.extentBytes()).withPmemChecksums();
             return disk == null ? made : made.disk(StorageTier.SSD, disk);
         }
 
