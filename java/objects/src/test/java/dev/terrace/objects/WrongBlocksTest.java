@@ -8,7 +8,6 @@ import dev.terrace.objects.collections.DurableMap;
 import dev.terrace.objects.collections.DurableTree;
 import dev.terrace.objects.collections.ElementType;
 import java.io.IOException;
-import java.io.RandomAccessFile;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -19,7 +18,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.Random;
 import java.util.Set;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
@@ -28,31 +26,16 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/// Blocks of a pool's files become zeros, ones, another block, or what they were before: a device may give any of these. Whoever reads then gets what was
-/// stored, or an exception of this library's.
+/// Whoever reads a pool whose device gives [WrongBlocks] gets what was stored, or an exception of this library's.
 ///
 /// Numbers, references and slots in persistent memory have no checksum, so there a null, or something else that was stored at some time, may be read.
 class WrongBlocksTest {
     private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
     private static final int PEOPLE = 24;
-    private static final int TRIALS = Boolean.getBoolean("terrace.long") ? 20_000 : 500;
-    private static final int SHIFT_MIN = 3;
-    private static final int SHIFT_MAX = 20;
     private static final String REFUSED = "refused";
-    private static final List<String> FILES = List.of("pool", "disk-0");
 
     @TempDir(factory = InMemory.class)
     Path dir;
-
-    private final Random random = new Random(1);
-
-    /// What becomes of a block.
-    private enum Damage {
-        ZEROS,
-        ONES,
-        ANOTHER,
-        FORMER
-    }
 
     private static String text(int i, int round) {
         return ("text " + i + " of round " + round + " ").repeat(1 + i * i % 40);
@@ -146,99 +129,26 @@ class WrongBlocksTest {
         return texts;
     }
 
-    /// The files as they were before all was written anew, and as they are.
-    private record Versions(byte[] before, byte[] now) {}
-
-    private Map<String, Versions> make(PoolOptions options) throws IOException {
-        Map<String, byte[]> before = new LinkedHashMap<>();
+    /// Makes a pool, in which all was written anew, and what its files are damaged by.
+    private WrongBlocks make(String file, PoolOptions options) throws IOException {
         try (Pool pool = Pool.open(dir, options)) {
             fill(pool, 0);
         }
-        for (String file : FILES) {
-            before.put(file, Files.readAllBytes(dir.resolve(file)));
-        }
+        byte[] before = Files.readAllBytes(dir.resolve(file));
         try (Pool pool = Pool.open(dir, options)) {
             fill(pool, 1);
         }
-        Map<String, Versions> made = new LinkedHashMap<>();
-        for (String file : FILES) {
-            made.put(file, new Versions(before.get(file), Files.readAllBytes(dir.resolve(file))));
-        }
-        return made;
-    }
-
-    /// Damages a block of a file that holds something: the bytes, and where they are.
-    private byte @Nullable [] damaged(Versions file, long at, int length) {
-        byte[] now = Arrays.copyOfRange(file.now, (int) at, (int) at + length);
-        byte[] damaged = switch (Damage.values()[random.nextInt(Damage.values().length)]) {
-            case ZEROS -> new byte[length];
-            case ONES -> filled(length);
-            case ANOTHER -> {
-                int from = random.nextInt(file.now.length / length) * length;
-                yield Arrays.copyOfRange(file.now, from, from + length);
-            }
-            case FORMER -> at + length > file.before.length
-                    ? new byte[length]
-                    : Arrays.copyOfRange(file.before, (int) at, (int) at + length);
-        };
-        return Arrays.equals(now, damaged) ? null : damaged;
-    }
-
-    private static byte[] filled(int length) {
-        byte[] ones = new byte[length];
-        Arrays.fill(ones, (byte) -1);
-        return ones;
-    }
-
-    private void write(String file, long at, byte[] bytes, int from, int length) throws IOException {
-        try (RandomAccessFile out = new RandomAccessFile(dir.resolve(file).toFile(), "rw")) {
-            out.seek(at);
-            out.write(bytes, from, length);
-        }
-    }
-
-    /// What is done with a pool that is damaged.
-    private interface Trial {
-        void run(String what, Map<String, List<String>> right) throws IOException;
-    }
-
-    /// Damages one block after the other of a file, each of another size; returns how often.
-    private int damageEach(String name, PoolOptions options, Trial trial) throws IOException {
-        Versions file = make(options).get(name);
-        Map<String, List<String>> right = read(options.toRead());
-        assertTrue(right.values().stream().noneMatch(List.of(REFUSED)::equals), right::toString);
-        int trials = 0;
-        while (trials < TRIALS) {
-            int length = 1 << SHIFT_MIN + random.nextInt(SHIFT_MAX - SHIFT_MIN + 1);
-            int at = random.nextInt(file.now.length / length) * length;
-            byte[] bytes = damaged(file, at, length);
-            if (bytes != null) {
-                trials++;
-                write(name, at, bytes, 0, length);
-                String what = name + ": " + length + " bytes at " + at;
-                try {
-                    trial.run(what, right);
-                } catch (RuntimeException | Error e) {
-                    throw new AssertionError(what, e);
-                }
-                write(name, at, file.now, at, length);
-            }
-        }
-        assertEquals(right, read(options.toRead()));
-        return trials;
-    }
-
-    private static PoolOptions options(boolean checksPmem) {
-        return checksPmem ? SMALL.withPmemChecksums() : SMALL;
+        return new WrongBlocks(dir.resolve(file), before);
     }
 
     @Test
     void whatADiskGivesIsRightOrRefused() throws IOException {
         int[] refused = {0};
-        damageEach("disk-0", SMALL, (what, right) -> {
-            Map<String, List<String>> found = read(SMALL.toRead());
+        WrongBlocks blocks = make("disk-0", SMALL);
+        Map<String, List<String>> right = read(SMALL.toRead());
+        blocks.forEach(what -> {
             boolean isRefused = false;
-            for (Map.Entry<String, List<String>> each : found.entrySet()) {
+            for (Map.Entry<String, List<String>> each : read(SMALL.toRead()).entrySet()) {
                 if (each.getValue().equals(List.of(REFUSED))) {
                     isRefused = true;
                 } else {
@@ -248,7 +158,8 @@ class WrongBlocksTest {
             refused[0] += isRefused ? 1 : 0;
             assertTrue(!isRefused || problems() > 0, () -> what + " is read as damaged, and check says that all is sound");
         });
-        assertTrue(refused[0] > TRIALS / 10, refused[0] + " of " + TRIALS + " were noticed");
+        assertTrue(refused[0] > WrongBlocks.TRIALS / 5, refused[0] + " were noticed");
+        assertEquals(right, read(SMALL.toRead()));
     }
 
     /// How many problems a check finds; that the pool cannot be looked at is one.
@@ -262,18 +173,21 @@ class WrongBlocksTest {
 
     @ParameterizedTest
     @ValueSource(booleans = {false, true})
-    void whatPersistentMemoryGivesIsNoneOfNobodysIfItIsChecked(boolean checksPmem) throws IOException {
-        PoolOptions options = options(checksPmem);
+    void whatPersistentMemoryGivesWasStoredIfItIsChecked(boolean isChecked) throws IOException {
+        PoolOptions options = isChecked ? SMALL.withPmemChecksums() : SMALL;
         int[] refused = {0};
-        damageEach("pool", options, (what, right) -> {
+        WrongBlocks blocks = make("pool", options);
+        Map<String, List<String>> right = read(options.toRead());
+        blocks.forEach(what -> {
             Map<String, List<String>> found = read(options.toRead());
             refused[0] += found.containsValue(List.of(REFUSED)) || problems() > 0 ? 1 : 0;
             found.forEach((name, texts) -> texts.forEach(text -> {
-                boolean isStored = text == null || text.equals(REFUSED) || name.startsWith("length") || stored().contains(text);
-                assertTrue(!checksPmem || isStored, () -> what + ": " + name + " gives what nobody has stored: " + text);
+                boolean wasStored = text == null || text.equals(REFUSED) || name.startsWith("length") || stored().contains(text);
+                assertTrue(!isChecked || wasStored, () -> what + ": " + name + " gives what nobody has stored: " + text);
             }));
         });
-        assertTrue(refused[0] > TRIALS / 10, refused[0] + " of " + TRIALS + " were noticed");
+        assertTrue(refused[0] > WrongBlocks.TRIALS / 5, refused[0] + " were noticed");
+        assertEquals(right, read(options.toRead()));
     }
 
     private final Set<String> stored = new HashSet<>();

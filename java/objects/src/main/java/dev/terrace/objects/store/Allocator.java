@@ -2,6 +2,7 @@ package dev.terrace.objects.store;
 
 import static dev.terrace.objects.store.SizeClasses.CHUNK_BYTES;
 
+import dev.terrace.objects.PoolDamagedException;
 import dev.terrace.objects.PoolFullException;
 import java.util.Arrays;
 import java.util.BitSet;
@@ -159,7 +160,7 @@ final class Allocator {
     /// Frees what begins at `offset`, and has a header of the next generation by now. Called while the transaction commits.
     void free(long offset) {
         int chunk = (int) (offset / CHUNK_BYTES);
-        long descriptor = words.get(descriptorAt(chunk));
+        long descriptor = descriptorOf(chunk);
         int generation = hasHeaders ? Headers.generation(words.get(offset)) : 1;
         if (generation == Headers.GENERATION_MAX) {
             return;
@@ -215,7 +216,7 @@ final class Allocator {
         for (int extent = 0; extent < maps.length; extent++) {
             int end = (extent + 1) * chunksPerExtent;
             for (int chunk = extent * chunksPerExtent + reserved[extent]; chunk < end; chunk++) {
-                long descriptor = words.get(descriptorAt(chunk));
+                long descriptor = descriptorOf(chunk);
                 if (kind(descriptor) == KIND_RUN) {
                     chunk += runChunks(descriptor) - 1;
                 } else if (kind(descriptor) == KIND_SLOTS && released.size() < RELEASED_MAX && isUntouched(chunk)) {
@@ -231,7 +232,7 @@ final class Allocator {
     /// Whether a chunk holds nothing, and the transaction under way has not changed what it is or holds.
     private boolean isUntouched(int chunk) {
         boolean same = !words.isChanged(descriptorAt(chunk));
-        int count = bitmapWords(sizeClass(words.get(descriptorAt(chunk))));
+        int count = bitmapWords(sizeClass(descriptorOf(chunk)));
         for (int word = 0; same && word < count; word++) {
             long at = bitmapAt(chunk) + word * 8L;
             same = words.get(at) == 0 && !words.isChanged(at);
@@ -245,7 +246,7 @@ final class Allocator {
             return false;
         }
         int chunk = (int) (offset / CHUNK_BYTES);
-        long descriptor = words.get(descriptorAt(chunk));
+        long descriptor = descriptorOf(chunk);
         if (kind(descriptor) == KIND_RUN) {
             return offset % CHUNK_BYTES == 0;
         }
@@ -260,7 +261,7 @@ final class Allocator {
 
     /// Bytes of the slot or run that begins at `offset`, which is in use.
     long sizeOf(long offset) {
-        long descriptor = words.get(descriptorAt((int) (offset / CHUNK_BYTES)));
+        long descriptor = descriptorOf((int) (offset / CHUNK_BYTES));
         return kind(descriptor) == KIND_RUN
                 ? (long) runChunks(descriptor) * CHUNK_BYTES
                 : SizeClasses.slotBytes(sizeClass(descriptor));
@@ -277,7 +278,7 @@ final class Allocator {
         long offset = from;
         while (chunk < maps.length * chunksPerExtent) {
             int inExtent = chunk % chunksPerExtent;
-            long descriptor = inExtent < reserved[chunk / chunksPerExtent] ? 0 : words.get(descriptorAt(chunk));
+            long descriptor = inExtent < reserved[chunk / chunksPerExtent] ? 0 : descriptorOf(chunk);
             long start = (long) chunk * CHUNK_BYTES;
             if (kind(descriptor) == KIND_RUN) {
                 if (offset <= start && sizeClasses < 0) {
@@ -314,7 +315,7 @@ final class Allocator {
     /// Which of the slots behind that at `offset` are in use, up to 63 of them: bit 0 is the next. None behind a run.
     long ahead(long offset) {
         int chunk = (int) (offset / CHUNK_BYTES);
-        long descriptor = words.get(descriptorAt(chunk));
+        long descriptor = descriptorOf(chunk);
         if (kind(descriptor) != KIND_SLOTS) {
             return 0;
         }
@@ -373,7 +374,7 @@ final class Allocator {
     }
 
     private long takeSlotOf(int chunk, int sizeClass) {
-        long descriptor = words.get(descriptorAt(chunk));
+        long descriptor = descriptorOf(chunk);
         if (kind(descriptor) != KIND_SLOTS || sizeClass(descriptor) != sizeClass) {
             return NONE; // It has been cut anew since.
         }
@@ -416,7 +417,7 @@ final class Allocator {
     }
 
     private int nextGeneration(int chunk) {
-        long descriptor = words.get(descriptorAt(chunk));
+        long descriptor = descriptorOf(chunk);
         int generation = Math.max(1, generation(descriptor));
         if (hasHeaders && kind(descriptor) == KIND_SLOTS) {
             int bytes = SizeClasses.slotBytes(sizeClass(descriptor));
@@ -495,7 +496,7 @@ final class Allocator {
     void show(int extent, Chunks seen) {
         int end = (extent + 1) * chunksPerExtent;
         for (int chunk = extent * chunksPerExtent + reserved[extent]; chunk < end; ) {
-            long descriptor = words.get(descriptorAt(chunk));
+            long descriptor = descriptorOf(chunk);
             if (kind(descriptor) == KIND_RUN) {
                 seen.run(chunk, runChunks(descriptor));
                 chunk += runChunks(descriptor);
@@ -537,6 +538,23 @@ final class Allocator {
 
     private long bitmapAt(int chunk) {
         return maps[chunk / chunksPerExtent] + chunksPerExtent * 8L + (long) (chunk % chunksPerExtent) * BITMAP_BYTES;
+    }
+
+    /// A chunk's descriptor.
+    ///
+    /// @throws PoolDamagedException if it says what cannot be
+    private long descriptorOf(int chunk) {
+        long descriptor = words.get(descriptorAt(chunk));
+        boolean isPossible = switch (kind(descriptor)) {
+            case 0 -> true;
+            case KIND_SLOTS -> sizeClass(descriptor) >= 0 && sizeClass(descriptor) < SizeClasses.count();
+            case KIND_RUN -> runChunks(descriptor) > 0 && runChunks(descriptor) <= chunksPerExtent - chunk % chunksPerExtent;
+            default -> false;
+        };
+        if (!isPossible) {
+            throw new PoolDamagedException(region.name() + ": what is said of chunk " + chunk + " is damaged");
+        }
+        return descriptor;
     }
 
     /// Kind (8 bits), generation (24 bits), class or number of chunks (32 bits).
