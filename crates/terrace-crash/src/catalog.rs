@@ -416,6 +416,26 @@ fn archived(b: &mut Builder) {
     b.all([Op::Chmod(B, 0o600), Op::Chmod(D0A, 0o600), Op::Chmod(D0A, 0o644)]);
 }
 
+/// PM has no room for a log page, and the logs of /a, /dir0 and / have none left in theirs.
+fn no_room(b: &mut Builder) {
+    // The one that is to be left to what frees.
+    const RESERVE: u64 = terrace_policy::PM_RESERVE_BLOCKS;
+    full(b);
+    b.apply(Op::Create(BALLAST));
+    let free = |b: &Builder| PM_BLOCKS as u64 - b.volume().status().devices[0].used_bytes / 4096;
+    for n in 0.. {
+        match free(b).saturating_sub(RESERVE) {
+            0 => break,
+            // A value in a block of its own, and what the log takes for it.
+            2.. => b.apply(Op::SetXattr(BALLAST, n, 4096)),
+            _ => b.apply(Op::Chmod(BALLAST, 0o600 + n as u32 % 8)),
+        }
+    }
+}
+
+/// Volumes on which what frees something has no room for anything.
+pub const FULL: &[Prep] = &[Prep { name: "no-room", config: &NEARLY_FULL, build: no_room, live: no_ops }];
+
 /// Volumes on which background migration has something to do, of each kind.
 pub const MIGRATIONS: &[Prep] = &[
     Prep { name: "write-migration", config: &WRITE_MIGRATION, build: long_in_pm, live: no_ops },
@@ -460,7 +480,7 @@ pub const NEARLY_FULL: Config = Config { name: "nearly-full", pm_full_percent: 8
 impl Prep {
     /// The one of this name.
     pub fn named(name: &str) -> Option<&'static Prep> {
-        PREPS.iter().chain(MIGRATIONS).find(|prep| prep.name == name)
+        PREPS.iter().chain(MIGRATIONS).chain(FULL).find(|prep| prep.name == name)
     }
 
     /// Its bytes, made when they are first asked for.
@@ -645,7 +665,7 @@ mod tests {
 
     #[test]
     fn volumes_to_start_from_can_be_made() {
-        for prep in PREPS.iter().chain(MIGRATIONS) {
+        for prep in PREPS.iter().chain(MIGRATIONS).chain(FULL) {
             let prepared = prep.prepared();
             assert_eq!(prepared.image.0.len(), 1 + prep.config.tiers.len(), "{}", prep.name);
         }

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::Parser;
 use terrace_crash::explore::{Counts, Explorer, Failure, Settings};
 use terrace_crash::id::{StateId, Workload};
-use terrace_crash::search::{interrupted_moves, migrations, moves_in_pairs, pairs, sampled, search, singles};
+use terrace_crash::search::{interrupted_moves, migrations, moves_in_pairs, pairs, removals, sampled, search, singles};
 
 const FAILURES_MAX: usize = 20;
 /// How often it says how far it is.
@@ -62,6 +62,7 @@ fn run() -> Result<()> {
         let moves: Vec<_> = interrupted_moves().into_iter().chain(moves_in_pairs()).collect();
         night.look("moves and what else happens to the file", &moves, Settings::QUICK)?;
         night.look("background migration", &migrations(), Settings::QUICK)?;
+        night.look("removals without room", &removals(), Settings::QUICK)?;
     }
     let pairs = pairs(seed);
     let mut done = arguments.from.min(pairs.len());

@@ -48,6 +48,27 @@ pub fn mixtures() -> Vec<Workload> {
     ACTIONS.into_iter().flat_map(pair).collect()
 }
 
+/// What frees an inode, alone and in pairs, without room for a log page.
+pub fn removals() -> Vec<Workload> {
+    const REMOVALS: [&str; 9] = [
+        "unlink",
+        "unlink-one-of-two",
+        "unlink-symlink",
+        "unlink-attributes",
+        "rmdir",
+        "rename-over",
+        "rename-across-over",
+        "rename-across-over-one-of-two",
+        "rename-dir-over",
+    ];
+    let mut texts: Vec<String> = REMOVALS.iter().map(|one| format!("no-room/{one}")).collect();
+    for first in ["unlink-one-of-two", "unlink-symlink", "rmdir"] {
+        texts.extend(["sync", "remount", "unlink-attributes"].map(|second| format!("no-room/{first},{second}")));
+    }
+    // Nothing waits but change times of what was renamed, which find no room either.
+    texts.iter().map(|text| text.parse().expect("a workload")).collect()
+}
+
 /// What may happen to a file while it moves.
 const MEANWHILE: [&str; 22] = [
     "patch",

@@ -50,6 +50,8 @@ const BUGS: &[Planted] = &[
     (Bug::PageNotInitialised, &["page-full/chmod"]),
     (Bug::CompactionInTwoSteps, &["compaction/chmod"]),
     (Bug::DroppedPageZeroed, &["dead-front/zero"]),
+    (Bug::StruckApart, &["no-room/unlink-one-of-two"]),
+    (Bug::StruckApart, &["no-room/rename-over"]),
     (Bug::JournalNotFenced, &["plain/rename-across"]),
     (Bug::JournalClearedEarly, &["plain/rename-across"]),
     (Bug::JournalWordsNotFlushed, &["plain/rename-across"]),

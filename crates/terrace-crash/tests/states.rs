@@ -4,7 +4,9 @@ use std::io::Write as _;
 
 use terrace_crash::explore::Settings;
 use terrace_crash::id::Workload;
-use terrace_crash::search::{interrupted_moves, migrations, mixtures, moves_in_pairs, sampled, search, singles};
+use terrace_crash::search::{
+    interrupted_moves, migrations, mixtures, moves_in_pairs, removals, sampled, search, singles,
+};
 
 /// More failures than this say nothing new.
 const FAILURES_MAX: usize = 10;
@@ -49,4 +51,9 @@ fn background_migration_survives_crashes() {
     // The others are for `make crash-long`.
     let workloads: Vec<_> = migrations().into_iter().step_by(6).collect();
     none_is_wrong("background migration, some", &workloads, Settings::QUICK);
+}
+
+#[test]
+fn removals_without_room_survive_every_crash() {
+    none_is_wrong("removals without room", &removals(), Settings::QUICK);
 }

@@ -530,7 +530,12 @@ impl Core {
     pub fn tidy(&self, shard: usize, inner: &mut Inner) -> FsResult<()> {
         let source = self.space.source(shard, Purpose::Freeing);
         inner.log.drop_dead_front(&self.pm, &source);
-        inner.compact_if_wanted(self.io(&source), self.space.pm_space(), &self.shards[shard].journal)
+        inner.compact_if_wanted(self.io(&source), self.space.pm_space(), &self.shards[shard].journal)?;
+        // The log's next commit may be the one that finds no room.
+        match inner.log.holds_back_pages() && self.pm_is_low() {
+            true => inner.log.settle(&self.pm, &source),
+            false => Ok(()),
+        }
     }
 
     /// Logs times that were kept back.

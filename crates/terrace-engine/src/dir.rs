@@ -123,7 +123,12 @@ impl DirData {
 
     /// Puts the entry that removes `name` into the batch.
     pub fn push_remove(&self, log: &mut Log, name: &[u8], now: Time) -> usize {
-        let entry = DentryRemoveEntry {
+        log.push(&self.remove_entry(name, now), &[])
+    }
+
+    /// The entry that removes `name`.
+    pub fn remove_entry(&self, name: &[u8], now: Time) -> DentryRemoveEntry {
+        DentryRemoveEntry {
             kind: EntryType::DentryRemove as u8,
             slots: 0,
             flags: 0,
@@ -131,8 +136,7 @@ impl DirData {
             cookie: self.by_name[name],
             mtime_ns: now.0,
             reserved: [0; 40],
-        };
-        log.push(&entry, &[])
+        }
     }
 
     /// Whether an entry has this position.
@@ -179,6 +183,30 @@ impl DirData {
     pub fn removed_name(&mut self, refs: &mut Refs, position: u64, name: &[u8], mtime: Time) {
         let cookie = self.by_name[name];
         self.removed(refs, position, cookie, mtime);
+    }
+
+    /// The entry that added `name` says now that it is gone. The last entry that gives a time, this one or another, gives this one.
+    pub fn struck(&mut self, refs: &mut Refs, name: &[u8], mtime: Time) {
+        let cookie = self.by_name.remove(name).expect("the name was there");
+        let dentry = self.entries.remove(&cookie).expect("by_name and entries hold the same names");
+        self.subdirs -= u32::from(dentry.kind == FileKind::Directory);
+        refs.release(dentry.position, add_slots(name));
+        self.mtime = mtime;
+    }
+
+    /// The entry that added `name` says now that it leads to what `source` leads to; of times, as [`Self::struck`].
+    pub fn taken_over(&mut self, name: &[u8], source: &Dentry, mtime: Time) {
+        let dentry = self.entries.get_mut(&self.by_name[name]).expect("by_name and entries hold the same names");
+        let was = std::mem::replace(&mut dentry.kind, source.kind);
+        (dentry.ino, dentry.generation) = (source.ino, source.generation);
+        self.subdirs += u32::from(source.kind == FileKind::Directory);
+        self.subdirs -= u32::from(was == FileKind::Directory);
+        self.mtime = mtime;
+    }
+
+    /// Position of the last entry that gives a time; 0: none does.
+    pub fn mtime_position(&self) -> u64 {
+        self.mtime_ref
     }
 
     /// Another entry set the times.

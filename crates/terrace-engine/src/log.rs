@@ -14,11 +14,13 @@
 //!   earlier one is gone, and the front has no earlier ones. What is dead further back goes with compaction, which
 //!   writes the live entries anew and swaps head and tail through the journal.
 //! * [`Refs`] counts references from the volatile state into each page. It is volatile, derived by walking.
+//! * Committed entries never change, but for a few that the journal changes where there is no room for others (see `rewrite`).
 //! * A dropped page is given back only after a fence has made the head that skips it durable.
 //! * The first part of the log may lie on a disk (see `archive`).
 
 mod archive;
 mod compact;
+mod rewrite;
 mod verify;
 
 use std::collections::VecDeque;
@@ -239,7 +241,7 @@ impl Log {
         let mut next = if tail_inline { None } else { head };
         let mut reached = tail_inline;
         while let Some((addr, _)) = next.take() {
-            next = log.load_page(pm, addr, crashed, visit, &mut reached)?;
+            next = log.load_page(media, addr, crashed, visit, &mut reached)?;
         }
         if !reached {
             return Err(place(pm, record_at, &format!("log of inode {} does not reach its tail", log.ino)));
@@ -250,18 +252,19 @@ impl Log {
 
     fn load_page(
         &mut self,
-        pm: &Pm,
+        media: LogMedia<'_>,
         addr: BlockAddr,
         crashed: Option<Stamp>,
         visit: Visit<'_>,
         reached: &mut bool,
     ) -> FsResult<Option<(BlockAddr, bool)>> {
+        let pm = media.pm;
         if !addr.is_pm() || addr.byte() + BLOCK_BYTES > pm.len() {
             return Err(place(pm, self.record_at, &format!("log of inode {} leads to block {addr:?}", self.ino)));
         }
         let start = addr.byte();
         let mut page = [0u8; BLOCK_BYTES as usize];
-        pm.try_read(start, &mut page)?;
+        media.read(start, &mut page)?;
         let header = LogPageHeader::decode(&page, self.ino, self.generation).map_err(|e| place(pm, start, &e.0))?;
         if header.sequence < self.next_sequence {
             return Err(place(pm, start, &format!("log of inode {} runs in a circle", self.ino)));
@@ -625,6 +628,11 @@ impl Log {
         (self.unfenced, self.tail_behind) = (None, false);
         self.free.append(&mut self.limbo);
         self.drain_free(source);
+    }
+
+    /// Whether pages wait for the next commit to be given back.
+    pub fn holds_back_pages(&self) -> bool {
+        !self.limbo.is_empty() || !self.free.is_empty()
     }
 
     /// Whether nothing is left to the next commit.

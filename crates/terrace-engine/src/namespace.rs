@@ -4,10 +4,12 @@
 //! journal. Creating and removing the last link need no journal: an inode that no name refers to does not exist,
 //! and recovery frees its record.
 
+mod in_place;
 mod rename;
 
 use terrace_layout::{InodeRecord, NAME_BYTES_MAX};
 
+use self::in_place::InPlace;
 use self::rename::{LinkLoss, Rename};
 use crate::acl;
 use crate::core::{Core, free_record};
@@ -406,24 +408,68 @@ impl Core {
                 free_record(&self.pm, child_inner.log.record_at(), child.ino);
                 fence(&self.pm)?;
             }
-            let (log, entries) = inner.dir_mut()?;
-            log.begin();
-            let index = entries.push_remove(log, name, now);
             let loss = LinkLoss::stage(&mut child_inner, now);
-            match &loss {
-                Some(_) => self.commit(dir.shard, Purpose::Freeing, &mut [log, &mut child_inner.log])?,
-                None => self.commit(dir.shard, Purpose::Freeing, &mut [log])?,
-            }
-            let position = log.position(index);
-            entries.removed_name(&mut log.refs, position, name, now);
+            let in_place = self.remove_name(dir.shard, &mut inner, name, &mut child_inner, loss.as_ref(), now)?;
             inner.meta.ctime = now;
             self.tidy(dir.shard, &mut inner)?;
             drop(inner);
-            LinkLoss::apply(loss, &mut child_inner, now);
+            LinkLoss::apply(loss, &mut child_inner, now, in_place);
             self.doom_if_unused(&child, &mut child_inner);
             drop(child_inner);
             self.reclaim_some(child.shard)
         })
+    }
+
+    /// Removes a name of an inode, which may lose one link of several: by new entries, or, if there is no room for any, where
+    /// the old ones stand. Whether it was that.
+    fn remove_name(
+        &self,
+        shard: usize,
+        dir: &mut Inner,
+        name: &[u8],
+        child: &mut Inner,
+        loss: Option<&LinkLoss>,
+        now: Time,
+    ) -> FsResult<bool> {
+        let (log, entries) = dir.dir_mut()?;
+        log.begin();
+        let index = entries.push_remove(log, name, now);
+        let commit = |dir: &mut Inner, child: &mut Inner, purpose| match loss {
+            Some(_) => self.commit(shard, purpose, &mut [&mut dir.log, &mut child.log]),
+            None => self.commit(shard, purpose, &mut [&mut dir.log]),
+        };
+        let mut committed = commit(dir, child, Purpose::Ordinary);
+        if committed.as_ref().is_err_and(FsError::is_no_room) {
+            match self.strike_name(shard, dir, name, loss.map(|loss| (&*child, loss)), now) {
+                // What lies on a disk gets new entries, from the last room.
+                Err(error) if error.is_no_room() => committed = commit(dir, child, Purpose::Freeing),
+                struck => return struck.map(|()| true),
+            }
+        }
+        committed?;
+        let (log, entries) = dir.dir_mut()?;
+        let position = log.position(index);
+        entries.removed_name(&mut log.refs, position, name, now);
+        Ok(false)
+    }
+
+    /// See [`InPlace`].
+    fn strike_name(
+        &self,
+        shard: usize,
+        dir: &mut Inner,
+        name: &[u8],
+        loss: Option<(&Inner, &LinkLoss)>,
+        now: Time,
+    ) -> FsResult<()> {
+        let mut change = InPlace::new(&self.pm, now);
+        change.remove(dir, name)?;
+        change.touch(dir)?;
+        loss.map_or(Ok(()), |(child, loss)| change.lose_link(child, loss))?;
+        change.commit(self, shard)?;
+        let (log, entries) = dir.dir_mut()?;
+        entries.struck(&mut log.refs, name, now);
+        Ok(())
     }
 
     /// Renames, as `renameat2`.

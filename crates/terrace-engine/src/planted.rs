@@ -57,6 +57,8 @@ pub enum Bug {
     DroppedPageZeroed,
     /// Several logs are committed one after the other, without the journal.
     LogsOneByOne,
+    /// Entries that change together where they stand are committed one by one.
+    StruckApart,
     /// The journal's record commits before it is durable.
     JournalNotFenced,
     /// The journal is cleared before its words are durable.

@@ -58,14 +58,19 @@ impl LogMedia<'_> {
     /// Reads the slots of the record at `record_at`.
     pub(super) fn read_slots(&self, record_at: u64) -> FsResult<[u8; (INLINE_SLOTS * SLOT_BYTES) as usize]> {
         let mut slots = [0u8; (INLINE_SLOTS * SLOT_BYTES) as usize];
-        let start = record_at + INLINE_OFFSET;
-        self.pm.try_read(start, &mut slots)?;
-        if let Some(pending) = self.pending.filter(|pending| !pending.is_empty()) {
-            for (at, word) in (start..).step_by(8).zip(slots.chunks_exact_mut(8)) {
-                pending.get(&at).inspect(|value| word.copy_from_slice(&value.to_le_bytes()));
-            }
-        }
+        self.read(record_at + INLINE_OFFSET, &mut slots)?;
         Ok(slots)
+    }
+
+    /// Reads whole words of PM, from byte `start` on.
+    pub(super) fn read(&self, start: u64, bytes: &mut [u8]) -> FsResult<()> {
+        self.pm.try_read(start, bytes)?;
+        let range = start..start + bytes.len() as u64;
+        for (at, value) in self.pending.into_iter().flatten().filter(|(at, _)| range.contains(at)) {
+            let at = (at - start) as usize;
+            bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        Ok(())
     }
 }
 

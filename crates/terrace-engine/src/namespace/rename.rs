@@ -1,9 +1,10 @@
 //! Renames, and what they share with unlink: an inode that loses a link.
 
 use super::Newborn;
+use super::in_place::InPlace;
 use crate::core::Core;
 use crate::dir::Dentry;
-use crate::error::{FsResult, fail, fence};
+use crate::error::{FsError, FsResult, fail, fence};
 use crate::inode::{Body, Inner, Inode, Meta};
 use crate::log::Log;
 use crate::space::Purpose;
@@ -13,7 +14,7 @@ use crate::types::{FileKind, Ino, NewInode, RenameFlags, Time};
 /// A link that an inode loses. With others left, its log says so, in the same commit; the last one needs no entry:
 /// an inode without a name is gone.
 pub(super) struct LinkLoss {
-    meta: Meta,
+    pub meta: Meta,
     mtime: Time,
     index: usize,
 }
@@ -30,8 +31,10 @@ impl LinkLoss {
         Some(LinkLoss { meta, mtime, index })
     }
 
-    pub fn apply(loss: Option<LinkLoss>, inner: &mut Inner, now: Time) {
+    /// It was committed: by a new entry, or, if `in_place`, where the old one stands.
+    pub fn apply(loss: Option<LinkLoss>, inner: &mut Inner, now: Time, in_place: bool) {
         match loss {
+            Some(loss) if in_place => (inner.meta.nlink, inner.meta.ctime) = (loss.meta.nlink, loss.meta.ctime),
             Some(loss) => inner.attr_committed(&loss.meta, loss.mtime, loss.index),
             None => {
                 inner.meta.nlink = 0;
@@ -178,7 +181,7 @@ impl Rename<'_> {
     fn replace(
         &self,
         from: &mut Inner,
-        to: Option<&mut Inner>,
+        mut to: Option<&mut Inner>,
         source: &Dentry,
         victim: Option<&Arc<Inode>>,
     ) -> FsResult<()> {
@@ -195,7 +198,7 @@ impl Rename<'_> {
         }
         let loss = victim_inner.as_mut().and_then(|inner| LinkLoss::stage(inner, now));
         let whiteout_dentry = whiteout.as_ref().map(|w| Dentry::of(&w.inode, self.from_name));
-        let committed = match to {
+        let mut committed = match to.as_deref_mut() {
             None => {
                 let mut change = DirChange::new(from, now)?;
                 change.remove(self.from_name);
@@ -228,14 +231,47 @@ impl Rename<'_> {
                 })
             }
         };
+        let no_room = committed.as_ref().is_err_and(FsError::is_no_room);
+        let in_place = match &victim_inner {
+            Some(inner) if no_room && whiteout.is_none() => {
+                committed = self.take_over(from, to, source, loss.as_ref().map(|loss| (&**inner, loss)), now);
+                true
+            }
+            _ => false,
+        };
         if let Err(error) = committed {
             whiteout.iter().for_each(|w| core.unbear(w));
             return Err(error);
         }
         if let (Some(victim), Some(mut inner)) = (victim, victim_inner) {
-            LinkLoss::apply(loss, &mut inner, now);
+            LinkLoss::apply(loss, &mut inner, now, in_place);
             core.doom_if_unused(victim, &mut inner);
         }
+        Ok(())
+    }
+
+    /// The source takes the name of the victim, which may lose one link of several, where the entries stand.
+    fn take_over(
+        &self,
+        from: &mut Inner,
+        to: Option<&mut Inner>,
+        source: &Dentry,
+        loss: Option<(&Inner, &LinkLoss)>,
+        now: Time,
+    ) -> FsResult<()> {
+        let mut change = InPlace::new(&self.core.pm, now);
+        change.remove(from, self.from_name)?;
+        change.take_over(to.as_deref().unwrap_or(from), self.to_name, source)?;
+        change.touch(from)?;
+        to.as_deref().map_or(Ok(()), |to| change.touch(to))?;
+        loss.map_or(Ok(()), |(victim, loss)| change.lose_link(victim, loss))?;
+        change.commit(self.core, self.from_dir.shard)?;
+        let (log, entries) = from.dir_mut()?;
+        entries.struck(&mut log.refs, self.from_name, now);
+        from.meta.ctime = now;
+        let to = to.unwrap_or(from);
+        to.dir_mut()?.1.taken_over(self.to_name, source, now);
+        to.meta.ctime = now;
         Ok(())
     }
 

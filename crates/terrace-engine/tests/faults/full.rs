@@ -1,13 +1,10 @@
 //! Every tier full, and PM with any number of free blocks: an operation that finds no room says ENOSPC and leaves
 //! everything as it was.
 
-#[path = "../rig/mod.rs"]
-mod rig;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rig::{DIR, FILE, Rig, find, pattern, put, tree};
+use super::rig::{self, DIR, FILE, Rig, find, pattern, put, tree};
 use terrace_engine::{Fallocate, FsError, FsResult, Ino, RenameFlags, SetAttr, Volume, WriteOptions, XattrFlags};
 use terrace_policy::Param;
 

@@ -2,6 +2,9 @@
 //! lost, and what must turn the volume read-only does, and nothing else.
 
 mod full;
+mod removing;
+#[path = "../rig/mod.rs"]
+mod rig;
 mod waiting;
 mod world;
 
