@@ -83,7 +83,7 @@ impl Core {
     }
 
     /// Blocks for all `holes` (file block, blocks): where the file is pinned, as long as disks have room; else where a write of
-    /// so many would go.
+    /// so many would go; and wherever there are any, where neither PM nor the disks have enough.
     fn take_runs(&self, inode: &Inode, holes: &[(u64, u64)]) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
         let need: u64 = holes.iter().map(|h| h.1).sum();
         if let Some(tier) = inode.pin.get().filter(|&tier| tier > 0) {
@@ -95,13 +95,25 @@ impl Core {
         }
         let in_pm = self.pm_takes(need, inode.pin.get())?;
         let runs = self.take_runs_on(inode.shard, holes, Tiers::from(if in_pm { 0 } else { 1 }));
-        match runs {
-            // Others may have taken what the disks had a moment ago.
-            Err(error) if !in_pm && error.is_no_room() && self.space.room_for_data() >= need => {
-                self.take_runs_on(inode.shard, holes, Tiers::from(0))
+        if runs.as_ref().is_err_and(FsError::is_no_room) { self.take_runs_anywhere(inode.shard, holes) } else { runs }
+    }
+
+    /// Blocks for all `holes`: in PM as many as it has for data, the rest on disks.
+    fn take_runs_anywhere(&self, shard: usize, holes: &[(u64, u64)]) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
+        let source = self.space.source(shard, Purpose::Ordinary);
+        let (mut runs, mut rest) = (Vec::new(), Vec::new());
+        for &(mut start, mut blocks) in holes {
+            while blocks > 0
+                && let Some(run) = source.alloc_data(blocks)
+            {
+                runs.push((start, BlockAddr::pm(run.start), run.len));
+                (start, blocks) = (start + run.len, blocks - run.len);
             }
-            runs => runs,
+            rest.extend((blocks > 0).then_some((start, blocks)));
         }
+        let on_disks = self.take_runs_on(shard, &rest, Tiers::from(1)).inspect_err(|_| self.give_back(&runs))?;
+        runs.extend(on_disks);
+        Ok(runs)
     }
 
     /// Blocks for all `holes` in PM (if that is the first of `tiers`), or on disks of these tiers.

@@ -180,6 +180,12 @@ impl Space {
         self.placement.room_for_data(self.pm_space())
     }
 
+    /// Blocks of file data that PM and the disks take together.
+    pub fn available(&self) -> u64 {
+        let reserved = self.disk_reserved.load(Ordering::Acquire);
+        self.room_for_data() + fitting(self.disk_free()).saturating_sub(reserved)
+    }
+
     /// A run of PM blocks, none of which is known to be unreadable.
     fn alloc_pm(&self, shard: usize, want: u64, what: Use) -> Option<Run> {
         loop {
@@ -369,6 +375,13 @@ impl Space {
 /// worst mixture of long and short runs.
 fn fits(total: u64, free: u64) -> bool {
     total + total / 16 + 8 <= free
+}
+
+/// The most dirty pages that fit into so many free blocks.
+fn fitting(free: u64) -> u64 {
+    let most = free.saturating_sub(8) * 16 / 17;
+    // The sixteenth is rounded down.
+    if fits(most + 1, free) { most + 1 } else { most }
 }
 
 /// [`BlockSource`] of one shard.

@@ -158,6 +158,7 @@ impl Core {
             block_bytes: BLOCK_BYTES as u32,
             blocks,
             blocks_free: pm_free + self.space.disk_available(),
+            blocks_available: self.space.available(),
             files: used + files_free,
             files_free,
             name_bytes_max: NAME_BYTES_MAX as u32,

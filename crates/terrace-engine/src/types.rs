@@ -234,6 +234,8 @@ pub struct StatFs {
     pub blocks: u64,
     /// Free blocks on all tiers.
     pub blocks_free: u64,
+    /// Those that file data can take; the rest is for metadata, and for checksums.
+    pub blocks_available: u64,
     /// Inodes in use and free together.
     pub files: u64,
     /// Inodes that can still be made.

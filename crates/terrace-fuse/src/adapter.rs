@@ -398,7 +398,7 @@ impl Filesystem for TerraceFs {
             Ok(fs) => reply.statfs(
                 fs.blocks,
                 fs.blocks_free,
-                fs.blocks_free,
+                fs.blocks_available,
                 fs.files,
                 fs.files_free,
                 fs.block_bytes,
