@@ -20,6 +20,7 @@ use crate::offline::{Offline, journal, volume_on};
 use crate::sync::Arc;
 use crate::types::{Ino, Time};
 use crate::volume::match_present_devices;
+use crate::words::counted;
 
 type Out<'a> = &'a mut dyn Write;
 
@@ -70,7 +71,7 @@ fn superblock_copy(pm: &Pm, copy: u64) -> String {
 fn dump_devices(sb: &Superblock, out: Out<'_>) -> FsResult<()> {
     for d in sb.present() {
         writeln!(out, "device {}", d.index)?;
-        writeln!(out, "  path           {}", String::from_utf8_lossy(d.path()))?;
+        writeln!(out, "  path           {}", text(d.path()))?;
         writeln!(out, "  tier           {}", d.tier)?;
         writeln!(out, "  blocks         {}", d.blocks)?;
         writeln!(out, "  group blocks   {}", d.group_blocks)?;
@@ -234,7 +235,7 @@ fn dump_state(pm: &Pm, sb: &Superblock, inner: &Inner, out: Out<'_>) -> FsResult
         if pages.is_empty() { "none".into() } else { pages.join(", ") }
     )?;
     if let Some(archive) = inner.log.archive() {
-        writeln!(out, "log archive      {} blocks from {:?}", archive.blocks(), archive.addr)?;
+        writeln!(out, "log archive      {} from {:?}", blocks(archive.blocks()), archive.addr)?;
     }
     for (name, xattr) in &inner.xattrs {
         let place = match xattr.entry.address {
@@ -246,7 +247,7 @@ fn dump_state(pm: &Pm, sb: &Superblock, inner: &Inner, out: Out<'_>) -> FsResult
     match &inner.body {
         Body::File(file) => {
             writeln!(out, "size             {}", file.size)?;
-            writeln!(out, "extents          {} blocks with their checksums", file.index.blocks())?;
+            writeln!(out, "extents          {} with their checksums", blocks(file.index.blocks()))?;
             let mut extents: Vec<_> = file.index.iter().collect();
             extents.sort_unstable_by_key(|&(block, _)| block);
             for (block, e) in extents {
@@ -265,7 +266,7 @@ fn dump_state(pm: &Pm, sb: &Superblock, inner: &Inner, out: Out<'_>) -> FsResult
             }
         }
         Body::Dir(dir) => {
-            writeln!(out, "entries          {}, of which {} directories", dir.len(), dir.subdirs())?;
+            writeln!(out, "entries          {}, {} of them directories", dir.len(), dir.subdirs())?;
             for (cookie, d) in dir.from(0) {
                 writeln!(
                     out,
@@ -283,6 +284,10 @@ fn dump_state(pm: &Pm, sb: &Superblock, inner: &Inner, out: Out<'_>) -> FsResult
     Ok(())
 }
 
+fn blocks(count: impl Into<u64>) -> String {
+    counted(count.into(), "block", "blocks")
+}
+
 fn checksums(entry: &WriteEntry) -> String {
     match entry.crc_form {
         CRC_NONE => "none".into(),
@@ -290,7 +295,7 @@ fn checksums(entry: &WriteEntry) -> String {
         CRC_ENTRY => "in the entry".into(),
         CRC_SLOTS => "behind the entry".into(),
         CRC_BLOCKS => {
-            format!("in {} blocks from {:?}, {} skipped", entry.crcs[1], BlockAddr(entry.crc_address), entry.crcs[0])
+            format!("in {} from {:?}, {} skipped", blocks(entry.crcs[1]), BlockAddr(entry.crc_address), entry.crcs[0])
         }
         form => format!("of unknown form {form}"),
     }
@@ -312,10 +317,10 @@ fn dump_log(media: LogMedia<'_>, at: u64, record: &InodeRecord, stamp: Option<St
 fn entry_text(entry: &LogEntry<'_>) -> String {
     match entry {
         LogEntry::Write(e, _) => format!(
-            "{}: file block {}, {} blocks at {:?}{}, size {}, counter {}, checksums {}, modified {}",
+            "{}: file block {}, {} at {:?}{}, size {}, counter {}, checksums {}, modified {}",
             if e.is_move() { "move" } else { "write" },
             e.file_block,
-            e.blocks,
+            blocks(e.blocks),
             BlockAddr(e.address),
             if e.flags & WRITE_UNWRITTEN != 0 { ", unwritten" } else { "" },
             e.size,
@@ -329,9 +334,9 @@ fn entry_text(entry: &LogEntry<'_>) -> String {
         LogEntry::Patch(e, _) => format!("patch: offset {}, {} bytes, modified {}", e.offset, e.len, time(e.mtime_ns)),
         LogEntry::SetSize(e) => format!("set size: {}, modified {}", e.size, time(e.mtime_ns)),
         LogEntry::Hole(e) => format!(
-            "hole: file block {}, {} blocks, size {}, modified {}",
+            "hole: file block {}, {}, size {}, modified {}",
             e.file_block,
-            e.blocks,
+            blocks(e.blocks),
             e.size,
             time(e.mtime_ns)
         ),

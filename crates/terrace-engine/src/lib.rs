@@ -60,6 +60,7 @@ mod tuning;
 mod types;
 mod victims;
 mod volume;
+mod words;
 mod writeback;
 mod xattr;
 
@@ -83,3 +84,4 @@ pub use stats::{CacheStats, Stats, TierStats};
 pub use status::offline_status;
 pub use types::*;
 pub use volume::{CACHE_BYTES_MIN, OpenOptions, Progress, Volume, waiting_pages};
+pub use words::counted;

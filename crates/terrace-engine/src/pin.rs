@@ -29,6 +29,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::types::{FileKind, Ino};
 use crate::victims::Errand;
 use crate::volume::Volume;
+use crate::words::counted;
 
 /// The extended attribute that pins a file or directory to a tier. Its value is what [`pin_value`] gives.
 pub const PIN_XATTR: &str = "user.terrace.pin";
@@ -203,7 +204,8 @@ impl Core {
     pub fn pinned_in_words(&self, shard: usize, tier: u8) -> Option<String> {
         let count = self.shards[shard].mover.lists.lock().pins.counts[usize::from(tier)];
         (count > 0).then(|| {
-            format!("{count} files are pinned to {0}, and no other has data to give away there", tier_name(tier))
+            let files = counted(count, "file is", "files are");
+            format!("{files} pinned to {0}, and no other has data to give away there", tier_name(tier))
         })
     }
 

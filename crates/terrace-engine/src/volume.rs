@@ -33,6 +33,7 @@ use crate::types::{
     AtimePolicy, Attr, DirEntry, Fallocate, FileKind, Ino, NewInode, RenameFlags, SetAttr, StatFs, Time, WriteOptions,
     XattrFlags,
 };
+use crate::words::counted;
 
 /// Told of the progress of long work: what, done, total.
 pub type Progress<'a> = &'a (dyn Fn(&str, u64, u64) + Sync);
@@ -229,9 +230,8 @@ impl Volume {
         let (cache, recovered) = open_cache(&options, &sb)?;
         if !clean {
             tracing::warn!(
-                "the volume was not unmounted cleanly: recovered from its logs, and {} dirty pages of the last daemon \
-                 from its page cache",
-                recovered.len()
+                "the volume was not unmounted cleanly: recovered from its logs, and {} of the last daemon from its page cache",
+                counted(recovered.len() as u64, "dirty page", "dirty pages")
             );
         }
         if let Some(undone) = &free_space.undone {
@@ -648,10 +648,10 @@ impl FreeSpace {
 fn undone_in_words(pm: &Pm, undone: &[(Ino, u64)]) -> Option<String> {
     let (ino, at) = undone.iter().min()?;
     Some(format!(
-        "{}: recovery undid the last change of {} inodes, of which not all had arrived: the first is inode {}, with its log \
+        "{}: recovery undid the last change of {}, of which not all had arrived: the first is inode {}, with its log \
          entry at byte {at}",
         pm.path().display(),
-        undone.len(),
+        counted(undone.len() as u64, "inode", "inodes"),
         ino.0
     ))
 }

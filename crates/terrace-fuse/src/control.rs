@@ -11,6 +11,7 @@
 //! have that file open. Scrubs, recordings, devices and names of files are for root and the daemon's own user.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -92,6 +93,18 @@ pub struct RemoveDisk {
     /// Index of the disk that gets what it can hold of it.
     pub successor: Option<u16>,
 }
+
+/// The caller is neither root nor the daemon's user.
+#[derive(Debug)]
+struct NotPermitted(PathBuf);
+
+impl fmt::Display for NotPermitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: only root and the user who mounted the volume may do this", self.0.display())
+    }
+}
+
+impl std::error::Error for NotPermitted {}
 
 /// Opens the disk of an [`AddDisk`] and adds it; returns its index. The front end knows nothing of devices.
 pub type DiskAdder = dyn Fn(&Volume, &AddDisk) -> FsResult<u16> + Send + Sync;
@@ -301,7 +314,7 @@ pub fn move_range(path: &Path, range: MoveRange) -> Result<FileMoved> {
 /// Pins the file or directory at `path` to a tier, 0 for PM, or to none. That is an extended attribute, as `setfattr` sets it.
 ///
 /// # Errors
-/// As [`file_map`]; a tier that there is not; the caller does not own the file.
+/// As [`file_map`]; a tier that there is not; the caller may not write to the file.
 pub fn set_pin(path: &Path, tier: Option<u8>) -> Result<()> {
     let file = open(path)?;
     let set = match tier {
@@ -342,10 +355,12 @@ pub fn take_recorded(mountpoint: &Path, token: u64, stop: bool) -> Result<Record
 /// Adds a disk to the volume mounted at or above `mountpoint`; returns its index or, in words, why it was not added.
 ///
 /// # Errors
-/// As [`status`]; the caller is neither root nor the daemon's user. Whether the disk has been added is not known then.
+/// As [`status`]. Whether the disk has been added is not known then.
 pub fn add_disk(mountpoint: &Path, disk: &AddDisk) -> Result<Result<u16, String>> {
-    let answer = ask(&open(mountpoint)?, mountpoint, Command::AddDisk, &serde_json::to_string(disk)?)?;
-    Ok(serde_json::from_str(&answer)?)
+    match ask(&open(mountpoint)?, mountpoint, Command::AddDisk, &serde_json::to_string(disk)?) {
+        Err(error) if error.is::<NotPermitted>() => Ok(Err(error.to_string())),
+        answer => Ok(serde_json::from_str(&answer?)?),
+    }
 }
 
 /// Begins to remove a disk from the volume mounted at or above `mountpoint`; [`status`] tells how far that is.
@@ -392,9 +407,7 @@ fn explain(error: io::Error, path: &Path) -> anyhow::Error {
         Some(libc::ENOTTY | libc::ENOSYS | libc::EINVAL | libc::EOPNOTSUPP) => {
             anyhow::anyhow!("{} is not on a Terrace mount", path.display())
         }
-        Some(libc::EPERM) => {
-            anyhow::anyhow!("{}: only root and the user who mounted the volume may do this", path.display())
-        }
+        Some(libc::EPERM) => anyhow::Error::new(NotPermitted(path.to_owned())),
         Some(libc::EBUSY) => anyhow::anyhow!(
             "{}: a scrub is running already; `terrace scrub status` shows it, `terrace scrub cancel` ends it",
             path.display()

@@ -43,4 +43,4 @@ mod transport;
 
 pub use counts::{Message, MessageCounts, MessageSnapshot};
 pub use mount::{MountConfig, Mounted, Unmounter, mount, mount_null};
-pub use mountpoint::clean_dead_mount;
+pub use mountpoint::{clean_dead_mount, remount};

@@ -24,6 +24,8 @@ pub struct Mount {
     pub source: PathBuf,
     /// Nothing can be written through it.
     pub read_only: bool,
+    /// Who mounted it, of a FUSE mount.
+    pub user: Option<u32>,
 }
 
 impl Mount {
@@ -41,7 +43,9 @@ impl Mount {
         let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
         let fs_type = unescape(rest.next()?);
         let source = unescape(rest.next()?);
-        Some(Mount { device, mountpoint: mountpoint.into(), fs_type, source: source.into(), read_only })
+        let mut options = rest.next()?.split(|&byte| byte == b',');
+        let user = options.find_map(|option| str::from_utf8(option.strip_prefix(b"user_id=")?).ok()?.parse().ok());
+        Some(Mount { device, mountpoint: mountpoint.into(), fs_type, source: source.into(), read_only, user })
     }
 }
 
@@ -50,8 +54,16 @@ impl Mount {
 /// # Errors
 /// /proc cannot be read.
 pub fn all() -> Result<Vec<Mount>> {
-    let path = "/proc/self/mountinfo";
-    let table = std::fs::read(path).with_context(|| format!("cannot read {path}; is /proc mounted?"))?;
+    of_process("self")
+}
+
+/// All mounts of a process' namespace, oldest first.
+///
+/// # Errors
+/// There is no such process, or it is another user's.
+pub fn of_process(pid: &str) -> Result<Vec<Mount>> {
+    let path = format!("/proc/{pid}/mountinfo");
+    let table = std::fs::read(&path).with_context(|| format!("cannot read {path}; is /proc mounted?"))?;
     Ok(table.split(|&byte| byte == b'\n').filter_map(Mount::parse).collect())
 }
 
@@ -99,18 +111,20 @@ mod tests {
     #[test]
     fn lines_with_escapes_and_optional_fields() {
         let line =
-            br"36 35 0:98 / /mnt/a\040b\134c rw,noatime shared:1 master:2 - fuse.terrace /dev/shm/p\040m rw,errors=1";
+            br"36 35 0:98 / /mnt/a\040b\134c rw,noatime shared:1 master:2 - fuse.terrace /dev/shm/p\040m rw,user_id=1000,x=1";
         let mount = Mount::parse(line).unwrap();
+        assert_eq!(mount.user, Some(1000));
         assert_eq!(mount.device, "0:98");
         assert_eq!(mount.mountpoint, Path::new(r"/mnt/a b\c"));
         assert_eq!(mount.source, Path::new("/dev/shm/p m"));
         assert!(mount.is_terrace());
         let plain = Mount::parse(b"22 1 0:21 / / ro,noatime - ext4 /dev/root rw").unwrap();
-        assert!(!plain.is_terrace());
+        assert!(!plain.is_terrace() && plain.user.is_none());
         assert!(plain.read_only && !mount.read_only);
         assert_eq!(plain.mountpoint, Path::new("/"));
         assert_eq!(Mount::parse(b""), None);
         assert_eq!(Mount::parse(b"22 1 0:21 / / rw - ext4"), None);
+        assert_eq!(Mount::parse(b"22 1 0:21 / / rw - ext4 /dev/root"), None);
         assert_eq!(unescape(br"\04"), OsStr::from_bytes(br"\04"));
     }
 

@@ -116,6 +116,13 @@ fn attach_directly(mountpoint: &Path, config: &MountConfig, kernel_checks: bool)
     for (given, option) in [(config.allow_other, ",allow_other"), (kernel_checks, ",default_permissions")] {
         data.push_str(if given { option } else { "" });
     }
+    let data = CString::new(data).map_err(|_| rustix::io::Errno::INVAL)?;
+    rustix::mount::mount(config.fs_name.as_str(), mountpoint, FS_TYPE, flags(config), data.as_c_str())?;
+    Ok(device)
+}
+
+/// What the kernel sees to by itself.
+fn flags(config: &MountConfig) -> MountFlags {
     let mut flags = MountFlags::empty();
     for (given, flag) in [
         (config.read_only, MountFlags::RDONLY),
@@ -125,9 +132,16 @@ fn attach_directly(mountpoint: &Path, config: &MountConfig, kernel_checks: bool)
     ] {
         flags.set(flag, given);
     }
-    let data = CString::new(data).map_err(|_| rustix::io::Errno::INVAL)?;
-    rustix::mount::mount(config.fs_name.as_str(), mountpoint, FS_TYPE, flags, data.as_c_str())?;
-    Ok(device)
+    flags
+}
+
+/// Changes what the kernel sees to by itself of a mount: whether anything can be written, and what counts of set-id bits, device
+/// files and programs. The daemon hears nothing of it.
+///
+/// # Errors
+/// `EBUSY`: it is to become read-only, and files are open for writing. `EPERM`: only root may.
+pub fn remount(mountpoint: &Path, config: &MountConfig) -> rustix::io::Result<()> {
+    rustix::mount::mount_remount(mountpoint, flags(config), c"")
 }
 
 fn attach_through_helper(mountpoint: &Path, config: &MountConfig, kernel_checks: bool) -> Result<OwnedFd> {

@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use terrace_layout::{DEVICES_MAX, SHARDS_MAX};
@@ -11,6 +12,7 @@ use terrace_media::DeviceModel;
 use terrace_policy::Param;
 
 use crate::options::{self, ModelChoice};
+use crate::output;
 use crate::size;
 use crate::thresholds;
 
@@ -45,6 +47,26 @@ impl Cli {
     pub fn definition() -> clap::Command {
         Cli::command()
     }
+}
+
+/// An error of the parser, in which what the user has typed is neither too long nor harms a terminal.
+pub fn harmless(mut error: clap::Error) -> clap::Error {
+    let shown = |(kind, value): (ContextKind, &ContextValue)| match value {
+        ContextValue::String(typed) => {
+            let shown = output::in_a_line(&output::shortened(typed)).into_owned();
+            (shown != *typed).then_some((kind, shown))
+        }
+        _ => None,
+    };
+    let typed: Vec<(ContextKind, String)> = error.context().filter_map(shown).collect();
+    if !typed.is_empty() {
+        // It repeats what was typed.
+        error.remove(ContextKind::Suggested);
+    }
+    for (kind, shown) in typed {
+        error.insert(kind, ContextValue::String(shown));
+    }
+    error
 }
 
 /// The subcommands.
@@ -193,7 +215,7 @@ fn parse_device(text: &str) -> Result<DeviceArg, String> {
         Some(size) if !std::path::Path::new(text).exists() => {
             let size_bytes = size?;
             if size_bytes < 4096 {
-                return Err(format!("{text:?}: a device of {size_bytes} bytes is too small"));
+                return Err(format!("{}: a device of {size_bytes} bytes is too small", output::quoted(text)));
             }
             Ok(DeviceArg { path: path.into(), size_bytes: Some(size_bytes) })
         }
@@ -597,7 +619,8 @@ pub struct PinArgs {
 
 /// Parses a tier as pins name it.
 fn parse_tier(text: &str) -> Result<u8, String> {
-    terrace_engine::parse_pin(text.as_bytes()).ok_or_else(|| format!("{text:?} is no tier: pm, 1, 2, …"))
+    terrace_engine::parse_pin(text.as_bytes())
+        .ok_or_else(|| format!("{} is no tier: pm, 1, 2, …", output::quoted(text)))
 }
 
 const PIN_HELP: &str = "\
@@ -611,8 +634,7 @@ A pin is an extended attribute: cp -a, tar --xattrs and rsync -X carry it. What
 is made in a pinned directory is pinned, too; a new name changes no pin.
 Symbolic links have none: named here, what they lead to is pinned; below a
 directory, they are passed over. What has no room on its tier lies below it
-(from pm: on a disk) until there is room. Owners pin their files; root and the
-user who mounted the volume also have their data moved at once.";
+(from pm: on a disk) until there is room. Whoever may write a file may pin it.";
 
 /// `unpin`
 #[derive(Args, Debug)]

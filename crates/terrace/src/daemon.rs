@@ -5,7 +5,7 @@
 //! Nothing at all means that the child died.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, IsTerminal, PipeReader, PipeWriter, Read, Write};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -17,6 +17,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{geteuid, setsid};
 use terrace_media::Pm;
 use tracing_subscriber::EnvFilter;
+
+use crate::output::{self, in_a_line};
 
 /// The message of a child that serves.
 const READY: &[u8] = b"\0";
@@ -139,20 +141,37 @@ pub enum Log {
 /// The file cannot be opened.
 pub fn start_log(log: &Log) -> Result<()> {
     let filter = EnvFilter::try_from_env("TERRACE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter);
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
     let started = match log {
-        Log::File(path) => subscriber.with_ansi(false).with_writer(Mutex::new(open_log(path)?)).try_init(),
-        Log::Stderr => subscriber.with_ansi(io::stderr().is_terminal()).with_writer(io::stderr).try_init(),
+        Log::File(path) => subscriber.with_writer(Mutex::new(Lines(open_log(path)?))).try_init(),
+        Log::Stderr => subscriber.with_writer(Mutex::new(Lines(io::stderr()))).try_init(),
         Log::Nowhere => subscriber.with_writer(io::sink).try_init(),
     };
     started.map_err(|error| anyhow!("cannot start the log: {error}"))?;
     std::panic::set_hook(Box::new(|info| {
         let trace = std::backtrace::Backtrace::force_capture();
-        tracing::error!("panic: {info}\n{trace}");
+        tracing::error!("panic: {info}");
+        trace.to_string().lines().for_each(|line| tracing::error!("{line}"));
         eprintln!("terrace: panic: {info}");
         std::process::abort();
     }));
     Ok(())
+}
+
+/// A log in which each event, which is written at once, is one line, whatever files are called that it is about.
+struct Lines<W>(W);
+
+impl<W: Write> Write for Lines<W> {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(event);
+        let line = in_a_line(text.strip_suffix('\n').unwrap_or(&text));
+        self.0.write_all(format!("{line}\n").as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 fn open_log(path: &Path) -> Result<File> {
@@ -219,13 +238,22 @@ pub fn tell_waiting_pages(pm: &Pm, chosen: Option<&Path>, quiet: bool) {
     // What cannot be read says so when the volume is mounted.
     for (file, pages) in terrace_engine::waiting_pages(pm, &dir).unwrap_or_default() {
         let note = format!(
-            "note: {}: {pages} pages that were written before the daemon died wait in {} for a mount without -o ro; \
-             they are not looked at here",
+            "note: {}: {} in {} for a mount without -o ro; this is not looked at here",
             pm.path().display(),
+            waiting(pages),
             file.display()
         );
-        crate::output::remark(quiet, &note);
+        output::remark(quiet, &note);
     }
+}
+
+/// What a daemon that died left, in words.
+pub fn waiting(pages: u64) -> String {
+    terrace_engine::counted(
+        pages,
+        "page that was written before the daemon died waits",
+        "pages that were written before the daemon died wait",
+    )
 }
 
 /// Memory for the page cache if none was chosen: an eighth of RAM, at least 64 MiB, at most 8 GiB.

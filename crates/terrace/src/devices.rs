@@ -2,7 +2,6 @@
 //!
 //! The table's paths are only hints: what counts is the label (volume UUID, device index) on each disk.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -158,11 +157,8 @@ impl Devices {
         if devices.missing.is_empty() {
             return Ok(devices);
         }
-        let mut text = format!("{}: volume {} is not complete:", pm.display(), devices.label.uuid);
-        for error in &devices.missing {
-            let _ = write!(text, "\n  {error:#}");
-        }
-        bail!("{text}");
+        let missing: Vec<String> = devices.missing.iter().map(|error| format!("{error:#}")).collect();
+        bail!("{}: volume {} is not complete: {}", pm.display(), devices.label.uuid, missing.join("; "));
     }
 }
 
@@ -319,10 +315,16 @@ fn in_use(pm: &Path) -> Error {
             let place = mount.mountpoint.display();
             anyhow!("{pm_path}: is in use: its volume is mounted at {place}; unmount it with `terrace umount {place}`")
         }
-        _ => anyhow!(
-            "{pm_path}: is in use: by another command, in another mount namespace, or by a daemon that was just \
-             unmounted and is still writing (`terrace umount` waits for it); try again later"
-        ),
+        _ => match mounts::elsewhere(&mounts::resolve(pm).unwrap_or_else(|_| pm.to_owned())) {
+            Some((pid, mount)) => anyhow!(
+                "{pm_path}: is in use: its volume is mounted at {} in another mount namespace, that of process {pid}",
+                mount.mountpoint.display()
+            ),
+            None => anyhow!(
+                "{pm_path}: is in use: by another command, in another mount namespace, or by a daemon that was just \
+                 unmounted and is still writing (`terrace umount` waits for it); try again later"
+            ),
+        },
     }
 }
 

@@ -9,6 +9,7 @@ use rustix::process::geteuid;
 
 use crate::commands::{self, MountRequest};
 use crate::options::MountOptions;
+use crate::output;
 
 /// mount(8): incorrect invocation.
 const USAGE: u8 = 1;
@@ -59,7 +60,7 @@ impl Helper {
 }
 
 fn fail(code: u8, message: &str) -> ExitCode {
-    eprintln!("terrace: {message}");
+    output::error(message);
     ExitCode::from(code)
 }
 

@@ -49,10 +49,11 @@ fn main() -> ExitCode {
     if let Some(helper) = args.next().as_deref().and_then(helper::Helper::of_name) {
         return helper.run(args);
     }
-    match commands::run(&cli::Cli::parse()) {
+    let cli = cli::Cli::try_parse().unwrap_or_else(|error| cli::harmless(error).exit());
+    match commands::run(&cli) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("terrace: {error:#}");
+            output::error(&format!("{error:#}"));
             ExitCode::from(if error.is::<Usage>() { USAGE } else { FAILED })
         }
     }

@@ -8,6 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::output::quoted;
+
 pub use server::Server;
 pub use text::text;
 
@@ -43,7 +45,7 @@ impl FromStr for Address {
         let port = port.strip_prefix(':').unwrap_or(if port == text { text } else { "" });
         let address = port.parse().map(|port| SocketAddr::new(loopback, port)).ok().or_else(|| text.parse().ok());
         address.filter(|address| address.port() > 0).map(Address::Tcp).ok_or_else(|| {
-            format!("{text:?} is neither a path with a slash in it, nor PORT, localhost:PORT or NUMBERS:PORT")
+            format!("{} is neither a path with a slash in it, nor PORT, localhost:PORT or NUMBERS:PORT", quoted(text))
         })
     }
 }

@@ -70,6 +70,18 @@ pub fn of_pm(pm: &Path) -> Result<Option<Mount>> {
     Ok(mount_table::all()?.into_iter().rfind(same))
 }
 
+/// A process in another mount namespace in which the volume of a PM device is mounted, and the mount there; `None` also if that is
+/// hidden from this user.
+pub fn elsewhere(pm: &Path) -> Option<(String, Mount)> {
+    let of = |pid: String| {
+        let mounts = mount_table::of_process(&pid).ok()?;
+        let mount = mounts.into_iter().find(|mount| mount.is_terrace() && mount.source == pm)?;
+        Some((pid, mount))
+    };
+    let processes = fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    processes.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).find_map(of)
+}
+
 /// The absolute path without symbolic links, also of a mountpoint whose daemon is dead and that cannot be entered.
 ///
 /// # Errors

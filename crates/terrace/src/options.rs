@@ -6,18 +6,20 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use terrace_engine::AtimePolicy;
-use terrace_media::{DeviceModel, IoEngine};
+use terrace_engine::{AtimePolicy, CACHE_BYTES_MIN};
+use terrace_media::{DeviceModel, IoEngine, UnknownModel};
 use terrace_policy::{Param, Params, TUNABLES, Tunable};
 
 use crate::metrics;
-use crate::size::parse_size;
+use crate::output::{quoted, shortened};
+use crate::size::{format_size, parse_size};
 use crate::thresholds;
 
 /// Every option (name, with `=VALUE` where it takes one) and what it does.
 pub const OPTIONS: &[(&str, &str)] = &[
     ("ro", "read-only; nothing is written to any device, not even by recovery"),
     ("rw", "read and write (default)"),
+    ("remount", "change ro, rw, dev, suid and exec of a volume that is mounted, and nothing else; for root"),
     ("relatime", "update access times that are not after the modification time or older than a day (default)"),
     ("noatime", "never update access times"),
     ("strictatime", "update access times at every read that reaches the daemon"),
@@ -94,6 +96,10 @@ const IGNORED: &[&str] = &[
     "helper=",
     "uhelper=",
     "comment=",
+    // What the kernel's table says of a mount, which mount(8) repeats when it is to be changed.
+    "user_id=",
+    "group_id=",
+    "max_read=",
     "x-",
     "X-",
 ];
@@ -122,7 +128,7 @@ impl FromStr for ModelChoice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let form = || format!("{text:?}: a model is given as pm=MODEL, disk=MODEL or disk1=MODEL");
+        let form = || format!("{}: a model is given as pm=MODEL, disk=MODEL or disk1=MODEL", quoted(text));
         let (device, model) = text.split_once('=').ok_or_else(form)?;
         let target = match device {
             "pm" => ModelTarget::Pm,
@@ -132,7 +138,8 @@ impl FromStr for ModelChoice {
                 _ => return Err(form()),
             },
         };
-        let model = model.parse().map_err(|error| format!("{text:?}: {error}"))?;
+        let unknown = |name: &str| UnknownModel { name: shortened(name).into_owned() };
+        let model = model.parse().map_err(|_| format!("{}: {}", quoted(text), unknown(model)))?;
         Ok(ModelChoice { target, model })
     }
 }
@@ -151,6 +158,8 @@ pub fn model_of(models: &[ModelChoice], device_index: u16) -> Option<DeviceModel
 pub struct MountOptions {
     /// `ro`.
     pub read_only: bool,
+    /// `remount`.
+    pub remount: bool,
     /// `relatime`, `noatime`, `strictatime`.
     pub atime: AtimePolicy,
     /// `durable`.
@@ -198,6 +207,7 @@ impl MountOptions {
     pub fn new(privileged: bool) -> Self {
         MountOptions {
             read_only: false,
+            remount: false,
             atime: AtimePolicy::Relatime,
             durable: false,
             allow_other: false,
@@ -245,6 +255,7 @@ impl MountOptions {
         match name {
             "ro" => self.read_only = true,
             "rw" => self.read_only = false,
+            "remount" => self.remount = true,
             "relatime" => self.atime = AtimePolicy::Relatime,
             "noatime" => self.atime = AtimePolicy::Noatime,
             "strictatime" => self.atime = AtimePolicy::Strictatime,
@@ -263,7 +274,7 @@ impl MountOptions {
             _ => return Ok(false),
         }
         match value {
-            Some(value) => Err(format!("mount option {name:?} takes no value, but {value:?} was given")),
+            Some(value) => Err(format!("mount option {name:?} takes no value, but {} was given", quoted(value))),
             None => Ok(true),
         }
     }
@@ -279,7 +290,7 @@ impl MountOptions {
             return Err(bad("the value is missing".to_owned()));
         }
         match name {
-            "cache" => self.cache_bytes = Some(parse_size(value).map_err(bad)?),
+            "cache" => self.cache_bytes = Some(cache_size(value).map_err(bad)?),
             "cache_dir" => self.cache_dir = Some(value.into()),
             "writeback" => self.writeback_seconds = number(value, 1, 86_400).map_err(bad)?,
             "pm_full" => self.pm_full_percent = number(value, 1, 100).map_err(bad)?,
@@ -314,7 +325,17 @@ fn value_option<'a>(form: &&'a str) -> Option<&'a str> {
 fn number<T: FromStr + PartialOrd + std::fmt::Display>(text: &str, least: T, most: T) -> Result<T, String> {
     match text.parse() {
         Ok(number) if number >= least && number <= most => Ok(number),
-        _ => Err(format!("{text:?} is not a whole number from {least} to {most}")),
+        _ => Err(format!("{} is not a whole number from {least} to {most}", quoted(text))),
+    }
+}
+
+/// Without any page cache, nothing could reach a disk.
+fn cache_size(text: &str) -> Result<u64, String> {
+    match parse_size(text)? {
+        bytes if bytes < CACHE_BYTES_MIN => {
+            Err(format!("{} is too small; it takes at least {}", quoted(text), format_size(CACHE_BYTES_MIN)))
+        }
+        bytes => Ok(bytes),
     }
 }
 
@@ -323,7 +344,7 @@ fn engine(text: &str) -> Result<IoEngine, String> {
         "uring" => Ok(IoEngine::Uring),
         "sync" => Ok(IoEngine::Sync),
         "auto" => Ok(IoEngine::Auto),
-        _ => Err(format!("{text:?} is none of them")),
+        _ => Err(format!("{} is none of them", quoted(text))),
     }
 }
 
@@ -336,7 +357,7 @@ fn is_ignored(option: &str) -> bool {
 
 fn unknown(name: &str) -> String {
     let known: Vec<String> = forms().map(|(form, _)| form).collect();
-    format!("unknown mount option {name:?}; there are: {}", known.join(", "))
+    format!("unknown mount option {}; there are: {}", quoted(name), known.join(", "))
 }
 
 /// Splits at commas, but not at `\,`; empty items are dropped.
@@ -393,11 +414,12 @@ mod tests {
 
     #[test]
     fn each_option_sets_its_value() {
-        let all = "ro,noatime,durable,allow_other,default_permissions,cache=1.5G,cache_dir=/run/x,\
+        let all = "ro,remount,noatime,durable,allow_other,default_permissions,cache=1.5G,cache_dir=/run/x,\
                    writeback=30,pm_full=80,threads=3,clone_fd,nodev,nosuid,noexec,engine=sync,nodirect,disk=/a,disk=/b,model=pm=pm,model=disk2=hdd,log=/l,metrics=/m,\
                    group=4M,migrate_rate=100M";
         let expected = MountOptions {
             read_only: true,
+            remount: true,
             atime: AtimePolicy::Noatime,
             durable: true,
             allow_other: true,
@@ -486,6 +508,7 @@ mod tests {
             ("cache=", ["cache=SIZE", "missing"]),
             ("cache", ["cache=SIZE", "missing"]),
             ("cache=1Q", ["cache=SIZE", "1Q"]),
+            ("cache=0", ["cache=SIZE", "at least 1 MiB"]),
             ("writeback=0", ["writeback=SECONDS", "from 1 to 86400"]),
             ("pm_full=101", ["pm_full=PERCENT", "from 1 to 100"]),
             ("threads=-1", ["threads=N", "\"-1\""]),

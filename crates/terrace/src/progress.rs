@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::output;
 use crate::size::percent;
 
 /// How often a line is printed where there is no terminal.
@@ -60,7 +61,7 @@ impl Progress {
             View::Lines(lines) => {
                 let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(line) = lines.line(what, done, total, Instant::now()) {
-                    eprintln!("{line}");
+                    output::remark(false, &line);
                 }
             }
         }

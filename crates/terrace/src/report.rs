@@ -13,8 +13,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::Deserialize;
-use terrace_engine::{ArchiveInfo, CheckReport, FileOpinion, RemovalStatus};
+use terrace_engine::{ArchiveInfo, CheckReport, FileOpinion, RemovalStatus, counted};
 
+use crate::output::in_a_line;
 use crate::size::{format_size, percent};
 
 pub use devices::{DeviceRow, device_list};
@@ -110,11 +111,16 @@ struct Extent {
     write_counter: u8,
 }
 
+/// A text as a line: names in it cannot make several of it.
+fn line(text: &str) -> String {
+    in_a_line(text).into_owned() + "\n"
+}
+
 /// The state of a volume.
 pub fn status(status: &Status) -> String {
     let mut text = format!("volume {}\nformat {}\nstate  {}\n", status.uuid, status.format, status.state);
     if let Some(reason) = &status.read_only {
-        let _ = writeln!(text, "READ-ONLY: {reason}");
+        text += &line(&format!("READ-ONLY: {reason}"));
     }
     text += "\n";
     text += &devices(status);
@@ -135,21 +141,21 @@ pub fn status(status: &Status) -> String {
         let Migration { state, pm_used_percent: used, threshold_percent: threshold, .. } = migration;
         let _ = writeln!(text, "migration: {state} (PM is {used} % full, the threshold {threshold} %)");
         if let Some(trouble) = &migration.trouble {
-            let _ = writeln!(text, "migration waits: {trouble}");
+            text += &line(&format!("migration waits: {trouble}"));
         }
         if migration.pinned_files > 0 {
-            let (files, elsewhere) = (migration.pinned_files, migration.pinned_elsewhere);
-            let _ = writeln!(text, "pinned: {files} files used since the mount, {elsewhere} with data on another tier");
+            let (files, elsewhere) = (counted(migration.pinned_files, "file", "files"), migration.pinned_elsewhere);
+            let _ = writeln!(text, "pinned: {files} used since the mount, {elsewhere} with data on another tier");
         }
     }
     if let Some(removal) = status.removal_in_a_line() {
-        let _ = writeln!(text, "{removal}");
+        text += &line(&removal);
     }
     if let Some(status) = &status.scrub {
         let _ = writeln!(text, "scrub: {}", status.in_a_line());
     }
     for note in &status.notes {
-        let _ = writeln!(text, "note: {note}");
+        text += &line(&format!("note: {note}"));
     }
     text
 }
@@ -214,7 +220,7 @@ pub fn file_map(path: &Path, map: &FileMap) -> String {
         let _ = write!(text, ", {} dirty in memory", format_size(map.dirty_bytes));
     }
     if map.log_pages > 0 {
-        let _ = write!(text, ", {} log pages", map.log_pages);
+        let _ = write!(text, ", {}", counted(map.log_pages, "log page", "log pages"));
     }
     if let Some(archive) = &map.log_archive {
         let _ = write!(text, ", {} of its log in {}", format_size(archive.len_bytes), archive.tier);
@@ -222,7 +228,7 @@ pub fn file_map(path: &Path, map: &FileMap) -> String {
     if let Some(tier) = &map.pin {
         let _ = write!(text, ", pinned to {tier}");
     }
-    text += "\n";
+    text = line(&text);
     if let Some(opinion) = &map.opinion {
         text += &in_words(opinion);
     }
@@ -293,24 +299,27 @@ pub fn check(report: &CheckReport) -> String {
             (false, true) => "NOT repaired, data is lost",
             (false, false) => "NOT repaired",
         };
-        let _ = writeln!(text, "{}: {} [{outcome}]", problem.place, problem.what);
+        text += &line(&format!("{}: {} [{outcome}]", problem.place, problem.what));
     }
     let data_blocks: Vec<String> = report.data_blocks.iter().map(u64::to_string).collect();
     let _ = writeln!(
         text,
-        "{} inodes, {} of them directories; {} log entries; data blocks per device: {}; {} blocks verified",
-        report.inodes,
+        "{}, {} of them directories; {}; data blocks per device: {}; {} verified",
+        counted(report.inodes, "inode", "inodes"),
         report.directories,
-        report.log_entries,
+        counted(report.log_entries, "log entry", "log entries"),
         data_blocks.join(", "),
-        report.blocks_verified
+        counted(report.blocks_verified, "block", "blocks")
     );
     let repaired = report.problems.iter().filter(|problem| problem.repaired).count();
-    let _ = match (report.problems.len(), repaired) {
+    let all = report.problems.len();
+    let problems = counted(all as u64, "problem", "problems");
+    let _ = match (all, repaired) {
         (0, _) => writeln!(text, "no damage"),
-        (all, repaired) if all == repaired => writeln!(text, "{all} problems, all repaired"),
-        (all, 0) => writeln!(text, "{all} problems; `terrace check --repair` repairs what can be"),
-        (all, repaired) => writeln!(text, "{all} problems, {repaired} repaired"),
+        (1, 1) => writeln!(text, "{problems}, repaired"),
+        _ if all == repaired => writeln!(text, "{problems}, all repaired"),
+        (_, 0) => writeln!(text, "{problems}; `terrace check --repair` repairs what can be"),
+        _ => writeln!(text, "{problems}, {repaired} repaired"),
     };
     if report.problems.iter().any(|problem| problem.can_be_given_up) {
         let _ = writeln!(
@@ -338,7 +347,7 @@ impl Table {
 
     /// Adds a row, a cell per column.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        self.rows.push(cells.into_iter().map(|cell| in_a_line(&cell).into_owned()).collect());
     }
 
     /// The table in lines.
@@ -529,7 +538,7 @@ OFFSET  LENGTH  TIER                DEVICE OFFSET  CACHED  REWRITTEN            
         report.problems.push(problem(false, false));
         assert!(check(&report).ends_with("3 problems, 2 repaired\n"));
         report.problems = vec![problem(false, true)];
-        assert!(check(&report).ends_with("1 problems; `terrace check --repair` repairs what can be\n"));
+        assert!(check(&report).ends_with("1 problem; `terrace check --repair` repairs what can be\n"));
         report.problems[0].can_be_given_up = true;
         assert!(check(&report).ends_with("or give them up with `terrace check --repair --give-up`\n"));
     }

@@ -8,6 +8,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Row, Table};
 use terrace_engine::{FileRanking, RankedFile, Stats};
 
+use crate::output::in_a_line;
 use crate::report::{FLOWS, cache_line, per_second, pm_stores, share};
 use crate::size::{format_size, percent};
 
@@ -59,7 +60,7 @@ pub fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
 fn draw_title(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
     let seconds = view.total.elapsed_ms / 1000;
     let mounted = format!("mounted for {}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
-    frame.render_widget(Line::from(format!(" {}, {mounted}", view.place)).bold(), area);
+    frame.render_widget(Line::from(format!(" {}, {mounted}", in_a_line(view.place))).bold(), area);
     frame.render_widget(Line::from("q quits ").right_aligned(), area);
 }
 
@@ -119,7 +120,7 @@ fn draw_files(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
         let path = file.path.clone().unwrap_or_else(|| format!("inode {}", file.ino));
         Row::new([
             Line::from(what),
-            Line::from(path),
+            Line::from(in_a_line(&path).into_owned()),
             Line::from(bytes.join(", ")),
             right(ago(file.mean_read_age_seconds)),
             right(ago(file.mean_write_age_seconds)),

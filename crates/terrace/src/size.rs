@@ -3,6 +3,8 @@
 //! `K`, `M`, `G`, `T` (and `KiB`, `MiB`, …) are powers of 1024; `kB`, `MB`, `GB`, `TB` are powers of 1000; a bare
 //! number, or one with `B`, is bytes. Case does not matter and fractions are allowed: `4G`, `1.5G`, `512MiB`, `10GB`.
 
+use crate::output::quoted;
+
 /// What the help texts say about sizes.
 pub const HELP: &str = "\
 Sizes: 4G, 1.5G, 512MiB, 4096. K, M, G, T and KiB, MiB, GiB, TiB are powers of
@@ -30,7 +32,7 @@ const UNITS: [(&str, u64); 14] = [
 /// # Errors
 /// A sentence that quotes the text and says what is wrong with it.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let complain = |why: &str| Err(format!("{text:?} is not a size: {why}"));
+    let complain = |why: &str| Err(format!("{} is not a size: {why}", quoted(text)));
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));

@@ -2,6 +2,7 @@
 
 use terrace_policy::{Param, TUNABLES, Tunable, Unit};
 
+use crate::output::quoted;
 use crate::size::{format_size, parse_size};
 
 /// How a threshold is given: `group=SIZE`.
@@ -41,8 +42,8 @@ pub fn parse_value(param: Param, text: &str) -> Result<u64, String> {
         _ => text.parse().ok(),
     };
     let form = form(tunable);
-    let value = value.ok_or_else(|| format!("{form}: {text:?} is not a value; {}", range(tunable)))?;
-    tunable.check(value).map_err(|_| format!("{form}: {text:?} is out of range; {}", range(tunable)))?;
+    let value = value.ok_or_else(|| format!("{form}: {} is not a value; {}", quoted(text), range(tunable)))?;
+    tunable.check(value).map_err(|_| format!("{form}: {} is out of range; {}", quoted(text), range(tunable)))?;
     Ok(value)
 }
 
@@ -57,10 +58,11 @@ pub fn range(tunable: &Tunable) -> String {
 /// # Errors
 /// As [`parse_value`]; a name that there is not.
 pub fn parse_setting(text: &str) -> Result<(Param, u64), String> {
-    let (name, value) = text.split_once('=').ok_or_else(|| format!("{text:?}: give a threshold as NAME=VALUE"))?;
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| format!("{}: give a threshold as NAME=VALUE", quoted(text)))?;
     let param = Param::from_name(name).ok_or_else(|| {
         let names: Vec<&str> = TUNABLES.iter().map(|tunable| tunable.name).collect();
-        format!("there is no threshold {name:?}; there are: {}", names.join(", "))
+        format!("there is no threshold {}; there are: {}", quoted(name), names.join(", "))
     })?;
     Ok((param, parse_value(param, value)?))
 }

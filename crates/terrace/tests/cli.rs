@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use common::{Place, Ran, TERRACE, has, terrace};
+use common::{Place, Ran, TERRACE, can_mount, has, terrace};
 
 const SUBCOMMANDS: [&str; 15] = [
     "format",
@@ -105,8 +105,59 @@ fn an_unknown_mount_option_is_named_and_the_known_ones_are_listed() {
     let place = Place::new();
     place.mount("pm", &["-o", "noatime,barrier=1"]).fails(2, &["\"barrier\"", "noatime", "writeback=SECONDS"]);
     place.mount("pm", &["-o", "cache=lots"]).fails(2, &["cache=SIZE", "lots"]);
+    place.mount("pm", &["-o", "cache=0"]).fails(2, &["cache=SIZE", "\"0\" is too small; it takes at least 1 MiB"]);
     place.mount("pm", &["-o", "writeback=0"]).fails(2, &["writeback=SECONDS", "1 to 86400"]);
     place.mount("pm", &["-o", "migrate_at=0"]).fails(2, &["migrate_at=PERCENT", "from 1 % to 100 %"]);
+}
+
+/// The whole of what a user has typed by mistake tells nobody more than its beginning.
+#[test]
+fn what_is_long_and_unknown_is_not_repeated_whole() {
+    let place = Place::new();
+    let (pm, mnt, helper) = (place.path("pm"), place.path("mnt"), place.path("mount.terrace"));
+    symlink(TERRACE, &helper).unwrap();
+    let long = "x".repeat(100_000);
+    let with = |prefix: &str| format!("{prefix}{long}");
+    let options =
+        ["", "cache=", "writeback=", "engine=", "ro=", "model=", "model=disk=", "metrics=", "group="].map(with);
+    for option in &options {
+        let by_helper = Ran::of(Command::new(&helper).args([&pm, &mnt, "-o", option]));
+        for (ran, code) in [(place.mount("pm", &["-o", option]), 2), (by_helper, 1)] {
+            assert!(ran.stderr.len() < 4096, "{}", &ran.stderr[..4096]);
+            ran.fails(code, &["xxx… (", " characters)"]);
+        }
+    }
+    for args in [
+        &[&*long][..],
+        &[&with("--")],
+        &["status", &mnt, &long],
+        &["set", &mnt, &long],
+        &["set", &mnt, &with("group=")],
+        &["pin", &long, &mnt],
+        &["evict", "--tier", &long, &mnt],
+        &["simulate", &mnt, "--disk", &long],
+        &["format", "--pm", &with("/no/such:1"), "--disk", &mnt],
+    ] {
+        let ran = terrace(args);
+        assert!(ran.stderr.len() < 4096, "{}", &ran.stderr[..4096]);
+        ran.fails(2, &["xxx… (", " characters)"]);
+    }
+}
+
+#[test]
+fn a_device_that_is_missing_can_be_created() {
+    let place = Place::new();
+    let (pm, absent) = (place.path("pm"), place.path("absent"));
+    let remedy = format!("{absent}: No such file or directory (os error 2); with a size behind it, as in {absent}:4G,");
+    terrace(["format", "--pm", &absent, "--disk", &(place.path("disk") + ":64M")]).fails(1, &[&remedy]);
+    terrace(["format", "--pm", &(pm.clone() + ":16M"), "--disk", &absent]).fails(1, &[&remedy]);
+    assert_eq!(place.names(), ["mnt"]);
+    if can_mount() {
+        place.format("pm", "disk", &[]);
+        place.mount("pm", &[]).ok();
+        terrace(["device", "add", &place.path("mnt"), &absent]).fails(1, &[&remedy]);
+        place.umount();
+    }
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn a_file_that_fails_is_named_and_the_others_are_done() {
     let ran = terrace(["pin", "pm", &path("tree"), &gone, &good]);
     failed_for(&ran, &[&bad, &gone]);
     assert!(ran.stderr.contains("is pinned, and its data left where it is"), "{ran:?}");
-    assert!(ran.stderr.contains("/tree: 1 files, 1 directories pinned to pm; 8 KiB moved"), "{ran:?}");
+    assert!(ran.stderr.contains("/tree: 1 file, 1 directory pinned to pm; 8 KiB moved"), "{ran:?}");
     assert_eq!((tiers("tree/fine"), &map("good")[0]["pin"]), (vec!["pm".to_owned()], &"pm".into()));
     failed_for(&terrace(["unpin", &gone, &path("tree"), &good]), &[&gone]);
     assert_eq!([&map("tree/fine")[0]["pin"], &map("good")[0]["pin"]], [&Value::Null; 2]);

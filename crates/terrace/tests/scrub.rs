@@ -66,7 +66,7 @@ fn a_scrub_finds_and_names_what_is_damaged() {
     assert_eq!(damage["file_offset_bytes"], file_offset);
     assert_eq!(json(&terrace(["scrub", "status", "--json", &mnt]).ok()), report, "it is kept");
     let text = terrace(["scrub", "status", &mnt]).ok();
-    assert!(text.contains("/dir/file (inode ") && text.contains("1 errors"), "{text}");
+    assert!(text.contains("/dir/file (inode ") && text.contains("1 error in"), "{text}");
     assert_eq!(place.status("mnt")["scrub"]["errors"], 1);
     let log = fs::read_to_string(place.path("log")).unwrap();
     assert!(log.contains(&format!("scrub: {disk}: at byte {at}")) && log.contains("/dir/file"), "{log}");

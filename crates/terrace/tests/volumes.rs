@@ -152,7 +152,7 @@ fn files_and_trees_are_pinned() {
     fs::write(path("tree/sub/file"), [1; 100_000]).unwrap();
     symlink("sub/file", path("tree/link")).unwrap();
     let pinned = terrace(["pin", "2", &path("tree")]);
-    for part in ["1 files, 2 directories pinned to 2; 100 KiB moved", "1 symbolic links and special files cannot"] {
+    for part in ["1 file, 2 directories pinned to 2; 100 KiB moved", "1 symbolic link or special file cannot"] {
         assert!(pinned.stderr.contains(part), "{pinned:?}");
     }
     pinned.ok();
@@ -195,7 +195,7 @@ fn files_and_trees_are_pinned() {
     place.mount("pm", &["-o", "migrate=0"]).ok();
     assert_eq!((pin("moved").as_deref(), pin("copy/file").as_deref()), (Some("pm"), Some("2")));
     let unpinned = terrace(["unpin", &path("tree"), &path("moved")]);
-    assert!(unpinned.stderr.contains("1 files, 2 directories unpinned"), "{unpinned:?}");
+    assert!(unpinned.stderr.contains("1 file, 2 directories unpinned"), "{unpinned:?}");
     unpinned.ok();
     for name in ["tree", "tree/sub", "tree/sub/file", "moved"] {
         assert_eq!(pin(name), None, "{name}");
@@ -405,7 +405,7 @@ const WITH_HELPERS: &str = r#"
 mkdir "$DIR/orig" "$DIR/sbin"
 mount --bind /usr/sbin "$DIR/orig"
 for file in "$DIR"/orig/*; do ln -s "$file" "$DIR/sbin/"; done
-for name in mount.terrace umount.fuse.terrace; do ln -sf "$TERRACE" "$DIR/sbin/$name"; done
+for name in mount.terrace mount.fuse.terrace umount.fuse.terrace; do ln -sf "$TERRACE" "$DIR/sbin/$name"; done
 mount --bind "$DIR/sbin" /usr/sbin
 trap '"$TERRACE" umount "$DIR/mnt" 2>/dev/null || true' EXIT
 OPTIONS="noatime,nofail,cache=64M,cache_dir=$DIR,log=$DIR/log"
@@ -798,4 +798,109 @@ fn models_and_engines_can_be_chosen() {
     fs::write(place.path("mnt/file"), "slow").unwrap();
     assert_eq!(fs::read(place.path("mnt/file")).unwrap(), b"slow");
     place.umount();
+}
+
+/// As administrators do before a backup or a shutdown, by the kernel's table and by fstab.
+#[test]
+fn a_mount_becomes_read_only_and_writable_again() {
+    if !can_mount() || !has_namespaces() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    let script = r#"
+state() { findmnt -rno OPTIONS "$DIR/mnt" | cut -d, -f1-3; }
+echo "$DIR/pm $DIR/mnt terrace nosuid,allow_other,$OPTIONS 0 0" > "$DIR/fstab"
+mount -T "$DIR/fstab" "$DIR/mnt"
+head -c 5000000 /dev/zero > "$DIR/mnt/file"
+for how in "" "-T $DIR/fstab"; do
+    mount $how -o remount,ro "$DIR/mnt"
+    state
+    "$TERRACE" status --json "$DIR/mnt" | grep cache_dirty_bytes
+    if echo two > "$DIR/mnt/file"; then exit 1; fi
+    mount $how -o remount,rw "$DIR/mnt"
+    state
+    echo three > "$DIR/mnt/file"
+done
+exec 3>> "$DIR/mnt/file"
+if mount -o remount,ro "$DIR/mnt"; then exit 1; fi
+exec 3>&-
+cat "$DIR/mnt/file"
+umount "$DIR/mnt"
+"$TERRACE" mount "$DIR/pm" "$DIR/mnt" -o "ro,$OPTIONS"
+if "$TERRACE" mount "$DIR/pm" "$DIR/mnt" -o remount,rw; then exit 1; fi
+umount "$DIR/mnt"
+if "$TERRACE" mount "$DIR/pm" "$DIR/mnt" -o remount,ro; then exit 1; fi
+"#;
+    let ran = in_namespace(&format!("{WITH_HELPERS}{script}"), place.dir());
+    for part in [
+        "Read-only file system",
+        "files are open for writing; `fuser -vm",
+        "its daemon cannot write (mounted with -o ro); unmount the volume, and mount it again",
+        "no file system is mounted here",
+    ] {
+        assert!(ran.stderr.contains(part), "{part}: {ran:?}");
+    }
+    let once = "ro,nosuid,relatime\n  \"cache_dirty_bytes\": 0,\nrw,nosuid,relatime\n";
+    assert_eq!(ran.ok(), format!("{once}{once}three\n"));
+}
+
+/// A signal that comes early ends the mount as one that comes late does.
+#[test]
+fn a_signal_at_any_moment_of_the_beginning_unmounts_cleanly() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    let (pm, mnt, log, cache) = (place.path("pm"), place.path("mnt"), place.path("log"), place.path("cache"));
+    let socket = place.path("socket");
+    let exists = |path: &str| fs::symlink_metadata(path).is_ok();
+    let holds_pm = || fs::read_dir(&cache).is_ok_and(|files| files.count() > 0);
+    let moments: [(&str, &dyn Fn() -> bool); 4] = [
+        ("the log is open", &|| exists(&log)),
+        ("the volume is open", &holds_pm),
+        ("metrics are served", &|| exists(&socket)),
+        ("it is mounted", &|| place.is_mounted("mnt")),
+    ];
+    for (what, has_come) in moments.iter().cycle().take(12) {
+        let _ = fs::remove_file(&log);
+        let options = format!("cache=64M,cache_dir={cache},metrics={socket}");
+        let mut command = Command::new(TERRACE);
+        command.args(["mount", "--foreground", &pm, &mnt, "--log", &log, "-o", &options]);
+        let mut daemon = command.stderr(Stdio::null()).spawn().unwrap();
+        while !has_come() && daemon.try_wait().unwrap().is_none() {}
+        kill(daemon.id() as i32, libc::SIGTERM);
+        let ended = daemon.wait().unwrap();
+        assert!(ended.success(), "{what}: {ended}");
+        assert!(!place.is_mounted("mnt"), "{what}");
+        assert_eq!(place.status("pm")["state"], "clean", "{what}");
+    }
+}
+
+/// Unmounting here does not end a mount there, however long one waits.
+#[test]
+fn umount_names_another_mount_namespace_that_has_the_volume() {
+    if !can_mount() || !has_namespaces() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    place.mount("pm", &[]).ok();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", "echo; exec cat"]);
+    let mut other = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    other.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    let (mnt, pm, daemon) = (place.path("mnt"), place.path("pm"), place.daemon("pm"));
+    let there = format!("in another mount namespace, that of process {}", other.id());
+    let nsenter = format!("`nsenter -t {} -m terrace umount {mnt}`", other.id());
+    let unmounted = terrace(["umount", &mnt]);
+    let refused = terrace(["check", &pm]);
+    // The end of its input ends it, and its namespace with it.
+    drop(other.stdin.take());
+    other.wait().unwrap();
+    unmounted.fails(1, &["unmounted here, but still mounted at ", &there, &nsenter]);
+    refused.fails(1, &["its volume is mounted at ", &there]);
+    wait_until_ended(daemon);
+    assert_eq!(place.status("pm")["state"], "clean");
 }

@@ -18,6 +18,7 @@ use crate::scan::{Problem, ProblemKind, Scan, scan};
 use crate::sync::Mutex;
 use crate::types::Ino;
 use crate::volume::scan_threads;
+use crate::words::counted;
 
 /// What reading all inodes brought.
 pub(super) struct Tree {
@@ -257,8 +258,8 @@ impl Check<'_> {
     fn unnamed(&self, offline: &Offline, scan: &Scan, complete: bool) {
         if !complete {
             if !scan.unnamed.is_empty() {
-                let count = scan.unnamed.len();
-                let what = format!("{count} inodes have no name: it may have been in what cannot be read");
+                let inodes = counted(scan.unnamed.len() as u64, "inode has", "inodes have");
+                let what = format!("{inodes} no name: it may have been in what cannot be read");
                 self.found(Finding::loss(0, None, what));
             }
             return;

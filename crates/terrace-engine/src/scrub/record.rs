@@ -10,6 +10,7 @@ use super::Stopped;
 use crate::core::Core;
 use crate::sync::{Condvar, Mutex};
 use crate::types::{Ino, ScrubError, ScrubKind, ScrubOptions, ScrubReport, ScrubState, ScrubStatus, ScrubTally, Time};
+use crate::words::counted;
 
 /// Blocks that are read at a time: 1 MiB.
 pub(crate) const READ_BLOCKS_MAX: u64 = 256;
@@ -246,7 +247,10 @@ impl Record {
         }
         match errors {
             0 => tracing::info!("scrub: no damage in {verified} bytes"),
-            _ => tracing::error!("scrub: {errors} errors in {verified} bytes, {repaired} of them repaired"),
+            _ => {
+                let found = counted(errors, "error", "errors");
+                tracing::error!("scrub: {found} in {verified} bytes, {repaired} repaired");
+            }
         }
         self.changed.notify_all();
     }

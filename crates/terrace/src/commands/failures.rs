@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
+use crate::output;
+
 /// What a command ends as.
 #[derive(Debug, Default)]
 pub struct Failures {
@@ -15,7 +17,7 @@ impl Failures {
     pub fn unless<T>(&mut self, step: Result<T>) -> Option<T> {
         step.map_err(|error| {
             self.any = true;
-            eprintln!("terrace: {error:#}");
+            output::error(&format!("{error:#}"));
         })
         .ok()
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{getegid, geteuid};
-use terrace_engine::{FormatOptions, discard_page_cache, read_pm_label};
+use terrace_engine::{FormatOptions, counted, discard_page_cache, read_pm_label};
 use terrace_media::{Disk, MediaError, Pm, PmKind, create_disk_file};
 
 use crate::cli::{DeviceArg, FormatArgs};
@@ -42,11 +42,7 @@ pub fn run(args: &FormatArgs, quiet: bool) -> Result<()> {
     if let Some(uuid) = former {
         forget_volume(&uuid);
     }
-    output::remark(quiet, &describe(&pm, &disks)?);
-    for path in [pm.path()].into_iter().chain(disks.iter().map(|disk| disk.path())) {
-        tell_exposure(path, quiet);
-    }
-    Ok(())
+    tell(&pm, &disks, quiet)
 }
 
 /// Nobody will recover what a dead daemon left in memory of a volume that is overwritten.
@@ -62,8 +58,8 @@ fn tiers(args: &FormatArgs) -> Result<Vec<u8>> {
         0 => Ok(vec![1; args.disks.len()]),
         count if count == args.disks.len() => Ok(args.tiers.clone()),
         count => Err(Usage::error(format!(
-            "there are {} disks, but tiers for {count}: give --tier once for each --disk, in the same order, or never",
-            args.disks.len()
+            "{} given, but tiers for {count}: give --tier once for each --disk, in the same order, or never",
+            counted(args.disks.len() as u64, "disk", "disks")
         ))),
     }
 }
@@ -131,13 +127,20 @@ pub(super) fn create_disk(
     Ok(())
 }
 
-/// The length of the file to create; `None` if none is to be. A regular file that is there makes way if `force` is
+/// The length of the file to create; `None` if none is to be, because the device exists. A regular file that is there makes way if `force` is
 /// set and `open` shows that nobody uses it.
 fn len_to_create(device: &DeviceArg, force: bool, open: impl FnOnce(&Path) -> Result<()>) -> Result<Option<u64>> {
-    let Some(size_bytes) = device.size_bytes else {
-        return Ok(None);
-    };
     let path = &device.path;
+    let Some(size_bytes) = device.size_bytes else {
+        return match fs::metadata(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let path = path.display();
+                bail!("{path}: {error}; with a size behind it, as in {path}:4G, a file is created there")
+            }
+            // What else may be wrong shows when it is opened.
+            _ => Ok(None),
+        };
+    };
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(error).with_context(|| path.display().to_string()),
@@ -155,16 +158,21 @@ fn len_to_create(device: &DeviceArg, force: bool, open: impl FnOnce(&Path) -> Re
     Ok(Some(size_bytes / LEN_MULTIPLE_BYTES * LEN_MULTIPLE_BYTES))
 }
 
-/// What was made, and what to know about it.
-fn describe(pm: &Pm, disks: &[Arc<dyn Disk>]) -> Result<String> {
+/// Says what was made, and what to know about it.
+fn tell(pm: &Pm, disks: &[Arc<dyn Disk>], quiet: bool) -> Result<()> {
     let uuid = read_pm_label(pm)?.map(|label| label.uuid).unwrap_or_default();
     let disk_bytes = disks.iter().map(|disk| disk.len()).sum();
-    let mut text = format!("volume {uuid}: {} of PM, {} of disk", format_size(pm.len()), format_size(disk_bytes));
+    let (pm_size, disk_size) = (format_size(pm.len()), format_size(disk_bytes));
+    output::remark(quiet, &format!("volume {uuid}: {pm_size} of PM, {disk_size} of disk"));
     if pm.kind() == PmKind::Emulated {
-        text += "\nnote: this PM is memory of the machine: contents are lost at reboot; `terrace save` and \
-                 `terrace restore` carry them across one";
+        let note = "note: this PM is memory of the machine: contents are lost at reboot; `terrace save` and `terrace \
+                    restore` carry them across one";
+        output::remark(quiet, note);
     }
-    Ok(text)
+    for path in [pm.path()].into_iter().chain(disks.iter().map(|disk| disk.path())) {
+        tell_exposure(path, quiet);
+    }
+    Ok(())
 }
 
 /// The files that this command has created; they are removed again unless they are to be kept.

@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 use terrace_engine::{FsError, FsResult, OpenOptions, Volume};
-use terrace_fuse::control::AddDisk;
+use terrace_fuse::control::{self, AddDisk};
 use terrace_fuse::{MountConfig, Unmounter};
 use terrace_media::PmKind;
 
@@ -17,7 +19,7 @@ use crate::devices::{Access, DeviceOptions, Devices, about, identity, tell_expos
 use crate::metrics;
 use crate::options::MountOptions;
 use crate::progress::Progress;
-use crate::{Usage, output};
+use crate::{Usage, mounts, output};
 
 /// What to mount, where and how.
 #[derive(Clone, Debug)]
@@ -52,6 +54,9 @@ pub fn run(args: &MountArgs, quiet: bool) -> Result<()> {
 /// # Errors
 /// The mountpoint does not do, a device is missing, in use or damaged, or the system refuses the mount.
 pub fn mount(mut request: MountRequest) -> Result<()> {
+    if request.options.remount {
+        return remount(&request);
+    }
     prepare_mountpoint(&mut request)?;
     make_absolute(&mut request)?;
     let log = match &request.options.log {
@@ -63,6 +68,26 @@ pub fn mount(mut request: MountRequest) -> Result<()> {
         return serve(&request, &log, &mut Ready::nobody());
     }
     daemon::in_background(|ready| serve(&request, &log, ready))
+}
+
+/// Changes what the kernel sees to of a mount. When that lets nothing be written any more, everything is on its devices.
+fn remount(request: &MountRequest) -> Result<()> {
+    let mountpoint = mounts::terrace_at(&request.mountpoint)?.mountpoint;
+    let (place, read_only) = (mountpoint.display(), request.options.read_only);
+    let status: serde_json::Value = serde_json::from_str(&control::status(&mountpoint)?)?;
+    if let Some(reason) = status["read_only"].as_str().filter(|_| !read_only) {
+        bail!("{place}: its daemon cannot write ({reason}); unmount the volume, and mount it again");
+    }
+    match terrace_fuse::remount(&mountpoint, &config(request)) {
+        Err(Errno::BUSY) => bail!("{place}: files are open for writing; `fuser -vm {place}` shows by whom"),
+        Err(Errno::PERM) => bail!("{place}: only root may remount; others unmount, and mount again"),
+        result => result.with_context(|| format!("{place}: cannot be remounted"))?,
+    }
+    if read_only {
+        control::sync(&mountpoint)
+            .with_context(|| format!("{place}: is read-only now, but not all of it is on its devices"))?;
+    }
+    Ok(())
 }
 
 /// Sees to it that the mountpoint is a directory on which a volume can be mounted.
@@ -92,10 +117,13 @@ fn make_absolute(request: &mut MountRequest) -> Result<()> {
     Ok(())
 }
 
-/// The daemon's life: open, mount, serve, close.
+/// The daemon's life: open, mount, serve, close. A signal ends it at any time, and cleanly once the volume is open.
 fn serve(request: &MountRequest, log: &Log, ready: &mut Ready) -> Result<()> {
+    let ending = Arc::new(Ending::default());
+    let asked = Arc::clone(&ending);
+    daemon::on_termination(move |signal| asked.ask(signal))?;
     daemon::start_log(log)?;
-    let (volume, kind) = open(request)?;
+    let (volume, kind) = open(request, &ending)?;
     let mount = || terrace_fuse::mount(Arc::clone(&volume), &request.mountpoint, &config(request));
     let started = serve_metrics(request, &volume).and_then(|metrics| Ok((mount()?, metrics)));
     // Metrics are served until the volume is closed.
@@ -109,13 +137,60 @@ fn serve(request: &MountRequest, log: &Log, ready: &mut Ready) -> Result<()> {
     };
     tracing::info!(pm = %request.pm.display(), mountpoint = %request.mountpoint.display(), "mounted");
     tell_kind(request, kind);
-    let (unmounter, in_use) = (mounted.unmounter(), Arc::clone(&volume));
-    daemon::on_termination(move |signal| end_mount(&unmounter, &in_use, signal))?;
-    ready.serve()?;
-    let served = mounted.wait();
+    let unmounter = mounted.unmounter();
+    ending.is_mounted(unmounter.clone(), Arc::clone(&volume));
+    let served = ready.serve().inspect_err(|_| {
+        // Nobody knows of the mount.
+        let _ = unmounter.unmount_lazily();
+    });
+    let served = served.and(mounted.wait());
     let closed = volume.close().with_context(|| format!("{}: cannot unmount cleanly", request.pm.display()));
     tracing::info!(mountpoint = %request.mountpoint.display(), clean = closed.is_ok(), "unmounted");
     served.and(closed)
+}
+
+/// What a signal ends: from the beginning of the daemon's life on, so that there is no moment at which one kills it.
+#[derive(Default)]
+struct Ending {
+    /// The last signal; 0: none has come.
+    signal: AtomicI32,
+    mount: Mutex<Option<(Unmounter, Arc<Volume>)>>,
+}
+
+impl Ending {
+    /// A signal has come. If nothing is mounted yet, the mount ends when it has begun.
+    fn ask(&self, signal: i32) {
+        self.signal.store(signal, Ordering::SeqCst);
+        if let Some((unmounter, volume)) = &*self.mount() {
+            end_mount(unmounter, volume, signal);
+        }
+    }
+
+    /// The volume is mounted; a signal that came before counts now.
+    fn is_mounted(&self, unmounter: Unmounter, volume: Arc<Volume>) {
+        let mount = &mut *self.mount();
+        match self.signal() {
+            0 => {}
+            signal => end_mount(&unmounter, &volume, signal),
+        }
+        *mount = Some((unmounter, volume));
+    }
+
+    fn mount(&self) -> MutexGuard<'_, Option<(Unmounter, Arc<Volume>)>> {
+        self.mount.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn signal(&self) -> i32 {
+        self.signal.load(Ordering::SeqCst)
+    }
+
+    /// Recovery takes long, and a volume that needs it loses nothing if it begins anew with the next mount.
+    fn give_up_recovery(&self) {
+        if self.signal() != 0 {
+            output::error("a signal has ended the recovery; the next mount begins it anew");
+            std::process::exit(crate::FAILED.into());
+        }
+    }
 }
 
 fn serve_metrics(request: &MountRequest, volume: &Arc<Volume>) -> Result<Option<metrics::Server>> {
@@ -173,7 +248,7 @@ fn device_options(options: &MountOptions) -> DeviceOptions<'_> {
 }
 
 /// Opens the volume; recovery happens here.
-fn open(request: &MountRequest) -> Result<(Arc<Volume>, PmKind)> {
+fn open(request: &MountRequest, ending: &Ending) -> Result<(Arc<Volume>, PmKind)> {
     let options = &request.options;
     let devices = Devices::open(&request.pm, &options.disks, &device_options(options))?;
     let kind = devices.pm.kind();
@@ -193,8 +268,11 @@ fn open(request: &MountRequest) -> Result<(Arc<Volume>, PmKind)> {
         workers: true,
     };
     let progress = Progress::new(request.quiet);
-    let volume = Volume::open(devices.pm, devices.disks, open, &|what, done, total| progress.update(what, done, total))
-        .map_err(about(&request.pm))?;
+    let recovering = |what: &str, done, total| {
+        ending.give_up_recovery();
+        progress.update(what, done, total);
+    };
+    let volume = Volume::open(devices.pm, devices.disks, open, &recovering).map_err(about(&request.pm))?;
     Ok((volume, kind))
 }
 

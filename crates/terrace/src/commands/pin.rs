@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use terrace_engine::{FileMoved, pin_value};
+use terrace_engine::{FileMoved, counted, pin_value};
 use terrace_fuse::control;
 
 use super::failures::Failures;
@@ -128,12 +128,15 @@ impl Met {
         if self.files + self.directories + self.others + self.foreign == 0 {
             return;
         }
-        let mut text = format!("{}: {} files, {} directories {what}", path.display(), self.files, self.directories);
+        let files = counted(self.files, "file", "files");
+        let directories = counted(self.directories, "directory", "directories");
+        let mut text = format!("{}: {files}, {directories} {what}", path.display());
         if self.others > 0 {
-            text += &format!("; {} symbolic links and special files cannot be pinned", self.others);
+            let others = counted(self.others, "symbolic link or special file", "symbolic links and special files");
+            text += &format!("; {others} cannot be pinned");
         }
         if self.foreign > 0 {
-            text += &format!("; {} mountpoints passed over", self.foreign);
+            text += &format!("; {} passed over", counted(self.foreign, "mountpoint", "mountpoints"));
         }
         output::remark(quiet, &text);
     }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use terrace_engine::Recording;
+use terrace_engine::{Recording, counted};
 use terrace_fuse::control;
 use terrace_trace::{Ending, TraceError, Writer};
 
@@ -47,15 +47,17 @@ pub fn run(args: &RecordArgs, quiet: bool) -> Result<()> {
         output::remark(quiet, &format!("{}: unmounted", mountpoint.display()));
     }
     let mut line = format!(
-        "{}: {records} operations in {:.1} s, {}",
+        "{}: {} in {:.1} s, {}",
         args.output.display(),
+        counted(records, "operation", "operations"),
         begun.elapsed().as_secs_f64(),
         format_size(bytes)
     );
     if lost > 0 {
-        line += &format!("; {lost} more were lost, faster than they could be fetched");
+        let lost = counted(lost, "more was", "more were");
+        line += &format!("; {lost} lost, faster than they could be fetched");
     }
-    output::print(&(line + "\n"))
+    output::print(&(output::in_a_line(&line) + "\n"))
 }
 
 /// A trace on the volume that is recorded would record its own writing.

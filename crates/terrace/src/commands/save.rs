@@ -45,9 +45,9 @@ fn refuse_waiting_pages(pm: &Pm) -> Result<()> {
     match terrace_engine::waiting_pages(pm, &dir).unwrap_or_default().first() {
         None => Ok(()),
         Some((file, pages)) => bail!(
-            "{}: {pages} pages that were written before the daemon died wait in {}; mount the volume once, which takes \
-             them to its disks, or remove that file to give them up",
+            "{}: {} in {}; mount the volume once, which takes what waits to its disks, or remove that file to give it up",
             pm.path().display(),
+            daemon::waiting(*pages),
             file.display()
         ),
     }

@@ -9,13 +9,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use terrace_engine::read_pm_label;
 
 use crate::devices::{Access, DeviceOptions, about};
-use crate::{mounts, output};
+use crate::mounts::{self, Mount};
+use crate::output;
 
 /// How often to look whether the daemon is done.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How often to look whether the volume is mounted in another namespace, which takes longer.
+const LOOK_ELSEWHERE_EVERY: Duration = Duration::from_secs(1);
 /// How often to try to unmount what is in use.
 const BUSY_TRIES: usize = 5;
 /// When to say that it takes long.
@@ -37,6 +41,7 @@ pub fn umount(mountpoint: &Path, quiet: bool) -> Result<()> {
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
             bail!("{place}: is in use; `fuser -vm {place}` shows by whom")
         }
+        Err(_) if !is_mine(&mount) => bail!("{place}: only root and the user who mounted it may unmount it"),
         result => result.with_context(|| format!("{place}: cannot unmount"))?,
     }
     wait_for_daemon(&mount.source, quiet)?;
@@ -44,6 +49,11 @@ pub fn umount(mountpoint: &Path, quiet: bool) -> Result<()> {
         true => Ok(()),
         false => expect_clean(&mount.source),
     }
+}
+
+fn is_mine(mount: &Mount) -> bool {
+    let me = geteuid();
+    me.is_root() || mount.user.is_none_or(|user| user == me.as_raw())
 }
 
 /// Unmounts what is not in use, or only by a command that asks the daemon something: that takes a moment.
@@ -59,13 +69,16 @@ fn unmount(mountpoint: &Path) -> io::Result<()> {
 
 /// Waits until the PM device is free, or mounted again: the file system was mounted at several places, or somebody
 /// was faster than we are.
+///
+/// # Errors
+/// It is mounted in another namespace, so that the daemon goes on.
 fn wait_for_daemon(pm: &Path, quiet: bool) -> Result<()> {
     // Who may not open the device, or when it is gone, cannot know and need not.
     let Ok(file) = File::open(pm) else {
         return Ok(());
     };
     let begun = Instant::now();
-    let mut told = false;
+    let (mut told, mut look) = (false, begun + LOOK_ELSEWHERE_EVERY);
     loop {
         match flock(&file, FlockOperation::NonBlockingLockShared) {
             Err(Errno::WOULDBLOCK) => {}
@@ -74,11 +87,29 @@ fn wait_for_daemon(pm: &Path, quiet: bool) -> Result<()> {
         if mounts::of_pm(pm)?.is_some() {
             return Ok(());
         }
+        if Instant::now() > look {
+            refuse_mount_elsewhere(pm)?;
+            look += LOOK_ELSEWHERE_EVERY;
+        }
         if !told && begun.elapsed() > LONG {
             output::remark(quiet, &format!("{}: unmounted; its daemon is still writing …", pm.display()));
             told = true;
         }
         sleep(LOOK_EVERY);
+    }
+}
+
+/// An error if another mount namespace has the volume: its data need not be on its devices.
+fn refuse_mount_elsewhere(pm: &Path) -> Result<()> {
+    match mounts::elsewhere(pm) {
+        None => Ok(()),
+        Some((pid, mount)) => {
+            let (pm, place) = (pm.display(), mount.mountpoint.display());
+            bail!(
+                "{pm}: unmounted here, but still mounted at {place} in another mount namespace, that of process {pid}; end that, or \
+                 unmount it there: `nsenter -t {pid} -m terrace umount {place}`"
+            )
+        }
     }
 }
 

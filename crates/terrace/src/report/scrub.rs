@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::Deserialize;
-use terrace_engine::ScrubState;
+use terrace_engine::{ScrubState, counted};
 
-use super::{Table, device_name};
+use super::{Table, device_name, line};
 use crate::size::format_size;
 
 /// What is shown of a [`terrace_engine::ScrubStatus`].
@@ -85,7 +85,8 @@ impl ScrubStatus {
         let ended = || utc(self.ended_unix_seconds.unwrap_or_default());
         let found = match (self.errors, self.repaired) {
             (0, _) => "no damage".to_owned(),
-            (errors, 0) => format!("{errors} errors"),
+            (errors, 0) => counted(errors, "error", "errors"),
+            (1, _) => "1 error, repaired".to_owned(),
             (errors, repaired) => format!("{errors} errors, {repaired} of them repaired"),
         };
         match self.state {
@@ -108,7 +109,7 @@ impl ScrubStatus {
 /// All about a scrub of the volume at `mountpoint`.
 pub fn scrub(mountpoint: &Path, report: &ScrubReport) -> String {
     let status = &report.status;
-    let mut text = format!("scrub of {}: {}\n", mountpoint.display(), status.in_a_line());
+    let mut text = line(&format!("scrub of {}: {}", mountpoint.display(), status.in_a_line()));
     if status.state == ScrubState::Never {
         return text;
     }
@@ -139,15 +140,15 @@ pub fn scrub(mountpoint: &Path, report: &ScrubReport) -> String {
         text += "\n";
     }
     for damage in &report.damage {
-        text += &line(damage);
+        text += &line(&in_words(damage));
     }
     if report.unlisted_errors > 0 {
-        let _ = writeln!(text, "and {} more errors", report.unlisted_errors);
+        let _ = writeln!(text, "and {}", counted(report.unlisted_errors, "more error", "more errors"));
     }
     text
 }
 
-fn line(damage: &Damage) -> String {
+fn in_words(damage: &Damage) -> String {
     let outcome = if damage.repaired { "repaired" } else { "NOT repaired" };
     let owner = match (&damage.path, damage.ino) {
         (Some(path), Some(ino)) => format!(": {path} (inode {ino})"),
@@ -158,7 +159,7 @@ fn line(damage: &Damage) -> String {
         format!(", bytes {at} to {} of the file", at.saturating_add(damage.len_bytes).saturating_sub(1))
     });
     format!(
-        "{}, {} at byte {}{owner}{place}: {} [{outcome}]\n",
+        "{}, {} at byte {}{owner}{place}: {} [{outcome}]",
         damage.device, damage.kind, damage.offset_bytes, damage.what
     )
 }
@@ -254,7 +255,7 @@ disk1   data            2 GiB       4  /dev/d1
 /dev/sdb, superblock at byte 40960: it is damaged [repaired]
 /dev/sdb, log at byte 40960: inode 7: it is damaged [NOT repaired]
 /dev/sdb, data at byte 40960: /a b (inode 8), bytes 4096 to 12287 of the file: it is damaged [NOT repaired]
-and 1 more errors
+and 1 more error
 ";
         assert_eq!(shown(&report), expected);
     }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use terrace_engine::counted;
 use terrace_simulate::{Advice, GOOD_ENOUGH_PERCENT, Outcome, advice};
 
-use super::Table;
+use super::{Table, line};
 use crate::size::format_size;
 
 /// Thresholds that were set, by name.
@@ -109,16 +110,15 @@ pub fn text(trace: &Trace, rows: &[Row]) -> String {
 
 fn head(trace: &Trace) -> String {
     let Trace { path, operations, lost, torn, duration_us, disk, disk_bytes } = trace;
-    let mut text = format!(
-        "{path}: {operations} operations in {}; disk: {disk}, {}\n",
+    let mut text = line(&format!(
+        "{path}: {} in {}; disk: {disk}, {}",
+        counted(*operations, "operation", "operations"),
         seconds(duration_us * 1000),
         format_size(*disk_bytes)
-    );
+    ));
     if *lost > 0 {
-        let _ = writeln!(
-            text,
-            "{lost} operations were lost when it was recorded: the volume did more than is counted here"
-        );
+        let lost = counted(*lost, "operation was", "operations were");
+        let _ = writeln!(text, "{lost} lost when it was recorded: the volume did more than is counted here");
     }
     if *torn {
         text += "it has no end: its writer was killed, or its disk was full\n";
