@@ -2,7 +2,9 @@
 //!
 //! Invariants:
 //! * `by_name` and `entries` hold the same names.
-//! * A cookie is given out once and orders listings; an entry keeps its cookie as long as it exists.
+//! * A name has its cookie as long as it is there, whatever inode it leads to, and a new name gets the highest. A listing goes
+//!   from the highest to the lowest. So it ends, whatever changes meanwhile; it shows each name that stays exactly once; and it
+//!   shows no name twice, for one that is removed and made anew falls behind the reader.
 //! * Each entry holds one reference on its log entry.
 
 use std::collections::{BTreeMap, HashMap};
@@ -96,9 +98,16 @@ impl DirData {
         self.by_name.get(name).map(|cookie| &self.entries[cookie])
     }
 
-    /// Entries at or after `cookie`, in listing order.
-    pub fn from(&self, cookie: u64) -> impl Iterator<Item = (u64, &Dentry)> {
-        self.entries.range(cookie..).map(|(&c, d)| (c, d))
+    /// The entries of a listing that go on at `position`: the newest first, each with its cookie, which is also the position
+    /// behind it. Before [`FIRST_COOKIE`] there is nothing of a listing but `.` and `..`.
+    pub fn from(&self, position: u64) -> impl Iterator<Item = (u64, &Dentry)> {
+        let end = if position < FIRST_COOKIE { u64::MAX } else { position };
+        self.entries.range(..end).rev().map(|(&c, d)| (c, d))
+    }
+
+    /// The entry with this cookie.
+    pub fn at(&self, cookie: u64) -> Option<&Dentry> {
+        self.entries.get(&cookie)
     }
 
     /// Puts the entry that adds a name into the batch; returns its index in it.
@@ -116,9 +125,9 @@ impl DirData {
         log.push(&add_entry(cookie, name, ino, generation, kind, now), &[name])
     }
 
-    /// The cookie that the next new entry takes; `n` for the nth of one batch.
-    pub fn cookie(&self, n: u64) -> u64 {
-        self.next_cookie + n
+    /// The cookie of `name`, or the one that it takes if it is new; `n` for the nth of one batch.
+    pub fn cookie_of(&self, name: &[u8], n: u64) -> u64 {
+        self.by_name.get(name).copied().unwrap_or(self.next_cookie + n)
     }
 
     /// Puts the entry that removes `name` into the batch.
@@ -137,11 +146,6 @@ impl DirData {
             mtime_ns: now.0,
             reserved: [0; 40],
         }
-    }
-
-    /// Whether an entry has this position.
-    pub fn has_cookie(&self, cookie: u64) -> bool {
-        self.entries.contains_key(&cookie)
     }
 
     /// A committed entry at `position` added a name.

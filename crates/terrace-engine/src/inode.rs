@@ -263,7 +263,7 @@ impl Inner {
                 let Some(kind) = FileKind::from_mode(u32::from(e.file_type) << 12) else {
                     return Err(OTHER_KIND);
                 };
-                if dir.has_cookie(e.cookie) {
+                if dir.at(e.cookie).is_some() {
                     return Err("gives a position in the directory twice");
                 }
                 let mtime = Time(e.mtime_ns);

@@ -13,7 +13,7 @@ use self::in_place::InPlace;
 use self::rename::{LinkLoss, Rename};
 use crate::acl;
 use crate::core::{Core, free_record};
-use crate::dir::{Dentry, DirData, FIRST_COOKIE};
+use crate::dir::{Dentry, DirData};
 use crate::error::{FsError, FsResult, advice, fail, fence};
 use crate::inode::{Body, Inner, Inode, Meta, retain_target, target_entries};
 use crate::itable::write_record;
@@ -307,7 +307,7 @@ impl Core {
     fn add_name(&self, dir: &Inode, inner: &mut Inner, name: &[u8], child: &Inode, now: Time) -> FsResult<()> {
         let (log, entries) = inner.dir_mut()?;
         log.begin();
-        let cookie = entries.cookie(0);
+        let cookie = entries.cookie_of(name, 0);
         let index = entries.push_add(log, cookie, name, child.ino, child.generation, child.kind, now);
         self.commit(dir.shard, Purpose::Ordinary, &mut [log])?;
         let position = log.position(index);
@@ -344,7 +344,7 @@ impl Core {
             log.begin();
             child_inner.log.begin();
             let attr_index = child_inner.push_attr(&meta, mtime);
-            let cookie = entries.cookie(0);
+            let cookie = entries.cookie_of(name, 0);
             let index = entries.push_add(log, cookie, name, child.ino, child.generation, child.kind, now);
             if planted(Bug::LinksApart) {
                 self.commit(dir.shard, Purpose::Ordinary, &mut [log])?;
@@ -522,9 +522,9 @@ impl Core {
             if from < 2 && !visit(own(b"..", dir.parent(), 2)) {
                 return Ok(());
             }
-            for (cookie, d) in entries.from(from.max(FIRST_COOKIE)) {
+            for (cookie, d) in entries.from(from) {
                 at_end = false;
-                if !visit(DirEntry { ino: d.ino, kind: d.kind, name: &d.name, next: cookie + 1 }) {
+                if !visit(DirEntry { ino: d.ino, kind: d.kind, name: &d.name, next: cookie }) {
                     break;
                 }
             }
@@ -545,8 +545,7 @@ impl Core {
         visit: &mut dyn FnMut(DirEntry<'_>, &Attr) -> bool,
     ) -> FsResult<()> {
         let dir = self.get(ino)?;
-        let first = from.max(FIRST_COOKIE);
-        let loaded = self.preload(&dir, |entries| entries.from(first).take(PRELOADED).map(|(_, d)| d.ino).collect());
+        let loaded = self.preload(&dir, |entries| entries.from(from).take(PRELOADED).map(|(_, d)| d.ino).collect());
         let mut at_end = true;
         let failed: Vec<Ino> = loaded.iter().filter(|(_, inode)| inode.is_err()).map(|(ino, _)| *ino).collect();
         {
@@ -560,7 +559,7 @@ impl Core {
             if from < 2 && !visit(own(b"..", dir.parent(), 2), &Attr { ino: dir.parent(), ..attr }) {
                 return Ok(());
             }
-            for (cookie, d) in entries.from(first) {
+            for (cookie, d) in entries.from(from) {
                 // A damaged child must not hide its siblings.
                 let child = if failed.contains(&d.ino) { None } else { self.child(&dir, d).ok() };
                 let Some(child) = child else {
@@ -571,7 +570,7 @@ impl Core {
                 let child_inner = child.shared()?;
                 let attr = child.attr(&child_inner);
                 drop(child_inner);
-                if !visit(DirEntry { ino: d.ino, kind: d.kind, name: &d.name, next: cookie + 1 }, &attr) {
+                if !visit(DirEntry { ino: d.ino, kind: d.kind, name: &d.name, next: cookie }, &attr) {
                     break;
                 }
                 child.lookups.fetch_add(1, Ordering::AcqRel);
@@ -592,7 +591,7 @@ impl Core {
         if !at_end || !dir.left_out.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let mut from = FIRST_COOKIE;
+        let mut from = 0;
         loop {
             let next = dir.shared()?.dir()?.from(from).next().map(|(cookie, d)| (cookie, d.ino));
             let Some((cookie, ino)) = next else {
@@ -601,10 +600,9 @@ impl Core {
             // Without the directory's lock: it may take a disk's time.
             let inode = self.get(ino);
             let inner = dir.shared()?;
-            let still_there = inner.dir()?.from(cookie).next().filter(|&(c, _)| c == cookie);
-            still_there.map_or(Ok(()), |(_, d)| self.child(dir, d).map(drop))?;
+            inner.dir()?.at(cookie).map_or(Ok(()), |d| self.child(dir, d).map(drop))?;
             inode.into_iter().for_each(|inode| self.let_go(inode));
-            from = cookie + 1;
+            from = cookie;
         }
         dir.left_out.store(false, Ordering::Relaxed);
         Ok(())

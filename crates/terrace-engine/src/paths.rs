@@ -7,7 +7,6 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::core::Core;
-use crate::dir::FIRST_COOKIE;
 use crate::sync::Arc;
 use crate::types::{FileKind, Ino};
 
@@ -27,8 +26,8 @@ pub(crate) struct Walk {
 #[derive(Debug)]
 struct Open {
     dir: Ino,
-    /// Of the next entry.
-    cookie: u64,
+    /// Where its listing goes on.
+    position: u64,
     name: Arc<Name>,
 }
 
@@ -58,10 +57,7 @@ impl Name {
 impl Walk {
     pub fn new() -> Walk {
         let root = Name { parent: None, name: Vec::new(), path_bytes: 0 };
-        Walk {
-            open: vec![Open { dir: Ino::ROOT, cookie: FIRST_COOKIE, name: Arc::new(root) }],
-            met: HashSet::from([Ino::ROOT]),
-        }
+        Walk { open: vec![Open { dir: Ino::ROOT, position: 0, name: Arc::new(root) }], met: HashSet::from([Ino::ROOT]) }
     }
 
     /// Goes on by some names of a directory: how many; `None` if there are no more directories. `wants` is asked of each inode, and
@@ -72,13 +68,13 @@ impl Walk {
         wants: &dyn Fn(Ino) -> bool,
         visit: &mut dyn FnMut(Ino, Vec<u8>),
     ) -> Option<usize> {
-        let Open { dir, cookie, name } = self.open.pop()?;
+        let Open { dir, position, name } = self.open.pop()?;
         let (mut last, mut names, mut below) = (None, 0, Vec::new());
         if let Ok(inode) = core.get(dir)
             && let Ok(inner) = inode.shared()
             && let Ok(entries) = inner.dir()
         {
-            for (at, d) in entries.from(cookie).take(BATCH) {
+            for (at, d) in entries.from(position).take(BATCH) {
                 last = Some(at);
                 names += 1;
                 if wants(d.ino) {
@@ -87,13 +83,13 @@ impl Walk {
                 let path_bytes = name.path_bytes + 1 + d.name.len();
                 if d.kind == FileKind::Directory && path_bytes < PATH_BYTES_MAX && self.met.insert(d.ino) {
                     let child = Name { parent: Some(name.clone()), name: d.name.to_vec(), path_bytes };
-                    below.push(Open { dir: d.ino, cookie: FIRST_COOKIE, name: Arc::new(child) });
+                    below.push(Open { dir: d.ino, position: 0, name: Arc::new(child) });
                 }
             }
         }
         // What is below comes first: a name is not kept longer than it must be.
         match last {
-            Some(last) => self.open.push(Open { dir, cookie: last + 1, name }),
+            Some(last) => self.open.push(Open { dir, position: last, name }),
             None => core.forget(dir, 0),
         }
         self.open.append(&mut below);

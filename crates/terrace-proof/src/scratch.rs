@@ -33,6 +33,20 @@ impl Scratch {
         Ok(Scratch(dir))
     }
 
+    /// A directory on a file system whose behaviour is a fair reference: the host's disk file system,
+    /// or tmpfs where that is an overlay.
+    ///
+    /// # Errors
+    /// As [`Scratch::new`].
+    pub fn reference(name: &str) -> Result<Self> {
+        const OVERLAYFS: i64 = 0x794c_7630;
+        let host = Self::new(name)?;
+        if rustix::fs::statfs(host.path())?.f_type as i64 == OVERLAYFS {
+            return Self::new_in(Path::new("/dev/shm"), name);
+        }
+        Ok(host)
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         self.0.path()

@@ -167,7 +167,7 @@ impl Check<'_> {
             let mut root = self.directory(offline, Ino::ROOT)?;
             let (log, entries) = root.dir_mut()?;
             let name = free_name(UNFINISHED, |name| entries.find(name.as_bytes()).is_none());
-            let (cookie, none) = (entries.cookie(0), orphan.generation.wrapping_add(1));
+            let (cookie, none) = (entries.cookie_of(name.as_bytes(), 0), orphan.generation.wrapping_add(1));
             log.begin();
             entries.push_add(log, cookie, name.as_bytes(), orphan.ino, none, FileKind::Directory, Time::now());
             log.stage(self.pm, &space.source(0, Purpose::Freeing), None)?;
@@ -425,7 +425,8 @@ impl Check<'_> {
         let mut inner = Inner::new(at, &record, FileKind::Directory);
         let (log, entries) = inner.dir_mut()?;
         log.begin();
-        let (cookie, name) = (entries.cookie(0), UNFINISHED.as_bytes());
+        let name = UNFINISHED.as_bytes();
+        let cookie = entries.cookie_of(name, 0);
         entries.push_add(log, cookie, name, nobody, generation, FileKind::Directory, Time::now());
         log.stage(self.pm, &space.source(0, Purpose::Freeing), None)?;
         fence(self.pm)?;
@@ -462,7 +463,7 @@ impl Check<'_> {
         let mut problems = Vec::new();
         for (n, orphan) in survey.orphans.iter().enumerate() {
             let name = free_name(&format!("inode-{}", orphan.ino.0), |name| entries.find(name.as_bytes()).is_none());
-            let cookie = entries.cookie(n as u64);
+            let cookie = entries.cookie_of(name.as_bytes(), n as u64);
             entries.push_add(log, cookie, name.as_bytes(), orphan.ino, orphan.generation, orphan.kind, Time::now());
             let what = "no name led to it any more: it has got this one";
             let finding = Finding { repaired: true, ..Finding::loss(0, Some(orphan.ino), what) };
@@ -489,7 +490,8 @@ impl Check<'_> {
         write_record(self.pm, at, &self.new_directory(at, ino, generation, 0o700, 0, 0));
         log.begin();
         let kind = FileKind::Directory;
-        entries.push_add(log, entries.cookie(0), name.as_bytes(), ino, generation, kind, Time::now());
+        let cookie = entries.cookie_of(name.as_bytes(), 0);
+        entries.push_add(log, cookie, name.as_bytes(), ino, generation, kind, Time::now());
         self.commit(space, log)?;
         Ok((ino, path))
     }

@@ -323,7 +323,7 @@ impl<'a> DirChange<'a> {
 
     fn add(&mut self, name: &[u8], what: &Dentry) {
         let (log, entries) = self.inner.dir_mut().expect("checked in new");
-        let cookie = entries.cookie(self.added.len() as u64);
+        let cookie = entries.cookie_of(name, self.added.len() as u64);
         let index = entries.push_add(log, cookie, name, what.ino, what.generation, what.kind, self.now);
         self.added.push((Dentry::new(what.ino, what.generation, what.kind, name), cookie, index));
     }

@@ -119,7 +119,7 @@ fn differential(name: &str, mount_options: &str, first_seed: u64) -> Result<()> 
     let first_seed = environment("TERRACE_DIFF_SEED", first_seed)?;
     let seeds = environment("TERRACE_DIFF_SEEDS", 3)?;
     let count = environment("TERRACE_DIFF_OPS", 3000)?;
-    let host = reference_directory()?;
+    let host = Scratch::reference("reference")?;
     let features = apply::Features::of(&host)?;
     let spec = VolumeSpec::new(name).pm_mib(32).options(mount_options);
     for seed in first_seed..first_seed + seeds {
@@ -137,17 +137,6 @@ fn differential(name: &str, mount_options: &str, first_seed: u64) -> Result<()> 
         }
     }
     Ok(())
-}
-
-/// A directory on a file system whose behaviour is a fair reference: the host's disk file system,
-/// or tmpfs where that is an overlay.
-fn reference_directory() -> Result<Scratch> {
-    const OVERLAYFS: i64 = 0x794c_7630;
-    let host = Scratch::new("reference")?;
-    if rustix::fs::statfs(host.path())?.f_type as i64 == OVERLAYFS {
-        return Scratch::new_in(std::path::Path::new("/dev/shm"), "reference");
-    }
-    Ok(host)
 }
 
 #[test]

@@ -57,7 +57,8 @@ fn long_symlinks() {
 }
 
 /// **P-21** A directory holds as many names as there is room for. A listing returns each name that is
-/// there all the time exactly once, whatever else comes and goes meanwhile.
+/// there all the time exactly once, whatever else comes and goes meanwhile, also if it is given to
+/// another file by a rename. A listing ends, even if each name that it returns is changed at once.
 #[test]
 fn listing_while_names_change() {
     const LASTING: usize = 20_000;
@@ -71,6 +72,8 @@ fn listing_while_names_change() {
             let changer = scope.spawn(|| -> Result<()> {
                 let mut number = 0u64;
                 while !done.load(Ordering::Relaxed) {
+                    File::create(volume.join("newer"))?;
+                    std::fs::rename(volume.join("newer"), volume.join(&format!("lasting-{}", number % 100)))?;
                     let path = volume.join(&format!("passing-{}", number % 500));
                     if std::fs::remove_file(&path).is_err() {
                         File::create(&path)?;
@@ -85,7 +88,15 @@ fn listing_while_names_change() {
             listings
         })?;
         volume.check()?;
-        each_exactly_once(volume.root(), LASTING)
+        each_exactly_once(volume.root(), LASTING)?;
+        let mut renamed = 0;
+        for entry in std::fs::read_dir(volume.root())? {
+            let old = entry?.path();
+            std::fs::rename(&old, old.with_extension("renamed"))?;
+            renamed += 1;
+            ensure!(renamed < 2 * LASTING, "a listing returns what was renamed since it began");
+        }
+        Ok(())
     });
 }
 
