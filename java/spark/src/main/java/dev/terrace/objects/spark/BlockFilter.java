@@ -9,13 +9,20 @@ import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.NumericType;
 import org.apache.spark.sql.types.StructType;
 import org.jspecify.annotations.Nullable;
 
 /// What a query's condition says of whole blocks, or parts: whether one may have a row that it holds for. Which rows those are is for Spark to find out.
 sealed interface BlockFilter extends Serializable {
+    /// Characters of a constant that are shown.
+    int CONSTANT_MAX = 60;
+
     /// Whether rows of which this is known may meet the condition.
     boolean mayMatch(Facts facts);
+
+    /// The condition as SQL has it, of columns with these names.
+    String words(List<String> columns);
 
     /// What is known of the columns of some rows.
     interface Facts {
@@ -34,16 +41,29 @@ sealed interface BlockFilter extends Serializable {
 
     /// How a value compares with a key.
     enum Order {
-        EQUAL,
-        LESS,
-        LESS_OR_EQUAL,
-        GREATER,
-        GREATER_OR_EQUAL,
-        STARTS_WITH
+        EQUAL("="),
+        LESS("<"),
+        LESS_OR_EQUAL("<="),
+        GREATER(">"),
+        GREATER_OR_EQUAL(">="),
+        STARTS_WITH("starts with");
+
+        private final String words;
+
+        Order(String words) {
+            this.words = words;
+        }
     }
 
     /// Compares a column with a constant.
-    record Comparison(int column, Order order, byte[] key) implements BlockFilter {
+    ///
+    /// @param constant as SQL has it
+    record Comparison(int column, Order order, byte[] key, String constant) implements BlockFilter {
+        @Override
+        public String words(List<String> columns) {
+            return columns.get(column) + " " + order.words + " " + constant;
+        }
+
         @Override
         public boolean mayMatch(Facts facts) {
             if (facts.nulls(column) == facts.rows()) {
@@ -74,6 +94,11 @@ sealed interface BlockFilter extends Serializable {
     /// Asks whether a column is null, or is not.
     record Nullness(int column, boolean isNull) implements BlockFilter {
         @Override
+        public String words(List<String> columns) {
+            return columns.get(column) + (isNull ? " is null" : " is not null");
+        }
+
+        @Override
         public boolean mayMatch(Facts facts) {
             return isNull ? facts.nulls(column) > 0 : facts.nulls(column) < facts.rows();
         }
@@ -81,6 +106,12 @@ sealed interface BlockFilter extends Serializable {
 
     /// All of several conditions, or any.
     record Several(boolean all, List<BlockFilter> conditions) implements BlockFilter {
+        @Override
+        public String words(List<String> columns) {
+            List<String> each = conditions.stream().map(condition -> condition.words(columns)).toList();
+            return each.size() == 1 ? each.getFirst() : "(" + String.join(all ? " and " : " or ", each) + ")";
+        }
+
         @Override
         public boolean mayMatch(Facts facts) {
             return all
@@ -143,7 +174,15 @@ sealed interface BlockFilter extends Serializable {
             return null;
         }
         byte[] key = OrderKeys.of(literal.value(), type);
-        return key == null ? null : new Comparison(column, order, key);
+        return key == null ? null : new Comparison(column, order, key, inSql(literal.value(), type));
+    }
+
+    /// What the plan shows of a constant, which may be of any length.
+    private static String inSql(Object value, DataType type) {
+        String sql = type instanceof NumericType
+                ? value.toString()
+                : new org.apache.spark.sql.catalyst.expressions.Literal(value, type).sql();
+        return sql.length() > CONSTANT_MAX ? sql.substring(0, CONSTANT_MAX) + "..." : sql;
     }
 
     private static @Nullable BlockFilter in(Expression[] children, StructType schema) {

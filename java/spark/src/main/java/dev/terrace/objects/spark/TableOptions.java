@@ -3,11 +3,18 @@ package dev.terrace.objects.spark;
 import dev.terrace.objects.StorageTier;
 import java.io.Serial;
 import java.io.Serializable;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.stream.Collectors;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+import scala.jdk.javaapi.CollectionConverters;
 
 /// What a table's options say (SPARK.md): which tier each column is on, and where its pools lie. They are kept in the manifest, so that later writes go by them, if they
 /// do not say otherwise.
@@ -27,22 +34,66 @@ record TableOptions(Map<String, String> values) implements Serializable {
     private static final String BLOCK_ROWS = "block.rows";
     private static final int BLOCK_ROWS_DEFAULT = 4096;
     private static final int BLOCK_ROWS_MAX = 1 << 20;
+    private static final Set<String> KEPT = Set.of(PMEM, DISK, EXTENT, SPLIT_BYTES, BLOCK_ROWS);
+    private static final Set<String> OF_READS = Set.of("path", "paths", "versionasof", "timestampasof");
+    private static final String OF_COLUMN = TIER + "COLUMN";
+    private static final List<String> SHOWN =
+            List.of(PMEM, DISK, EXTENT, SPLIT_BYTES, BLOCK_ROWS, DEFAULT_TIER, OF_COLUMN, "path", "versionAsOf", "timestampAsOf");
+    /// Properties of tables that Spark sets itself, or keeps for itself.
+    private static final Set<String> SPARKS = Set.copyOf(CollectionConverters.asJava(CatalogV2Util.TABLE_RESERVED_PROPERTIES()));
+    private static final int SHOWN_MAX = 60;
     private static final List<StorageTier> TIERS = List.of(StorageTier.PMEM, StorageTier.DISK);
 
     TableOptions {
         values = Map.copyOf(values);
     }
 
-    /// Those of a table, and others that come before them; what is no table's option is left out.
+    /// Those of a table, and others that come before them.
+    ///
+    /// @throws IllegalArgumentException if one is no option
     static TableOptions of(Map<String, String> table, Map<String, String> others) {
+        requireKnown(others);
         Map<String, String> values = new TreeMap<>(table);
         others.forEach((name, value) -> {
             String key = name.toLowerCase(Locale.ROOT);
-            if (key.startsWith(TIER) || List.of(PMEM, DISK, EXTENT, SPLIT_BYTES, BLOCK_ROWS).contains(key)) {
+            if (isKept(key)) {
                 values.put(key, value);
             }
         });
         return new TableOptions(values);
+    }
+
+    private static boolean isKept(String key) {
+        return key.startsWith(TIER) || KEPT.contains(key);
+    }
+
+    /// Throws if one is neither a table's option nor one of a read or a write, nor Spark's own word: a slip of the pen would change nothing, and nobody would know.
+    ///
+    /// @throws IllegalArgumentException with the options that there are, those first whose names are nearest
+    static void requireKnown(Map<String, String> options) {
+        for (String name : options.keySet()) {
+            String key = name.toLowerCase(Locale.ROOT);
+            if (!isKept(key) && !OF_READS.contains(key) && !SPARKS.contains(key) && !key.startsWith(TableCatalog.OPTION_PREFIX)) {
+                throw new IllegalArgumentException("there is no option " + shown(name) + ". There are, the nearest first: " + nearest(key, SHOWN));
+            }
+        }
+    }
+
+    /// A name that somebody gave, at a length that fits into a message.
+    private static String shown(String name) {
+        return name.length() > SHOWN_MAX ? name.substring(0, SHOWN_MAX) + "..." : name;
+    }
+
+    private static String nearest(String name, List<String> others) {
+        return others.stream()
+                .sorted(Comparator.comparing((String other) -> distance(shown(name), other)).thenComparing(Comparator.naturalOrder()))
+                .collect(Collectors.joining(", "));
+    }
+
+    /// How many letters of a name must change until it is another; whatever column it names stands for all.
+    private static int distance(String name, String other) {
+        String wanted = other.equals(OF_COLUMN) ? TIER + name.substring(name.indexOf('.') + 1) : other.toLowerCase(Locale.ROOT);
+        return UTF8String.fromString(name).levenshteinDistance(UTF8String.fromString(wanted));
     }
 
     /// The tier of a column.
@@ -62,7 +113,8 @@ record TableOptions(Map<String, String> values) implements Serializable {
         List<String> columns = List.of(schema.fieldNames()).stream().map(name -> name.toLowerCase(Locale.ROOT)).toList();
         for (String name : values.keySet()) {
             if (name.startsWith(TIER) && !name.equals(DEFAULT_TIER) && !columns.contains(name.substring(TIER.length()))) {
-                throw new IllegalArgumentException("option " + name + ": the table has no such column, but " + columns);
+                throw new IllegalArgumentException("option " + shown(name) + ": the table has no such column. It has, the nearest first: "
+                        + nearest(name.substring(TIER.length()), columns));
             }
         }
         columns.forEach(this::tierOf);

@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
@@ -34,6 +35,8 @@ import org.apache.spark.sql.types.TimestampType;
 final class TableScan implements Scan, Batch, SupportsReportStatistics {
     /// Each walks over all blocks of a part.
     private static final int SHARES_MAX = 1000;
+    /// Characters of a query's conditions that its plan shows: `IN` may have any number of values.
+    private static final int CONDITIONS_MAX = 1000;
 
     private final String name;
     private final PartStore store;
@@ -132,7 +135,13 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
 
     @Override
     public String description() {
-        return name + " " + wanted.catalogString() + ", " + parts.size() + " parts" + (filters.isEmpty() ? "" : ", blocks where " + filters);
+        return name + " " + wanted.catalogString() + ", " + parts.size() + " parts" + (filters.isEmpty() ? "" : ", blocks where " + conditions());
+    }
+
+    private String conditions() {
+        List<String> columns = List.of(schema.fieldNames());
+        String all = filters.stream().map(filter -> filter.words(columns)).collect(Collectors.joining(" and "));
+        return all.length() > CONDITIONS_MAX ? all.substring(0, CONDITIONS_MAX) + "..." : all;
     }
 
     @Override

@@ -72,6 +72,11 @@ public final class TerraceCatalog implements StagingTableCatalog {
         }
     }
 
+    /// What is thrown where a query names a table that is not there.
+    static NoSuchTableException noTable(String path) {
+        return new NoSuchTableException(Identifier.of(new String[] {TerraceSource.NAME}, path));
+    }
+
     /// No table has another name than its path.
     @Override
     public Identifier[] listTables(String[] namespace) {
@@ -93,9 +98,9 @@ public final class TerraceCatalog implements StagingTableCatalog {
     }
 
     @Override
-    public Table loadTable(Identifier ident, String version) {
+    public Table loadTable(Identifier ident, String version) throws NoSuchTableException {
         try {
-            ManifestLog log = log(ident.name());
+            ManifestLog log = requireTable(ident);
             try {
                 return new TerraceTable(
                         ident.name(), log.requireKind(log.at(Long.parseLong(version)), Manifest.TABLE), configuration());
@@ -108,12 +113,22 @@ public final class TerraceCatalog implements StagingTableCatalog {
         }
     }
 
+    private static ManifestLog requireTable(Identifier ident) throws IOException, NoSuchTableException {
+        ManifestLog log = log(ident.name());
+        try {
+            log.require(Manifest.TABLE);
+            return log;
+        } catch (FileNotFoundException e) {
+            throw noTable(ident.name());
+        }
+    }
+
     /// As it was at a moment, in microseconds since 1970.
     @Override
-    public Table loadTable(Identifier ident, long timestamp) {
+    public Table loadTable(Identifier ident, long timestamp) throws NoSuchTableException {
         Instant then = Instant.EPOCH.plus(Duration.ofSeconds(timestamp / MICROS, timestamp % MICROS * 1000));
         try {
-            ManifestLog log = log(ident.name());
+            ManifestLog log = requireTable(ident);
             for (long number : log.numbers().reversed()) {
                 if (!log.committedAt(number).isAfter(then)) {
                     return loadTable(ident, Long.toString(number));

@@ -1,9 +1,11 @@
 package dev.terrace.objects.spark;
 
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.Map;
 import java.util.Optional;
+import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.SupportsCatalogOptions;
@@ -35,6 +37,7 @@ public final class TerraceSource implements SupportsCatalogOptions, DataSourceRe
 
     @Override
     public Identifier extractIdentifier(CaseInsensitiveStringMap options) {
+        TableOptions.requireKnown(options);
         return TerraceCatalog.identifierOf(path(options));
     }
 
@@ -76,11 +79,20 @@ public final class TerraceSource implements SupportsCatalogOptions, DataSourceRe
     }
 
     private static Manifest require(Map<String, String> options) {
+        String path = path(options);
         try {
-            return TerraceCatalog.log(path(options)).require(Manifest.TABLE);
+            return TerraceCatalog.log(path).require(Manifest.TABLE);
+        } catch (FileNotFoundException e) {
+            throw unchecked(TerraceCatalog.noTable(path));
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
+    }
+
+    /// Spark, which is written in Scala, expects an [AnalysisException] wherever it analyses a query, though what it calls declares none.
+    @SuppressWarnings("unchecked")
+    private static <E extends Throwable> RuntimeException unchecked(AnalysisException e) throws E {
+        throw (E) e;
     }
 
     @Override

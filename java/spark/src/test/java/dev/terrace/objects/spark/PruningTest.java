@@ -1,11 +1,14 @@
 package dev.terrace.objects.spark;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import jdk.jfr.Recording;
 import jdk.jfr.consumer.RecordingFile;
 import org.apache.spark.rdd.RDD;
@@ -73,6 +76,24 @@ class PruningTest {
         assertEquals(0, diskReads(() -> people(spark).filter("age = 3 or name like '%7'").groupBy("age").count().collect()));
         assertEquals(0, diskReads(() -> people(spark).filter("id > 10").count()));
         assertEquals(ROWS / BLOCK_ROWS * READS_OF_A_BLOCK, diskReads(() -> people(spark).select("image").collect()));
+    }
+
+    @Test
+    void plansShowConditionsInWords(SparkSession spark) {
+        for (List<String> condition : List.of(
+                List.of("age > 3", "blocks where age is not null and age > 3"),
+                List.of("age <= 3 or late is null", "blocks where (age <= 3 or late is null)"),
+                List.of("name = 'name 10000'", "blocks where name is not null and name = 'name 10000'"),
+                List.of("name like 'name 1%'", "name starts with 'name 1'"),
+                List.of("name in ('a', 'b')", "(name = 'a' or name = 'b')"),
+                List.of("image = X'00ff'", "image = X'00FF'"))) {
+            String plan = people(spark).filter(condition.get(0)).queryExecution().toString();
+            assertTrue(plan.contains(condition.get(1)), plan);
+            assertFalse(plan.contains("Comparison") || plan.contains("Nullness") || plan.contains("Several"), plan);
+        }
+        String many = IntStream.range(0, 10_000).mapToObj(i -> "'" + "long ".repeat(20) + i + "'").collect(Collectors.joining(", "));
+        String plan = people(spark).filter("name in (" + many + ")").queryExecution().executedPlan().toString();
+        assertTrue(plan.length() < 10_000, () -> "it has " + plan.length());
     }
 
     @Test

@@ -32,6 +32,7 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.types.DataTypes;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
 /// Tables: how they are written, and what each save mode does.
@@ -153,12 +154,29 @@ class TableTest {
                 List.of("extent", "1000", "power of two"),
                 List.of("block.rows", "0", "has from 1 to"),
                 List.of("split.bytes", "0", "1 byte at least"),
-                List.of("pmem", "here", "is not absolute"))) {
+                List.of("pmem", "here", "is not absolute"),
+                List.of("tier.nmae", "PMEM", "no such column. It has, the nearest first: name, "),
+                List.of("block.row", "10", "there is no option block.row. There are, the nearest first: block.rows, "),
+                List.of("blockRows", "10", "nearest first: block.rows, "),
+                List.of("tiers.id", "DISK", "nearest first: tier.COLUMN, "),
+                List.of("extents", "1048576", "nearest first: extent, "),
+                List.of("x".repeat(100_000), "1", "x".repeat(60) + "..."))) {
             Exception refused = assertThrows(IllegalArgumentException.class, () -> numbers(spark, 0, 1).write()
                     .format("terrace").option(option.get(0), option.get(1)).mode("append").save(dir.toString()));
             assertTrue(refused.getMessage().contains(option.get(2)), refused.getMessage());
         }
         assertThrows(IllegalArgumentException.class, () -> spark.read().format("terrace").load());
+        for (List<String> option : List.of(
+                List.of("versionAs", "nearest first: versionAsOf, "), List.of("splitbytes", "nearest first: split.bytes, "))) {
+            String refused = assertThrows(IllegalArgumentException.class, () -> spark.read().format("terrace").option(option.get(0), "1").load(dir.toString()))
+                    .getMessage();
+            assertTrue(refused.contains(option.get(1)), refused);
+        }
+        String misspelt = assertThrows(
+                        IllegalArgumentException.class,
+                        () -> spark.sql("CREATE TABLE terrace.`" + dir + "` (id INT) TBLPROPERTIES ('block.row' = '10')"))
+                .getMessage();
+        assertTrue(misspelt.contains("nearest first: block.rows, "), misspelt);
         spark.conf().set("spark.sql.catalog.terrace", TerraceCatalog.class.getName());
         String table = "CREATE TABLE terrace.`" + dir + "` (id INT) ";
         assertThrows(IllegalArgumentException.class, () -> spark.sql(table + "LOCATION '/elsewhere'"));
@@ -227,12 +245,22 @@ class TableTest {
 
     @Test
     void whatHoldsNoTableIsSaid(SparkSession spark, JavaSparkContext context) throws IOException {
-        String message = assertThrows(UncheckedIOException.class, () -> read(spark)).getMessage();
-        assertTrue(message.contains(dir + " holds no table"), message);
-        assertThrows(AnalysisException.class, () -> spark.sql("SELECT * FROM terrace.`" + dir + "`"));
+        spark.conf().set("spark.sql.catalog.terrace", TerraceCatalog.class.getName());
+        String table = "terrace.`" + dir + "`";
+        for (Executable query : List.<Executable>of(
+                () -> read(spark),
+                () -> spark.read().format("terrace").option("versionAsOf", 1).load(dir.toString()),
+                () -> spark.read().format("terrace").option("timestampAsOf", "2001-01-03").load(dir.toString()),
+                () -> spark.sql("CREATE TEMPORARY VIEW none USING terrace OPTIONS (path '" + dir + "')"))) {
+            String none = assertThrows(AnalysisException.class, query).getMessage();
+            assertTrue(none.contains("TABLE_OR_VIEW_NOT_FOUND") && none.contains(dir.toString()), none);
+        }
+        for (String statement : List.of("SELECT * FROM %s", "SELECT * FROM %s VERSION AS OF 1", "INSERT INTO %s VALUES (1)", "DESCRIBE %s", "DROP TABLE %s")) {
+            assertThrows(AnalysisException.class, () -> spark.sql(statement.formatted(table)), statement);
+        }
         DurableRDD.save(context.parallelize(List.of(Point.of(1)), 1), Point.class, DurablePoint.class, dir.toString(),
                 PartitionOptions.defaults().extents(1 << 20));
-        message = assertThrows(IllegalArgumentException.class, () -> read(spark)).getMessage();
+        String message = assertThrows(IllegalArgumentException.class, () -> read(spark)).getMessage();
         assertTrue(message.contains("DurableRDD reads"), message);
         assertThrows(IllegalArgumentException.class, () -> write(numbers(spark, 0, 5), SaveMode.Append));
     }
