@@ -22,6 +22,9 @@ final class Allocator {
     private static final int NONE = -1;
     /// Chunks that are given back at once; their words fit into any log.
     private static final int RELEASED_MAX = 1000;
+    /// What is kept for logs: an eighth of persistent memory, and no more than a log may take, half an extent.
+    private static final int KEPT_OF_ALL = 8;
+    private static final int KEPT_OF_EXTENT = 2;
 
     private final Words words;
     private final Region region;
@@ -40,6 +43,8 @@ final class Allocator {
     private byte[] hints = {};
     /// Chunks in which nothing new is stored, because what is there is to leave them.
     private BitSet avoided = new BitSet();
+    /// Free chunks in a row that nothing is stored in, of persistent memory: for the logs of transactions that free something when nothing else is free.
+    private final BitSet kept = new BitSet();
 
     /// What sees how chunks are used; each but those that are taken for good.
     interface Chunks {
@@ -82,6 +87,7 @@ final class Allocator {
         maps = more;
         if (indexed) {
             index(extent);
+            keepSome();
         }
     }
 
@@ -346,7 +352,29 @@ final class Allocator {
             index();
         }
         int chunk = findRun(chunks(bytes));
+        if (chunk == NONE) {
+            BitSet all = (BitSet) freeChunks.clone();
+            all.or(kept);
+            chunk = findRun(all, chunks(bytes), chunksPerExtent);
+        }
         return chunk == NONE ? NONE : (long) chunk * CHUNK_BYTES;
+    }
+
+    /// Keeps free chunks in a row, the last that there are, to be borrowed when nothing else is free.
+    private void keepSome() {
+        freeChunks.or(kept);
+        freeChunks.andNot(avoided);
+        kept.clear();
+        int wanted = Math.min(chunksPerExtent / KEPT_OF_EXTENT, maps.length * chunksPerExtent / KEPT_OF_ALL);
+        for (int end = freeChunks.length(); end > 0 && hasHeaders; ) {
+            int from = Math.max(freeChunks.previousClearBit(end - 1) + 1, (end - 1) / chunksPerExtent * chunksPerExtent);
+            if (Math.min(end - from, wanted) > kept.cardinality()) {
+                kept.clear();
+                kept.set(Math.max(from, end - wanted), end);
+            }
+            end = freeChunks.previousSetBit(from - 1) + 1;
+        }
+        freeChunks.andNot(kept);
     }
 
     private static int chunks(long bytes) {
@@ -466,6 +494,7 @@ final class Allocator {
 
     private void index() {
         freeChunks.clear();
+        kept.clear();
         Arrays.fill(hints, (byte) 0);
         for (IntStack stack : candidates) {
             stack.clear();
@@ -474,6 +503,7 @@ final class Allocator {
         for (int extent = 0; extent < maps.length; extent++) {
             index(extent);
         }
+        keepSome();
     }
 
     private void index(int extent) {

@@ -372,22 +372,34 @@ public final class Store implements AutoCloseable {
             return 0;
         }
         long run = allocator.borrow(bytes);
-        if (run == NONE) {
-            growPmem();
-            run = allocator.borrow(bytes);
+        try {
+            if (run == NONE) {
+                growPmem();
+                run = allocator.borrow(bytes);
+            }
+        } catch (PoolFullException full) {
+            throw new PoolFullException(tooLarge() + " as it has no room for the log of one: " + full.getMessage(), full);
         }
         if (run == NONE) {
-            throw new PoolFullException(pmem.name() + " has no room for the log of a large transaction");
+            throw new PoolFullException(tooLarge() + " as it has no room for the log of one");
         }
         return run;
     }
 
+    private String tooLarge() {
+        return pmem.name() + ": a transaction that changes " + changes() + " words is too large for this pool:"
+                + " divide it into smaller transactions, also if it only deletes,";
+    }
+
+    /// How many words the transaction changes, at most.
+    private int changes() {
+        return overlay.size() + 3 * freed.size();
+    }
+
     private long overflowBytes() {
-        int words = overlay.size() + 3 * freed.size();
-        long bytes = log.overflowBytes(words);
+        long bytes = log.overflowBytes(changes());
         if (bytes > pmem.extentBytes() / 2) {
-            throw new PoolFullException("a transaction that changes " + words + " words is too large for this pool:"
-                    + " divide it, or make the pool with larger extents");
+            throw new PoolFullException(tooLarge() + " or make the pool with larger extents");
         }
         return bytes;
     }
