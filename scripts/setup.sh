@@ -83,7 +83,8 @@ test)
         gradle:gradle
         db_bench:rocksdb-tools ldb:rocksdb-tools sst_dump:rocksdb-tools
         mariadbd:mariadb-server-core mariadb:mariadb-client-core
-        setfacl:acl setfattr:attr mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs"
+        setfacl:acl setfattr:attr mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs
+        curl:curl ip:iproute2 nsenter:util-linux script:bsdutils pgrep:procps"
     for component in clippy fmt; do
         cargo "$component" --version >/dev/null 2>&1 || rustup component add "$(echo $component | sed 's/^fmt$/rustfmt/')"
     done

@@ -418,7 +418,10 @@ fn device_of(path: &Path) -> std::io::Result<u64> {
 }
 
 /// `TERRACE_BIN`, or `terrace` in the profile directory of the running test program.
-fn terrace_binary() -> Result<PathBuf> {
+///
+/// # Errors
+/// A skip if there is neither.
+pub fn terrace_binary() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("TERRACE_BIN") {
         return Ok(PathBuf::from(path));
     }

@@ -1,0 +1,12 @@
+//! Every command of the docs, run as it is printed, on a machine of its own with devices of a test's size; what it prints is
+//! looked at. A page's test has a step for each of its commands: a command that is added, changed or removed needs its step.
+//!
+//! `TERRACE_DOCS_SHOW` prints what the commands print.
+
+mod commands;
+mod inline;
+mod metrics;
+mod page;
+mod readme;
+mod stage;
+mod whatif;
