@@ -74,10 +74,13 @@ class MoveCrashTest {
 
     private static void sparse(Pool pool) {
         make(pool, 60);
-        for (int i = 0; i < 57; i++) {
-            people(pool).removeFirst().delete();
-            texts(pool).removeFirst();
-            map(pool).remove("key of " + text(i));
+        // Those that stay are of one size and in several chunks.
+        for (int i = 59; i >= 0; i--) {
+            if (i % 20 != 0) {
+                people(pool).remove(i).delete();
+                texts(pool).remove(i);
+                map(pool).remove("key of " + text(i));
+            }
         }
     }
 
