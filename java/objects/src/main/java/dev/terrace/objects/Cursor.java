@@ -95,6 +95,7 @@ public final class Cursor<D extends DurableObject> {
         if (mapping == null) {
             return false;
         }
+        store.requireBelongs(at, header);
         handle.bind(pool, mapping, at, header);
         bound = mapping.isNative ? mapping : null;
         return true;

@@ -79,7 +79,7 @@ public abstract class DurableObject {
         long newBegin = begin + newRecord - record;
         long newHeader = memory.get(Region.LONG, newBegin);
         boolean isExtended = memory.get(Region.LONG, newBegin + Layout.EXTENSION_AT) != 0;
-        if (isExtended || Pool.typeOf(newHeader) != id || !epoch.isStill(changes)) {
+        if (isExtended || Pool.typeOf(newHeader) != id || !store().belongs(newRecord, newHeader) || !epoch.isStill(changes)) {
             return false;
         }
         begin = newBegin;

@@ -409,6 +409,7 @@ public final class Pool implements AutoCloseable {
         if (!leadsTo(reference, header)) {
             throw store.stale(record);
         }
+        store.requireBelongs(record, header);
         handle.bind(this, types.stored(type, typeOf(header)), record, header);
     }
 

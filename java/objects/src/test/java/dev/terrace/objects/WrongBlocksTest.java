@@ -1,12 +1,15 @@
 package dev.terrace.objects;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.terrace.objects.collections.DurableList;
 import dev.terrace.objects.collections.DurableMap;
 import dev.terrace.objects.collections.DurableTree;
 import dev.terrace.objects.collections.ElementType;
+import dev.terrace.objects.store.StoredSize;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -188,6 +191,32 @@ class WrongBlocksTest {
         });
         assertTrue(refused[0] > WrongBlocks.TRIALS / 5, refused[0] + " were noticed");
         assertEquals(right, read(options.toRead()));
+    }
+
+    /// A record that stands in another's place has a header of that type and generation.
+    @Test
+    void aRecordInAnothersPlaceIsRefused() throws IOException {
+        long[] records = new long[2];
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            for (int i = 0; i < records.length; i++) {
+                DurablePerson person = DurablePerson.create(pool);
+                person.setAge(i);
+                pool.root("person " + i, DurablePerson.TYPE).set(person);
+                records[i] = person.record();
+            }
+        }
+        byte[] bytes = Files.readAllBytes(dir.resolve("pool"));
+        int length = (int) StoredSize.record(DurablePerson.TYPE.fields());
+        System.arraycopy(bytes, (int) records[0], bytes, (int) records[1], length);
+        Files.write(dir.resolve("pool"), bytes);
+        try (Pool pool = Pool.open(dir, SMALL.toRead())) {
+            assertEquals(0, Objects.requireNonNull(pool.root("person 0", DurablePerson.TYPE).get()).getAge());
+            assertThrows(PoolDamagedException.class, () -> pool.root("person 1", DurablePerson.TYPE).get());
+            Cursor<DurablePerson> cursor = pool.cursor(DurablePerson.TYPE);
+            assertTrue(cursor.next());
+            assertThrows(PoolDamagedException.class, cursor::next);
+            assertFalse(pool.check().problems().isEmpty());
+        }
     }
 
     private final Set<String> stored = new HashSet<>();

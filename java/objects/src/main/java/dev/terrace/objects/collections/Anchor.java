@@ -205,9 +205,11 @@ final class Anchor {
 
     private static long requireThere(Pool pool, long reference) {
         long record = Pool.recordOf(reference);
-        if (!Pool.leadsTo(reference, pool.store().header(record))) {
+        long header = pool.store().header(record);
+        if (!Pool.leadsTo(reference, header)) {
             throw pool.store().stale(record);
         }
+        pool.store().requireBelongs(record, header);
         return record;
     }
 

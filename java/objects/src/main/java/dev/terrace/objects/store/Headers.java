@@ -23,8 +23,16 @@ final class Headers {
 
     /// The header of something at `offset`.
     static long of(long secret, long offset, int type, int generation) {
-        long mark = ((offset ^ secret) * 0x9e3779b97f4a7c15L ^ secret) >>> 40;
-        return mark << 40 | (long) type << 24 | generation;
+        return mark(secret, offset) << 40 | (long) type << 24 | generation;
+    }
+
+    private static long mark(long secret, long offset) {
+        return ((offset ^ secret) * 0x9e3779b97f4a7c15L ^ secret) >>> 40;
+    }
+
+    /// Whether a header is one of something at `offset`.
+    static boolean belongs(long secret, long offset, long header) {
+        return header >>> 40 == mark(secret, offset);
     }
 
     static int generation(long header) {

@@ -171,8 +171,21 @@ public final class Store implements AutoCloseable {
 
     /// Whether what begins at `offset` has a header that belongs there.
     public boolean hasHeader(long offset) {
-        long header = word(offset);
-        return header == Headers.of(superblock.secret(), offset, Headers.type(header), Headers.generation(header));
+        return belongs(offset, word(offset));
+    }
+
+    /// Whether a header belongs at `offset`: if not, the device gives a block that belongs elsewhere.
+    public boolean belongs(long offset, long header) {
+        return Headers.belongs(superblock.secret(), offset, header);
+    }
+
+    /// Throws if a header does not belong at `offset`.
+    ///
+    /// @throws PoolDamagedException if it does not
+    public void requireBelongs(long offset, long header) {
+        if (!belongs(offset, header)) {
+            throw new PoolDamagedException(pmem.name() + ": what is at offset " + offset + " belongs elsewhere");
+        }
     }
 
     /// Whether a buffer begins at `offset`.
