@@ -139,7 +139,7 @@ class DamageTest {
         }
         write(whole);
         Files.move(disk(), directory.resolve("elsewhere"));
-        PoolDamagedException missing = assertThrows(PoolDamagedException.class, () -> Pool.open(directory, SMALL));
+        PoolFormatException missing = assertThrows(PoolFormatException.class, () -> Pool.open(directory, SMALL));
         assertTrue(missing.getMessage().contains("disk-0"), missing.getMessage());
         Files.move(directory.resolve("elsewhere"), disk());
         try (Pool pool = Pool.open(directory, SMALL)) {
