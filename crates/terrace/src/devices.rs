@@ -315,7 +315,7 @@ fn in_use(pm: &Path) -> Error {
             let place = mount.mountpoint.display();
             anyhow!("{pm_path}: is in use: its volume is mounted at {place}; unmount it with `terrace umount {place}`")
         }
-        _ => match mounts::elsewhere(&mounts::resolve(pm).unwrap_or_else(|_| pm.to_owned())) {
+        _ => match mounts::elsewhere(|mount| fs::canonicalize(pm).is_ok_and(|pm| mount.source == pm)) {
             Some((pid, mount)) => anyhow!(
                 "{pm_path}: is in use: its volume is mounted at {} in another mount namespace, that of process {pid}",
                 mount.mountpoint.display()

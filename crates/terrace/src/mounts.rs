@@ -70,12 +70,15 @@ pub fn of_pm(pm: &Path) -> Result<Option<Mount>> {
     Ok(mount_table::all()?.into_iter().rfind(same))
 }
 
-/// A process in another mount namespace in which the volume of a PM device is mounted, and the mount there; `None` also if that is
-/// hidden from this user.
-pub fn elsewhere(pm: &Path) -> Option<(String, Mount)> {
+/// A live mount of ours in another mount namespace, and a process of that; `None` also if it is hidden from this user.
+pub fn elsewhere(is_wanted: impl Fn(&Mount) -> bool) -> Option<(String, Mount)> {
+    let is_live = |pid: &str, mount: &Mount| {
+        let root = Path::new("/proc").join(pid).join("root");
+        !is_dead(&root.join(mount.mountpoint.strip_prefix("/").unwrap_or(&mount.mountpoint)))
+    };
     let of = |pid: String| {
-        let mounts = mount_table::of_process(&pid).ok()?;
-        let mount = mounts.into_iter().find(|mount| mount.is_terrace() && mount.source == pm)?;
+        let mut mounts = mount_table::of_process(&pid).ok()?.into_iter();
+        let mount = mounts.find(|mount| mount.is_terrace() && is_wanted(mount) && is_live(&pid, mount))?;
         Some((pid, mount))
     };
     let processes = fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().into_string().ok());

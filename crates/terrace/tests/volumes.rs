@@ -878,6 +878,55 @@ fn a_signal_at_any_moment_of_the_beginning_unmounts_cleanly() {
     }
 }
 
+/// A recovery may take long: a signal gives it up, or ends the mount that follows if it comes too late for that. Nothing is lost.
+#[test]
+fn a_signal_during_recovery_loses_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    let (pm, mnt, cache) =
+        (place.path("pm"), place.path("mnt"), format!("cache=64M,cache_dir={}", place.path("cache")));
+    place.mount("pm", &[]).ok();
+    fs::write(place.path("mnt/file"), "precious").unwrap();
+    fs::File::open(place.path("mnt/file")).unwrap().sync_all().unwrap();
+    let daemon = place.daemon("pm");
+    kill(daemon, libc::SIGKILL);
+    wait_until_ended(daemon);
+    place.umount();
+    // The recovery waits with its first word until somebody makes room for it.
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    rustix::fs::fcntl_setfl(&writer, rustix::fs::OFlags::NONBLOCK).unwrap();
+    while (&writer).write(&[b'\n'; 4096]).is_ok() {}
+    rustix::fs::fcntl_setfl(&writer, rustix::fs::OFlags::empty()).unwrap();
+    let mut command = Command::new(TERRACE);
+    command.args(["mount", "--foreground", &pm, &mnt, "--log", &place.path("log"), "-o", &cache]);
+    let mut daemon = command.stderr(writer).spawn().unwrap();
+    drop(command);
+    let pid = daemon.id() as i32;
+    // One of its threads writes to the pipe that is full.
+    let writes = |task: fs::DirEntry| {
+        fs::read_to_string(task.path().join("wchan")).is_ok_and(|wchan| wchan.contains("pipe_write"))
+            || fs::read_to_string(task.path().join("syscall")).is_ok_and(|call| call.starts_with("1 0x2 "))
+    };
+    let tasks = || fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    wait_until("recovery begins", || tasks().any(writes));
+    kill(pid, libc::SIGTERM);
+    let mut said = String::new();
+    reader.read_to_string(&mut said).unwrap();
+    let ended = daemon.wait().unwrap();
+    assert!(
+        ended.success() || said.contains("a signal has ended the recovery; the next mount begins it anew\n"),
+        "{ended}: {said}"
+    );
+    assert!(!place.is_mounted("mnt"));
+    place.mount("pm", &[]).ok();
+    assert_eq!(fs::read(place.path("mnt/file")).unwrap(), b"precious");
+    place.umount();
+    assert!(terrace(["check", &pm]).ok().contains("no damage"));
+}
+
 /// Unmounting here does not end a mount there, however long one waits.
 #[test]
 fn umount_names_another_mount_namespace_that_has_the_volume() {

@@ -44,7 +44,7 @@ pub fn umount(mountpoint: &Path, quiet: bool) -> Result<()> {
         Err(_) if !is_mine(&mount) => bail!("{place}: only root and the user who mounted it may unmount it"),
         result => result.with_context(|| format!("{place}: cannot unmount"))?,
     }
-    wait_for_daemon(&mount.source, quiet)?;
+    wait_for_daemon(&mount, quiet)?;
     match mount.read_only {
         true => Ok(()),
         false => expect_clean(&mount.source),
@@ -72,7 +72,8 @@ fn unmount(mountpoint: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// It is mounted in another namespace, so that the daemon goes on.
-fn wait_for_daemon(pm: &Path, quiet: bool) -> Result<()> {
+fn wait_for_daemon(mount: &Mount, quiet: bool) -> Result<()> {
+    let pm = &mount.source;
     // Who may not open the device, or when it is gone, cannot know and need not.
     let Ok(file) = File::open(pm) else {
         return Ok(());
@@ -88,7 +89,7 @@ fn wait_for_daemon(pm: &Path, quiet: bool) -> Result<()> {
             return Ok(());
         }
         if Instant::now() > look {
-            refuse_mount_elsewhere(pm)?;
+            refuse_mount_elsewhere(mount)?;
             look += LOOK_ELSEWHERE_EVERY;
         }
         if !told && begun.elapsed() > LONG {
@@ -100,11 +101,11 @@ fn wait_for_daemon(pm: &Path, quiet: bool) -> Result<()> {
 }
 
 /// An error if another mount namespace has the volume: its data need not be on its devices.
-fn refuse_mount_elsewhere(pm: &Path) -> Result<()> {
-    match mounts::elsewhere(pm) {
+fn refuse_mount_elsewhere(mount: &Mount) -> Result<()> {
+    match mounts::elsewhere(|other| other.device == mount.device) {
         None => Ok(()),
-        Some((pid, mount)) => {
-            let (pm, place) = (pm.display(), mount.mountpoint.display());
+        Some((pid, other)) => {
+            let (pm, place) = (mount.source.display(), other.mountpoint.display());
             bail!(
                 "{pm}: unmounted here, but still mounted at {place} in another mount namespace, that of process {pid}; end that, or \
                  unmount it there: `nsenter -t {pid} -m terrace umount {place}`"
