@@ -123,7 +123,7 @@ impl Core {
             cache_clean_bytes: self.cache.clean_pages() * BLOCK_BYTES,
             cache_dirty_bytes: self.cache.dirty_pages() * BLOCK_BYTES,
             inodes: self.inodes_in_use(),
-            notes: notes(&self.pm),
+            notes: notes(&self.pm).into_iter().chain(self.cache.note()).collect(),
             scrub: self.scrubs.status(),
             migration: Some(self.migration_status()),
             removal: self.removal_status(),

@@ -210,7 +210,7 @@ impl Volume {
     pub fn open(
         pm: Arc<Pm>,
         disks: Vec<Arc<dyn Disk>>,
-        options: OpenOptions,
+        mut options: OpenOptions,
         progress: Progress<'_>,
     ) -> FsResult<Arc<Volume>> {
         let Devices { mut sb, disks } = match_devices(&pm, disks)?;
@@ -228,6 +228,8 @@ impl Volume {
         let mut free_space = FreeSpace::load(&pm, &disks, &sb, &mut tables, progress)?;
         let clean = checkpoint::usable_header(&pm, &sb).is_some();
         let (cache, recovered) = open_cache(&options, &sb)?;
+        // What is written survives the daemon (P-04): without memory that does, it has to be durable.
+        options.durable |= cache.dies_with_daemon();
         if !clean {
             tracing::warn!(
                 "the volume was not unmounted cleanly: recovered from its logs, and {} of the last daemon from its page cache",

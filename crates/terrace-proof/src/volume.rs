@@ -29,6 +29,7 @@ pub struct VolumeSpec {
     pm_dir: Option<PathBuf>,
     disk_dir: Option<PathBuf>,
     options: Vec<String>,
+    preparation: String,
 }
 
 /// A process that another test starts has our descriptors between its fork and its exec, and with
@@ -60,7 +61,14 @@ impl VolumeSpec {
             pm_dir: None,
             disk_dir: None,
             options: Vec::new(),
+            preparation: String::new(),
         }
+    }
+
+    /// Has the daemon's process run these commands of the shell before it is the daemon: they set what it may use.
+    pub fn prepared_by(mut self, script: &str) -> Self {
+        script.clone_into(&mut self.preparation);
+        self
     }
 
     /// Sets the size of the PM device.
@@ -338,10 +346,13 @@ impl TestVolume {
         if !self.is_mount() {
             return Ok(());
         }
-        let mut command = self.terrace("mount")?;
+        let binary = self.binary.as_ref().context("not a mount")?;
+        let mut command = Command::new("sh");
+        command.args(["-euc", &format!("{}\nexec \"$0\" \"$@\"", self.spec.preparation)]).arg(binary).arg("mount");
         command.arg(&self.pm).arg(&self.mountpoint).arg("--foreground");
         let mut options = self.spec.options.clone();
-        if let Some(memory) = &self.memory {
+        let chosen = options.iter().any(|option| option.starts_with("cache_dir="));
+        if let Some(memory) = self.memory.as_ref().filter(|_| !chosen) {
             options.push(format!("cache_dir={}", memory.join("cache").display()));
         }
         command.args(["-o", &options.join(",")]);

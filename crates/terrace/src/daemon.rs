@@ -256,14 +256,6 @@ pub fn waiting(pages: u64) -> String {
     )
 }
 
-/// Memory for the page cache if none was chosen: an eighth of RAM, at least 64 MiB, at most 8 GiB.
-pub fn default_cache_bytes() -> u64 {
-    // SAFETY: sysconf has no preconditions.
-    let (pages, page_bytes) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
-    let ram_bytes = u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(page_bytes).unwrap_or(0));
-    (ram_bytes / 8).clamp(64 << 20, 8 << 30)
-}
-
 /// The end of the pipe that the signal handler writes to. Set once, before the handler is.
 static SIGNAL_PIPE: AtomicI32 = AtomicI32::new(-1);
 

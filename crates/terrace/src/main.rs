@@ -5,6 +5,7 @@ mod commands;
 mod daemon;
 mod devices;
 mod helper;
+mod memory;
 mod metrics;
 mod mounts;
 mod options;

@@ -27,7 +27,7 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ("sync", "the same as durable"),
     ("allow_other", "other users may use the mount"),
     ("default_permissions", "the kernel checks permissions (always, but for root's mounts without allow_other)"),
-    ("cache=SIZE", "memory for the page cache (default: an eighth of RAM, 64M to 8G)"),
+    ("cache=SIZE", "memory for the page cache (default: an eighth of what machine and cgroup allow, 8M to 8G)"),
     ("cache_dir=DIR", "tmpfs directory for the page cache's file (default: /dev/shm/terrace-UID)"),
     ("writeback=SECONDS", "age at which dirty data is written back (default: 5)"),
     (

@@ -4,8 +4,9 @@
 //! its page is published: overwriting a page publishes a new slot and frees the old one, so that writeback can send a
 //! pinned slot to a disk while newer data is written.
 //!
-//! The slots' memory can be a file that outlives the daemon (`slots`); dirty pages in it survive the daemon's
-//! death (`recovery`).
+//! The slots' memory can be a file that outlives the daemon (`slots`); dirty pages in it survive the daemon's death
+//! (`recovery`). Where a file system has no room for such a file, a few slots in the daemon's own memory serve, and the
+//! volume leaves nothing dirty in them that a program takes for written ([`PageCache::dies_with_daemon`]).
 //!
 //! Invariants:
 //! * A block of a file is in its [`PageMap`] at most once, clean or dirty.
@@ -41,9 +42,13 @@ pub use recovery::discard_page_cache;
 pub(crate) use recovery::{CacheBacking, RecoveredPage};
 pub(crate) use slots::PAGE_BYTES;
 use slots::{CLEAN, DIRTY, Identity, SlotId, Slots};
+use terrace_layout::BLOCK_BYTES;
 
 /// Pages that a reader copies before it lets writers have their turn.
 const READ_PAGES_MAX: u64 = 32;
+
+/// Budget of a cache that has to live in the daemon's own memory: enough to write and read in runs.
+const OWN_BYTES: u64 = 16 << 20;
 
 /// The page cache of a volume.
 pub(crate) struct PageCache {
@@ -52,6 +57,8 @@ pub(crate) struct PageCache {
     file: Option<PathBuf>,
     /// Files whose dirty pages were recovered and not forgotten yet.
     recovered: Mutex<Vec<PathBuf>>,
+    /// Slots that the budget pays for in a file; `None`: no file was asked for.
+    wanted: Option<u32>,
 }
 
 /// The cached pages of one file. Dropping it drops its clean pages. Dirty ones it may still have (a volume that went
@@ -93,21 +100,55 @@ impl PageCache {
     /// the volume changes: until then they would be found again after another crash.
     ///
     /// # Errors
-    /// If there is no memory for it, or the backing file cannot be made, or belongs to another user.
+    /// If there is no memory for it, or the backing file cannot be made for another reason than a lack of room, or
+    /// belongs to another user.
     pub fn new(budget_bytes: u64, backing: Option<&CacheBacking>) -> FsResult<(Arc<PageCache>, Vec<RecoveredPage>)> {
         let count = Slots::count_for(budget_bytes);
         let Some(backing) = backing else {
             let pool = Pool::new(Slots::anonymous(count)?, 0);
-            let cache = PageCache { pool: Arc::new(pool), file: None, recovered: Mutex::default() };
+            let cache = PageCache { pool: Arc::new(pool), file: None, recovered: Mutex::default(), wanted: None };
             return Ok((Arc::new(cache), Vec::new()));
         };
         let identity = Identity::new(&backing.uuid)?;
         let recovered = recovery::recover(backing, &identity)?;
         let path = backing.path();
-        let slots = Slots::create(&path, count, &identity, backing.epoch)?;
-        let pool = Pool::new(slots, recovered.seq);
-        let cache = PageCache { pool: Arc::new(pool), file: Some(path), recovered: Mutex::new(recovered.files) };
+        let (slots, file) = match Slots::create_with_room(&path, count, &identity, backing.epoch)? {
+            Some(slots) => (slots, Some(path)),
+            None => (Slots::anonymous(count.min(Slots::count_for(OWN_BYTES)))?, None),
+        };
+        let pool = Arc::new(Pool::new(slots, recovered.seq));
+        let cache = PageCache { pool, file, recovered: Mutex::new(recovered.files), wanted: Some(count) };
+        if let Some(note) = cache.note() {
+            tracing::warn!("{note}");
+        }
         Ok((Arc::new(cache), recovered.pages))
+    }
+
+    /// Whether a file was asked for, and there was no room for it: dirty pages would be gone with the daemon.
+    pub fn dies_with_daemon(&self) -> bool {
+        self.wanted.is_some() && self.file.is_none()
+    }
+
+    /// What its administrator should know.
+    pub fn note(&self) -> Option<String> {
+        let wanted = u64::from(self.wanted?);
+        let mib = |pages: u64| (pages * BLOCK_BYTES) >> 20;
+        let has = self.budget_pages();
+        let remedy = "make room there, or choose another directory in memory with -o cache_dir, and mount again";
+        match &self.file {
+            Some(path) if has < wanted => Some(format!(
+                "page cache: {} has memory for {} MiB of {} MiB, as its file system is full: {remedy}",
+                path.display(),
+                mib(has),
+                mib(wanted)
+            )),
+            Some(_) => None,
+            None => Some(format!(
+                "page cache: its directory has no room: the volume goes on with {} MiB of the daemon's own memory, and each \
+                 write waits until it is in PM or on a disk: {remedy}",
+                mib(has)
+            )),
+        }
     }
 
     /// The files of daemons that died, with the number of dirty pages in each that has any. Nothing is changed.
@@ -234,8 +275,8 @@ impl PageCache {
         }
     }
 
-    /// Copies bytes of pages, from byte `at` of that of `block` on, as long as one follows the other in the cache, but no more than
-    /// [`READ_PAGES_MAX`] at a time; returns how many bytes.
+    /// Copies bytes of pages, from byte `at` of that of `block` on, as long as one follows the other in the cache, but
+    /// no more than [`READ_PAGES_MAX`] at a time; returns how many bytes.
     pub fn read(&self, map: &PageMap, block: u64, at: usize, out: &mut [u8]) -> usize {
         if map.is_empty() {
             return 0;

@@ -11,12 +11,10 @@
 use std::collections::VecDeque;
 
 use super::PageMap;
-use super::slots::{FREE, InFlight, SlotId, Slots};
+use super::slots::{FREE, GROW_SLOTS, InFlight, SlotId, Slots};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{Arc, Mutex, Weak, thread};
 
-/// Slots that get their memory together (2 MiB: a huge page, where there are any).
-const GROW_SLOTS: u32 = 512;
 /// More shards than this gain nothing.
 const SHARDS_MAX: usize = 64;
 /// Fewer slots than this in a shard would make its queue a poor approximation of the order of use.

@@ -51,6 +51,9 @@ const MAGIC: u64 = u64::from_le_bytes(*b"TERCACHE");
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 4096;
 const META_BYTES: usize = size_of::<SlotMeta>();
+/// Slots that get their memory together (2 MiB: a huge page, where there are any). A new file has memory for as many,
+/// so that a cache never has less, however full its file system gets.
+pub(super) const GROW_SLOTS: u32 = 512;
 /// More slots than this (16 TiB) no machine has memory for.
 const SLOTS_MAX: u64 = u32::MAX as u64;
 
@@ -168,7 +171,25 @@ impl Slots {
         Ok(Slots { base, len_bytes, count, file: None })
     }
 
-    /// Slots in a new file, which must not exist. The file is sparse: see [`Slots::back`].
+    /// Slots in a new file, as many of `wanted` as there is room to describe; `None` if there is no room for the
+    /// fewest.
+    pub fn create_with_room(path: &Path, wanted: u32, identity: &Identity, epoch: u64) -> FsResult<Option<Slots>> {
+        let mut count = wanted;
+        loop {
+            match Slots::create(path, count, identity, epoch) {
+                Err(error) if [libc::ENOSPC, libc::ENOMEM, libc::EDQUOT].contains(&error.errno()) => {
+                    if count <= GROW_SLOTS {
+                        return Ok(None);
+                    }
+                    count = (count / 2).max(GROW_SLOTS);
+                }
+                made => return made.map(Some),
+            }
+        }
+    }
+
+    /// Slots in a new file, which must not exist. It has memory for the first [`GROW_SLOTS`], and is sparse beyond: see
+    /// [`Slots::back`].
     pub fn create(path: &Path, count: u32, identity: &Identity, epoch: u64) -> FsResult<Slots> {
         let failed = |errno: Errno| {
             let message = format!(
@@ -182,7 +203,7 @@ impl Slots {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
         let made = rustix::fs::ftruncate(&file, mapping_len(count) as u64)
-            .and_then(|()| allocate(&file, 0, page_start(count)))
+            .and_then(|()| allocate(&file, 0, page_start(count) + count.min(GROW_SLOTS) as usize * PAGE_BYTES))
             .map_err(failed)
             .and_then(|()| Slots::map(file, count, ProtFlags::READ | ProtFlags::WRITE));
         let slots = made.inspect_err(|_| {

@@ -41,7 +41,7 @@ fn anonymous(pages: u64) -> Arc<PageCache> {
 /// A cache whose slots are spread over this many shards, whatever the machine.
 fn sharded(pages: u32, shards: usize) -> PageCache {
     let pool = Pool::with_shards(Slots::anonymous(pages).unwrap(), 0, shards);
-    PageCache { pool: Arc::new(pool), file: None, recovered: Mutex::default() }
+    PageCache { pool: Arc::new(pool), file: None, recovered: Mutex::default(), wanted: None }
 }
 
 fn backing(dir: &Path) -> CacheBacking {

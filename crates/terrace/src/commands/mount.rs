@@ -16,6 +16,7 @@ use terrace_media::PmKind;
 use crate::cli::MountArgs;
 use crate::daemon::{self, Log, Ready};
 use crate::devices::{Access, DeviceOptions, Devices, about, identity, tell_exposure};
+use crate::memory;
 use crate::metrics;
 use crate::options::MountOptions;
 use crate::progress::Progress;
@@ -260,7 +261,7 @@ fn open(request: &MountRequest, ending: &Ending) -> Result<(Arc<Volume>, PmKind)
         read_only: options.read_only,
         atime: options.atime,
         durable: options.durable,
-        cache_bytes: options.cache_bytes.unwrap_or_else(daemon::default_cache_bytes),
+        cache_bytes: memory::cache_bytes(options.cache_bytes),
         cache_dir: Some(daemon::cache_dir(options.cache_dir.as_deref())?),
         writeback_seconds: options.writeback_seconds,
         pm_full_percent: options.pm_full_percent,
