@@ -148,7 +148,7 @@ final class Balancer {
         while (awaitWork()) {
             try {
                 promoteAll();
-            } catch (TierUnavailableException notNow) {
+            } catch (TierUnavailableException | PoolBusyException notNow) {
                 // The next to free something wakes this again.
                 continue;
             } catch (TerraceException e) {

@@ -16,7 +16,8 @@ import org.jspecify.annotations.Nullable;
 /// @param extentBytes by how much files become longer, a power of two from 1 MiB to 1 GiB; for files that are made
 /// @param disks its disks; none: one, an SSD, in the pool's own directory
 /// @param remote its remote tier; null: it has none
-/// @param patience for how long a read of a pool that is only read is repeated while another process commits all the time
+/// @param patience for how long a read of a pool that is only read is repeated while another process commits all the time, and for how long a
+/// thread waits for a transaction whose own thread only waits
 /// @param pmemChecksums whether strings, arrays and other values outside of their records get checksums in persistent memory, from now on and for all
 ///     who write; false: as it was
 public record PoolOptions(
@@ -107,7 +108,7 @@ public record PoolOptions(
     }
 
     /// The same, whose reads, where it is only read, are repeated for so long while another process commits all the time; then they throw
-    /// [PoolBusyException].
+    /// [PoolBusyException]. So does who has waited for so long for a transaction whose own thread waits, and does nothing else.
     public PoolOptions patience(Duration time) {
         return new PoolOptions(readOnly, create, pmemBytesMax, extentBytes, disks, remote, time, pmemChecksums);
     }

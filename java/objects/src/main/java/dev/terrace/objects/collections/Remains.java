@@ -1,6 +1,7 @@
 package dev.terrace.objects.collections;
 
 import dev.terrace.objects.Pool;
+import dev.terrace.objects.PoolBusyException;
 import dev.terrace.objects.PoolDamagedException;
 import dev.terrace.objects.PoolFullException;
 import dev.terrace.objects.TerraceException;
@@ -89,7 +90,7 @@ public final class Remains {
         try {
             freeSome();
             return true;
-        } catch (PoolFullException full) {
+        } catch (PoolFullException | PoolBusyException full) {
             // The next transaction tries again.
             arePending = true;
             return false;

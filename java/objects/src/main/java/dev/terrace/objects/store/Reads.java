@@ -7,7 +7,6 @@ import java.lang.invoke.VarHandle;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -24,7 +23,7 @@ final class Reads {
     private final Store store;
     private final CommitLog log;
     private final Epoch epoch;
-    private final ReentrantLock writer;
+    private final WriterLock writer;
     private final boolean readOnly;
     private final ThreadLocal<@Nullable Overlay> view = new ThreadLocal<>();
     private final ThreadLocal<Reading> reading = ThreadLocal.withInitial(Reading::new);
@@ -37,7 +36,7 @@ final class Reads {
         final List<Runnable> after = new ArrayList<>();
     }
 
-    Reads(Store store, CommitLog log, Epoch epoch, ReentrantLock writer, boolean readOnly) {
+    Reads(Store store, CommitLog log, Epoch epoch, WriterLock writer, boolean readOnly) {
         this.store = store;
         this.log = log;
         this.epoch = epoch;
@@ -141,7 +140,7 @@ final class Reads {
             }
         }
         actions.clear();
-        writer.lock();
+        writer.acquire();
         try {
             return work.get();
         } finally {

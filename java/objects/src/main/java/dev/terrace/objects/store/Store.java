@@ -14,7 +14,6 @@ import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -40,7 +39,7 @@ public final class Store implements AutoCloseable {
     private final boolean readOnly;
     private final Allocator allocator;
 
-    private final ReentrantLock writer = new ReentrantLock();
+    private final WriterLock writer;
     private final Overlay overlay = new Overlay();
     /// What the transaction has allocated in persistent memory, with its bytes.
     private final Overlay fresh = new Overlay();
@@ -78,6 +77,7 @@ public final class Store implements AutoCloseable {
         this.pmem = pmem;
         this.readOnly = readOnly;
         epoch = new Epoch(readOnly ? pmem : null);
+        writer = new WriterLock(pmem.name());
         log = new CommitLog(pmem, superblock.logBytes());
         reads = new Reads(this, log, epoch, writer, readOnly);
         Words words = new TransactionWords(this, overlay);
@@ -266,7 +266,7 @@ public final class Store implements AutoCloseable {
 
     private void begin() {
         requireWritable();
-        writer.lock();
+        writer.acquire();
         if (depth == 0) {
             try {
                 requireWhole();
@@ -286,6 +286,7 @@ public final class Store implements AutoCloseable {
                 return;
             }
             if (done && doomed == null) {
+                writer.setCommitting(true);
                 commit();
             } else {
                 Throwable cause = doomed;
@@ -297,6 +298,7 @@ public final class Store implements AutoCloseable {
             }
         } finally {
             if (depth == 0) {
+                writer.setCommitting(false);
                 epoch.takeOff();
             }
             writer.unlock();
@@ -519,7 +521,7 @@ public final class Store implements AutoCloseable {
     /// @throws PoolReadOnlyException if this thread must not write
     public void putBits(long owner, long header, long offset, long bits, long value) {
         requireWritable();
-        writer.lock();
+        writer.acquire();
         try {
             if (word(owner) != header) {
                 throw stale(owner);
@@ -698,9 +700,10 @@ public final class Store implements AutoCloseable {
         }
     }
 
-    /// Sets for how long reads are repeated where nobody can be kept from writing.
+    /// Sets for how long reads are repeated where nobody can be kept from writing, and for how long a transaction is waited for whose thread waits itself.
     public void setPatience(Duration time) {
         reads.setPatience(time);
+        writer.setPatience(time);
     }
 
     Reads reads() {
@@ -718,7 +721,7 @@ public final class Store implements AutoCloseable {
                 });
             }
         }
-        writer.lock();
+        writer.acquire();
         try {
             return work.get();
         } finally {
