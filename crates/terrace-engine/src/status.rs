@@ -1,5 +1,6 @@
 //! What the volume and its files look like from outside.
 
+use std::ops::Range;
 use std::path::Path;
 
 use terrace_layout::{BLOCK_BYTES, INODE_BYTES, NAME_BYTES_MAX, Superblock};
@@ -12,7 +13,7 @@ use crate::format::{Disks, format_text, uuid_text};
 use crate::inode::Body;
 use crate::stats::tier_name;
 use crate::sync::Arc;
-use crate::types::{ArchiveInfo, DeviceStatus, DirtyRange, ExtentInfo, FileMap, Ino, StatFs, Status};
+use crate::types::{ArchiveInfo, DeviceStatus, DirtyRange, ExtentInfo, FileMap, Ino, MapFrom, StatFs, Status};
 use crate::volume::{Volume, match_present_devices};
 
 impl Volume {
@@ -28,7 +29,16 @@ impl Volume {
     /// # Errors
     /// `EISDIR`, `EINVAL` for what has no data.
     pub fn file_map(&self, ino: Ino) -> FsResult<FileMap> {
-        self.core.file_map(ino)
+        self.core.file_map(ino, MapFrom::default(), usize::MAX)
+    }
+
+    /// As [`Self::file_map`], a part: of extents, and of stretches that are dirty in memory, the first `most` each from there on.
+    /// It takes as much time as its length, however many there are before it and behind it.
+    ///
+    /// # Errors
+    /// As [`Self::file_map`].
+    pub fn file_map_part(&self, ino: Ino, from: MapFrom, most: usize) -> FsResult<FileMap> {
+        self.core.file_map(ino, from, most)
     }
 }
 
@@ -178,12 +188,17 @@ impl Core {
         }
     }
 
-    fn file_map(&self, ino: Ino) -> FsResult<FileMap> {
+    fn file_map(&self, ino: Ino, from: MapFrom, most: usize) -> FsResult<FileMap> {
         let inode = self.get(ino)?;
         let inner = inode.shared()?;
         let file = inner.file()?;
-        let mut extents: Vec<_> = file.index.iter().collect();
-        extents.sort_unstable_by_key(|&(block, _)| block);
+        let extents: Vec<_> = file.index.extents_from(from.extents_bytes.div_ceil(BLOCK_BYTES)).take(most).collect();
+        let dirty = self.cache.dirty_runs(&inode.pages, from.dirty_bytes.div_ceil(BLOCK_BYTES), most);
+        let extents_end = extents.get(most - 1).map(|&(block, e)| block + u64::from(e.blocks));
+        let dirty_end = dirty.get(most - 1).map(|run| run.end);
+        // What is listed to its end goes on nowhere.
+        let bytes = |end: Option<u64>| end.map_or(u64::MAX, |end| end * BLOCK_BYTES);
+        let more = MapFrom { extents_bytes: bytes(extents_end), dirty_bytes: bytes(dirty_end) };
         let extents = extents.into_iter().map(|(block, e)| {
             let end = block + u64::from(e.blocks);
             let cached = self.cache.cached_blocks(&inode.pages, block, end).len();
@@ -204,7 +219,7 @@ impl Core {
             size_bytes: file.size,
             extents: extents.collect(),
             dirty_bytes: inode.pages.dirty_pages() * BLOCK_BYTES,
-            dirty: dirty_ranges(&self.cache.dirty_blocks(&inode.pages, 0, u64::MAX)),
+            dirty: dirty.into_iter().map(dirty_range).collect(),
             log_pages: inner.log.pages().count() as u64,
             log_archive: inner.log.archive().map(|archive| ArchiveInfo {
                 tier: tier_name(self.space.tier_of(archive.addr)),
@@ -214,15 +229,13 @@ impl Core {
             }),
             opinion: self.opinion_of(&inode, file),
             pin: inode.pin.get().map(tier_name),
+            more: (extents_end.is_some() || dirty_end.is_some()).then_some(more),
         })
     }
 }
 
-/// Adjacent blocks, which are in order, together.
-fn dirty_ranges(blocks: &[u64]) -> Vec<DirtyRange> {
-    let range =
-        |run: &[u64]| DirtyRange { offset_bytes: run[0] * BLOCK_BYTES, len_bytes: run.len() as u64 * BLOCK_BYTES };
-    blocks.chunk_by(|a, b| a + 1 == *b).map(range).collect()
+fn dirty_range(blocks: Range<u64>) -> DirtyRange {
+    DirtyRange { offset_bytes: blocks.start * BLOCK_BYTES, len_bytes: (blocks.end - blocks.start) * BLOCK_BYTES }
 }
 
 /// Status of a volume that is not mounted; disks may be missing.

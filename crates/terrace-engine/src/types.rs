@@ -308,6 +308,18 @@ pub struct FileMap {
     pub opinion: FileOpinion,
     /// Name of the tier that the file is pinned to, if it is.
     pub pin: Option<String>,
+    /// Where the next part begins; nothing, if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more: Option<MapFrom>,
+}
+
+/// Where a part of a [`FileMap`] begins; by default at its beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MapFrom {
+    /// Extents that begin before this byte of the file are left out.
+    pub extents_bytes: u64,
+    /// So is what is dirty in memory before this one.
+    pub dirty_bytes: u64,
 }
 
 /// Where the part of a log is that lies on a disk.

@@ -1,9 +1,10 @@
 //! How `terrace` commands talk to the daemon of a mount: ioctls on any open file or directory of it.
 //!
-//! An answer is a JSON text of any length. It is fetched in pages, because an ioctl carries less than 16 KiB: each
-//! request asks for the page at an offset, each reply brings that page and the length of the whole. The first request
-//! of an answer makes the daemon keep it, under a number that the following requests repeat, so that pages of two
-//! different answers never mix. The daemon keeps only a few; a reader whose answer is gone starts again.
+//! An answer is a JSON text. It is fetched in pages, because an ioctl carries less than 16 KiB: each request asks for the
+//! page at an offset, each reply brings that page and the length of the whole. The first request of an answer makes the daemon
+//! keep it, under a number that the following requests repeat, so that pages of two different answers never mix. The daemon
+//! keeps only a few, and none for long; a reader whose answer is gone starts again. Answers are therefore short, and what may be
+//! of any length, the map of a file, is asked for in parts, of which the daemon keeps nothing: each says where the next begins.
 //!
 //! What a command needs to know stands, as JSON, behind the header of the request that starts an answer.
 //!
@@ -24,11 +25,12 @@ use rustix::io::Errno;
 use rustix::ioctl::opcode;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use terrace_engine::{
     FileMoved, FileRanking, FsResult, PIN_XATTR, Recorded, Recording, ScrubOptions, Volume, pin_value,
 };
 
-pub(crate) mod server;
+pub mod server;
 
 /// `f_type` of every FUSE mount.
 const FUSE_SUPER_MAGIC: rustix::fs::FsWord = 0x6573_5546;
@@ -45,7 +47,8 @@ pub(crate) enum Command {
     Stats,
     /// Everything dirty to its device; answers `null`.
     Sync,
-    /// Where the data of the open file lies: [`terrace_engine::FileMap`].
+    /// Where the data of the open file lies: the part of its [`terrace_engine::FileMap`] for the [`terrace_engine::MapFrom`] of the request, the
+    /// first if it has none.
     FileMap,
     /// Start a scrub as the [`terrace_engine::ScrubOptions`] of the request say; answers `null`.
     StartScrub,
@@ -207,6 +210,24 @@ impl Header {
     }
 }
 
+/// The codes of all commands' ioctls, for who tries what a daemon bears.
+#[must_use]
+pub fn opcodes() -> Vec<u32> {
+    Command::ALL.map(Command::opcode).to_vec()
+}
+
+/// The page that asks for the part of an answer at an offset; 0 is the answer that it starts. For who tries what a daemon bears.
+///
+/// # Panics
+/// If `arguments` are longer than a page.
+#[must_use]
+pub fn request(answer: u64, offset_bytes: u64, arguments: &[u8]) -> Vec<u8> {
+    let mut page = vec![0; PAGE_BYTES];
+    Header { answer, offset_bytes, total_bytes: arguments.len() as u64 }.encode(&mut page);
+    page[HEADER_BYTES..][..arguments.len()].copy_from_slice(arguments);
+    page
+}
+
 /// The state of the volume mounted at or above `mountpoint`, as the JSON of [`terrace_engine::Status`].
 ///
 /// # Errors
@@ -242,12 +263,28 @@ pub fn sync(mountpoint: &Path) -> Result<()> {
     ask(&file, mountpoint, Command::Sync, "").map(drop)
 }
 
-/// Where the data of the file at `path` lies, as the JSON of [`terrace_engine::FileMap`].
+/// Where the data of the file at `path` lies, as the JSON object of a [`terrace_engine::FileMap`]. Its parts are of different
+/// moments, if somebody changes the file meanwhile.
 ///
 /// # Errors
 /// If `path` is not a regular file or directory that can be read, or is not on a live Terrace mount.
-pub fn file_map(path: &Path) -> Result<String> {
-    ask(&open(path)?, path, Command::FileMap, "")
+pub fn file_map(path: &Path) -> Result<Map<String, Value>> {
+    let file = open(path)?;
+    let part = |from: &str| -> Result<Map<String, Value>> {
+        let no_map = || format!("{}: the daemon answered no map", path.display());
+        serde_json::from_str(&ask(&file, path, Command::FileMap, from)?).with_context(no_map)
+    };
+    let mut map = part("")?;
+    while let Some(more @ Value::Object(_)) = map.remove("more") {
+        let mut next = part(&more.to_string())?;
+        for list in ["extents", "dirty"] {
+            if let (Some(Value::Array(known)), Some(Value::Array(new))) = (map.get_mut(list), next.get_mut(list)) {
+                known.append(new);
+            }
+        }
+        map.extend(next.remove("more").map(|more| ("more".to_owned(), more)));
+    }
+    Ok(map)
 }
 
 /// Starts a scrub of the volume mounted at or above `mountpoint`.

@@ -114,7 +114,10 @@ Without a terminal, use terrace stats.")]
     #[command(after_help = "\
 Examples:
   terrace where /mnt/db/*.sst
-  terrace where --json /mnt/db/000042.sst")]
+  terrace where --json /mnt/db/000042.sst
+
+Extents that go on where the one before ends, in the file and on the device, are
+shown as one; its REWRITTEN is the highest of theirs. --extents shows each.")]
     Where(WhereArgs),
     /// Verify every checksum of a mounted volume in the background
     #[command(after_help = scrub_help())]
@@ -478,6 +481,9 @@ pub struct WhereArgs {
     /// Files of mounted volumes
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// Show each extent, also where one goes on where the one before ends
+    #[arg(long)]
+    pub extents: bool,
     /// Print JSON: an array with one object per file
     #[arg(long)]
     pub json: bool,

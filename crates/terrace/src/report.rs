@@ -490,6 +490,7 @@ note: contents are lost at reboot
                 ..FileOpinion::default()
             },
             pin: Some("disk1".to_owned()),
+            more: None,
         };
         let expected = "\
 /mnt/f: inode 7, 64 KiB, 4 KiB in disk1, 8 KiB in pm, 12 KiB dirty in memory, 2 log pages, 4 KiB of its log in disk2, pinned to disk1

@@ -29,7 +29,7 @@ mod slots;
 pub(crate) mod tests;
 
 use std::fmt;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::path::PathBuf;
 
 use crate::error::FsResult;
@@ -404,6 +404,23 @@ impl PageCache {
     /// Whether any of the blocks `from..to` is dirty.
     pub fn is_dirty(&self, map: &PageMap, from: u64, to: u64) -> bool {
         map.has_dirty() && map.pages.read().dirty(from, to).next().is_some()
+    }
+
+    /// The dirty blocks from `from` on, ascending, adjacent ones together: the first `most` such runs.
+    pub fn dirty_runs(&self, map: &PageMap, from: u64, most: usize) -> Vec<Range<u64>> {
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        if !map.has_dirty() {
+            return runs;
+        }
+        for (block, _) in map.pages.read().dirty(from, u64::MAX) {
+            let is_full = runs.len() == most;
+            match runs.last_mut().filter(|run| run.end == block) {
+                Some(run) => run.end += 1,
+                None if is_full => break,
+                None => runs.push(block..block + 1),
+            }
+        }
+        runs
     }
 
     /// The dirty blocks among `from..to`, ascending.

@@ -1,24 +1,36 @@
 //! The daemon's side of [`control`](super).
 //!
-//! Invariant: a page is only ever cut from an answer to the same command on the same inode, so nobody reads the map of
-//! a file that he does not have open.
+//! Invariants:
+//! * A page is only ever cut from an answer to the same command on the same inode, so nobody reads the map of a file that he
+//!   does not have open.
+//! * What is kept for readers takes no more than [`KEPT_BYTES_MAX`] or, if that is longer, one answer: the youngest. An answer
+//!   goes with its last page, and is forgotten by the first request that comes [`KEPT_FOR`] after it.
+//! * No answer grows with a file: a map is answered in parts of [`MAP_ITEMS`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use terrace_engine::{FsError, FsResult, Ino, Recorded, Volume};
+use terrace_engine::{FsError, FsResult, Ino, MapFrom, Recorded, Volume};
 use terrace_policy::Param;
 
 use super::{Command, DATA_BYTES, DiskAdder, HEADER_BYTES, Header, MoveRange, PAGE_BYTES, RemoveDisk, TakeRecorded};
 
 /// Answers kept for readers that have not read their last page; older ones give way.
 const KEPT_MAX: usize = 8;
+/// What they may take together.
+pub const KEPT_BYTES_MAX: usize = 4 << 20;
+/// How long a reader may take from one page to the next.
+const KEPT_FOR: Duration = Duration::from_secs(10);
+/// Extents, and stretches that wait in memory, of one part of a map: most often they fit a page.
+const MAP_ITEMS: usize = 48;
 
+/// Answers the commands of a mount.
 #[derive(Default)]
-pub(crate) struct ControlServer {
+pub struct ControlServer {
     kept: Mutex<Kept>,
     /// `None`: disks are not added here.
     add_disk: Option<Arc<DiskAdder>>,
@@ -43,10 +55,32 @@ struct Answer {
     command: Command,
     ino: Ino,
     text: Arc<[u8]>,
+    /// When it was asked for last.
+    used: Instant,
+}
+
+impl Kept {
+    /// Forgets what nobody has asked for in time.
+    fn forget_old(&mut self, now: Instant) {
+        self.answers.retain(|answer| now.saturating_duration_since(answer.used) < KEPT_FOR);
+    }
+
+    /// Keeps an answer; older ones make room.
+    fn keep(&mut self, answer: Answer) {
+        let bytes = |answers: &VecDeque<Answer>| answers.iter().map(|answer| answer.text.len()).sum::<usize>();
+        while self.answers.len() == KEPT_MAX || bytes(&self.answers) + answer.text.len() > KEPT_BYTES_MAX {
+            if self.answers.pop_front().is_none() {
+                break;
+            }
+        }
+        self.answers.push_back(answer);
+    }
 }
 
 impl ControlServer {
-    pub(crate) fn new(add_disk: Option<Arc<DiskAdder>>) -> Self {
+    /// Of a mount that adds disks so, or not at all.
+    #[must_use]
+    pub fn new(add_disk: Option<Arc<DiskAdder>>) -> Self {
         Self { add_disk, ..Self::default() }
     }
 
@@ -55,40 +89,50 @@ impl ControlServer {
     /// # Errors
     /// `ENOTTY`: no command of ours. `EINVAL`: no page of ours. `ESTALE`: the answer is no longer kept. `EPERM`: not this
     /// user's to command. Else what the engine says.
-    pub(crate) fn answer(&self, volume: &Volume, ino: Ino, uid: u32, command: u32, input: &[u8]) -> FsResult<Vec<u8>> {
+    pub fn answer(&self, volume: &Volume, ino: Ino, uid: u32, command: u32, input: &[u8]) -> FsResult<Vec<u8>> {
         let command = Command::from_opcode(command).ok_or(FsError::new(libc::ENOTTY))?;
         // Before anything: pages of answers that are kept are for the same users.
         if !may_ask(command, uid) {
             return Err(FsError::new(libc::EPERM));
         }
         let request = Header::decode(input).ok_or(FsError::new(libc::EINVAL))?;
+        self.kept.lock().forget_old(Instant::now());
         let answer = match request.answer {
             0 => {
                 let known = usize::try_from(request.total_bytes).unwrap_or(usize::MAX);
                 let arguments = input[HEADER_BYTES..].get(..known).ok_or(FsError::new(libc::EINVAL))?;
                 self.keep(command, ino, compute(volume, ino, uid, command, arguments, self.add_disk.as_deref())?)
             }
-            number => self.recall(command, ino, number).ok_or(FsError::new(libc::ESTALE))?,
+            number => self.recall(command, ino, number, request.offset_bytes).ok_or(FsError::new(libc::ESTALE))?,
         };
         Ok(cut(&answer, request.offset_bytes))
+    }
+
+    /// What is kept for readers, in bytes.
+    #[must_use]
+    pub fn kept_bytes(&self) -> usize {
+        self.kept.lock().answers.iter().map(|answer| answer.text.len()).sum()
     }
 
     fn keep(&self, command: Command, ino: Ino, text: Vec<u8>) -> Answer {
         let mut kept = self.kept.lock();
         kept.last += 1;
-        let answer = Answer { number: kept.last, command, ino, text: text.into() };
+        let answer = Answer { number: kept.last, command, ino, text: text.into(), used: Instant::now() };
         if answer.text.len() > DATA_BYTES {
-            if kept.answers.len() == KEPT_MAX {
-                kept.answers.pop_front();
-            }
-            kept.answers.push_back(answer.clone());
+            kept.keep(answer.clone());
         }
         answer
     }
 
-    fn recall(&self, command: Command, ino: Ino, number: u64) -> Option<Answer> {
-        let wanted = |answer: &&Answer| (answer.number, answer.command, answer.ino) == (number, command, ino);
-        self.kept.lock().answers.iter().find(wanted).cloned()
+    /// The answer of which the page at `offset_bytes` is asked for; with its last page it goes.
+    fn recall(&self, command: Command, ino: Ino, number: u64, offset_bytes: u64) -> Option<Answer> {
+        let wanted = |answer: &Answer| (answer.number, answer.command, answer.ino) == (number, command, ino);
+        let mut kept = self.kept.lock();
+        let at = kept.answers.iter().position(wanted)?;
+        let answer = &mut kept.answers[at];
+        answer.used = Instant::now();
+        let is_last = offset_bytes.saturating_add(DATA_BYTES as u64) >= answer.text.len() as u64;
+        if is_last { kept.answers.remove(at) } else { Some(answer.clone()) }
     }
 }
 
@@ -132,7 +176,10 @@ fn compute(
             Ok([&lost.to_le_bytes()[..], &block].concat())
         }
         Command::Sync => json(&volume.sync()?),
-        Command::FileMap => json(&volume.file_map(ino)?),
+        Command::FileMap => {
+            let from = if arguments.is_empty() { MapFrom::default() } else { parse(arguments)? };
+            json(&volume.file_map_part(ino, from, MAP_ITEMS)?)
+        }
         Command::StartScrub => json(&volume.start_scrub(parse(arguments)?)?),
         Command::ScrubReport => json(&volume.scrub_report()),
         Command::CancelScrub => json(&volume.cancel_scrub()?),
@@ -216,8 +263,9 @@ mod tests {
     fn read_all(server: &ControlServer, first: &Answer) -> Vec<u8> {
         let mut text = Vec::new();
         while text.len() < first.text.len() {
-            let answer = server.recall(first.command, first.ino, first.number).expect("still kept");
-            let page = cut(&answer, text.len() as u64);
+            let at = text.len() as u64;
+            let answer = server.recall(first.command, first.ino, first.number, at).expect("still kept");
+            let page = cut(&answer, at);
             assert!(page.len() <= PAGE_BYTES);
             assert_eq!(Header::decode(&page).map(|header| header.total_bytes), Some(first.text.len() as u64));
             text.extend_from_slice(&page[HEADER_BYTES..]);
@@ -243,6 +291,24 @@ mod tests {
         // An answer given in between does not get mixed in.
         server.keep(Command::FileMap, Ino(5), vec![0; 4 * DATA_BYTES]);
         assert_eq!(read_all(&server, &first), text);
+        assert!(server.recall(first.command, first.ino, first.number, 0).is_none(), "it went with its last page");
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_in_bytes_and_in_time() {
+        let server = ControlServer::default();
+        let bytes = || server.kept_bytes();
+        for len in (0..40).map(|i| DATA_BYTES + 1 + i * 200_000) {
+            let answer = server.keep(Command::ScrubReport, Ino(1), vec![b' '; len]);
+            assert!(bytes() <= KEPT_BYTES_MAX.max(len), "{} bytes", bytes());
+            let page = server.recall(Command::ScrubReport, Ino(1), answer.number, 0);
+            assert!(page.is_some(), "{len} bytes: the youngest is kept, however long it is");
+        }
+        let used = server.kept.lock().answers.back().unwrap().used;
+        server.kept.lock().forget_old(used + KEPT_FOR / 2);
+        assert!(bytes() > 0);
+        server.kept.lock().forget_old(used + KEPT_FOR);
+        assert_eq!(bytes(), 0);
     }
 
     #[test]
@@ -250,16 +316,16 @@ mod tests {
         let server = ControlServer::default();
         let long = || vec![b' '; DATA_BYTES + 1];
         let first = server.keep(Command::FileMap, Ino(5), long());
-        assert!(server.recall(Command::FileMap, Ino(5), first.number).is_some());
-        assert!(server.recall(Command::FileMap, Ino(6), first.number).is_none());
-        assert!(server.recall(Command::Status, Ino(5), first.number).is_none());
+        assert!(server.recall(Command::FileMap, Ino(5), first.number, 0).is_some());
+        assert!(server.recall(Command::FileMap, Ino(6), first.number, 0).is_none());
+        assert!(server.recall(Command::Status, Ino(5), first.number, 0).is_none());
         for _ in 0..KEPT_MAX {
             server.keep(Command::Status, Ino(1), long());
         }
-        assert!(server.recall(Command::FileMap, Ino(5), first.number).is_none());
+        assert!(server.recall(Command::FileMap, Ino(5), first.number, 0).is_none());
         // A short answer fits its first page and need not be kept.
         let short = server.keep(Command::Status, Ino(1), b"{}".to_vec());
-        assert!(server.recall(Command::Status, Ino(1), short.number).is_none());
+        assert!(server.recall(Command::Status, Ino(1), short.number, 0).is_none());
         assert_eq!(&cut(&short, 0)[HEADER_BYTES..], b"{}");
         assert_eq!(cut(&short, u64::MAX).len(), HEADER_BYTES);
     }
