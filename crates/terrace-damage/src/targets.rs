@@ -1,15 +1,19 @@
-//! The functions that fuzzers call: one per decoder, one for images of PM, one for whole volumes. None may panic, hang
-//! or take much memory, whatever it is given.
+//! The functions that fuzzers call: one per decoder, one for images of PM, one for whole volumes, two for what a daemon is told.
+//! None may panic, hang or take much memory, whatever it is given.
 //!
 //! What stands behind a checksum is reached because each decoder sees its input twice: as it is, and sealed.
 
+mod control;
 mod decoders;
+mod http;
 mod recover;
 mod saved;
 
+pub use control::{Command, commands, control, is_for_all};
 pub use decoders::{
     checkpoint, chunk_header, inode_record, journal, log_entry, log_page, shard_page, superblock, words,
 };
+pub use http::http;
 pub use recover::{Edit, recover};
 pub use saved::saved;
 
@@ -17,7 +21,7 @@ pub use saved::saved;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target, by name.
-pub const ALL: [Target; 11] = [
+pub const ALL: [Target; 13] = [
     ("superblock", superblock),
     ("shard_page", shard_page),
     ("journal", journal),
@@ -29,6 +33,8 @@ pub const ALL: [Target; 11] = [
     ("words", words),
     ("saved", saved),
     ("recover", recover),
+    ("control", control),
+    ("http", http),
 ];
 
 /// Real inputs for a target, for a fuzzer to start from.
@@ -39,6 +45,8 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     match target {
         "saved" => saved::seeds(),
         "recover" => recover::seeds(),
+        "control" => control::seeds(),
+        "http" => http::seeds(),
         "words" => vec![vec![0; 8], terrace_layout::Tail::new(4096, 3).0.to_le_bytes().to_vec()],
         decoder => decoders::seeds(decoder),
     }

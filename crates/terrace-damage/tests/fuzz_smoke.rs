@@ -71,7 +71,11 @@ fn decoders() {
                 changes.into_iter().for_each(|c| apply(&mut input, c));
                 input
             });
-        smoke(*target, inputs, if *name == "saved" { 500 } else { 20_000 });
+        let cases = match *name {
+            "saved" | "control" => 500,
+            _ => 20_000,
+        };
+        smoke(*target, inputs, cases);
     }
 }
 
