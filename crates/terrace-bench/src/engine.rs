@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use terrace_engine::{FileKind, Ino, NewInode, Volume, WriteOptions};
+use terrace_engine::{FileKind, Ino, KillPriv, NewInode, Volume, WriteOptions};
 
 use crate::workload::{BLOCK_BYTES, FILLING, RECORD_BYTES, RandomOffsets, Sizes, Workload, write_aged};
 
@@ -14,7 +14,7 @@ const NAME: &[u8] = b"file";
 /// A new file.
 pub const FILE: NewInode = NewInode { kind: FileKind::Regular, mode: 0o600, umask: 0, uid: 0, gid: 0, rdev: 0 };
 /// Durable when it returns.
-pub const DURABLE: WriteOptions = WriteOptions { append: false, durable: true, kill_priv: false };
+pub const DURABLE: WriteOptions = WriteOptions { append: false, durable: true, kill_priv: KillPriv::Nothing };
 const APPEND: WriteOptions = WriteOptions { append: true, ..DURABLE };
 
 /// Writes all of `data`.

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use terrace_engine::{
-    Attr, Fallocate, FileKind, FsError, FsResult, Ino, NewInode, PIN_XATTR, RenameFlags, SetAttr, SetTime, Time,
-    Volume, WriteOptions, XattrFlags, pin_value,
+    Attr, Fallocate, FileKind, FsError, FsResult, Ino, KillPriv, NewInode, PIN_XATTR, RenameFlags, SetAttr, SetTime,
+    Time, Volume, WriteOptions, XattrFlags, pin_value,
 };
 
 use crate::model::{
@@ -113,7 +113,7 @@ fn run(volume: &Volume, op: &Op) -> FsResult<()> {
         }
         Op::Write(p, at, len, seed) => put(find(volume, p)?, at, len, seed, WriteOptions::default()),
         Op::WriteUnprivileged(p, at, len, seed) => {
-            put(find(volume, p)?, at, len, seed, WriteOptions { kill_priv: true, ..Default::default() })
+            put(find(volume, p)?, at, len, seed, WriteOptions { kill_priv: KillPriv::Member, ..Default::default() })
         }
         Op::Append(p, len, seed) => {
             put(find(volume, p)?, 0, len, seed, WriteOptions { append: true, ..Default::default() })

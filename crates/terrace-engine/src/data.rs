@@ -20,7 +20,7 @@ use crate::planted::{Bug, planted};
 use crate::space::Purpose;
 use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, RwLockWriteGuard, thread};
-use crate::types::{AtimePolicy, FileKind, Ino, Time, WriteOptions};
+use crate::types::{AtimePolicy, FileKind, Ino, KillPriv, Time, WriteOptions};
 
 /// A longer write is committed in pieces of this size, each atomic.
 pub const ATOMIC_WRITE_BYTES_MAX: usize = 4 << 20;
@@ -133,9 +133,7 @@ impl Core {
                 if offset.checked_add(data.len() as u64).is_none_or(|end| end > FILE_BYTES_MAX) {
                     return fail(libc::EFBIG);
                 }
-                if options.kill_priv {
-                    self.kill_priv(inode, &mut inner)?;
-                }
+                self.kill_priv(inode, &mut inner, options.kill_priv)?;
                 let attempt = self.write_locked(inode, &mut inner, (offset, durable), data, &mut blanks)?;
                 if matches!(attempt, Attempt::Done) {
                     self.tidy(inode.shard, &mut inner)?;
@@ -383,8 +381,12 @@ impl Core {
     ///
     /// # Errors
     /// As [`Core::commit`].
-    pub fn kill_priv(&self, inode: &Inode, inner: &mut Inner) -> FsResult<()> {
-        let mode = without_set_id(inner.meta.mode);
+    pub fn kill_priv(&self, inode: &Inode, inner: &mut Inner, which: KillPriv) -> FsResult<()> {
+        let mode = match which {
+            KillPriv::Nothing => return Ok(()),
+            KillPriv::Member => without_set_id(inner.meta.mode),
+            KillPriv::Stranger => inner.meta.mode & !0o6000,
+        };
         if inode.kind == FileKind::Directory || mode == inner.meta.mode {
             return Ok(());
         }

@@ -144,9 +144,8 @@ pub struct SetAttr {
     pub atime: Option<SetTime>,
     /// Modification time.
     pub mtime: Option<SetTime>,
-    /// Clear set-user-id, and set-group-id where the group may execute: the contents change, or are about to, by a
-    /// caller without the privilege to keep them. Changes of owner always do.
-    pub kill_priv: bool,
+    /// Set-id bits to clear: the contents change, or are about to. Changes of owner clear [`KillPriv::Member`]'s by themselves.
+    pub kill_priv: KillPriv,
 }
 
 /// What to create: everything but its name.
@@ -166,6 +165,18 @@ pub struct NewInode {
     pub rdev: u32,
 }
 
+/// Which set-id bits a change clears: it depends on who makes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KillPriv {
+    /// None: the caller has the privilege to keep them.
+    #[default]
+    Nothing,
+    /// Set-user-id, and set-group-id where the group may execute; without that it makes no program run as the group.
+    Member,
+    /// Both: the caller is not in the file's group.
+    Stranger,
+}
+
 /// How to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
@@ -173,8 +184,8 @@ pub struct WriteOptions {
     pub append: bool,
     /// Durable when it returns (`O_SYNC`, `O_DSYNC`, `-o durable`).
     pub durable: bool,
-    /// Clear set-id bits (the caller lacks the privilege to keep them).
-    pub kill_priv: bool,
+    /// Set-id bits to clear.
+    pub kill_priv: KillPriv,
 }
 
 /// `fallocate` modes, as Linux file systems support them.

@@ -16,7 +16,7 @@ use crate::pin::{PIN_XATTR, parse_pin};
 use crate::planted::{Bug, planted};
 use crate::space::Purpose;
 use crate::sync::Arc;
-use crate::types::{Attr, FileKind, Ino, SetAttr, SetTime, Time, XattrFlags};
+use crate::types::{Attr, FileKind, Ino, KillPriv, SetAttr, SetTime, Time, XattrFlags};
 
 /// Access ACL.
 pub(crate) const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
@@ -115,10 +115,8 @@ impl Core {
                 self.truncate(&inode, size)?;
             }
             let mut inner = inode.exclusive()?;
-            if set.kill_priv {
-                self.kill_priv(&inode, &mut inner)?;
-            }
-            let others = SetAttr { size: None, kill_priv: false, ..*set };
+            self.kill_priv(&inode, &mut inner, set.kill_priv)?;
+            let others = SetAttr { size: None, kill_priv: KillPriv::Nothing, ..*set };
             if others != SetAttr::default() {
                 self.set_meta(&inode, &mut inner, &others)?;
                 self.tidy(inode.shard, &mut inner)?;

@@ -27,7 +27,7 @@ use fuser::{
     ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite,
     ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use terrace_engine::{Attr, FileKind, FsResult, NewInode, SetAttr, Volume, WriteOptions};
+use terrace_engine::{Attr, FileKind, FsResult, KillPriv, NewInode, SetAttr, Volume, WriteOptions};
 
 use crate::caller;
 use crate::coherence::Coherence;
@@ -77,6 +77,19 @@ impl TerraceFs {
         match result {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(self.errors.errno(&error)),
+        }
+    }
+
+    /// Which set-id bits a caller without the privilege to keep them clears, as the kernel's other file systems do. Who is in which
+    /// group is looked up where it matters.
+    fn kill_priv(&self, request: &Request, inode: INodeNo) -> KillPriv {
+        let asks = |attr: &Attr| attr.mode & 0o2010 == 0o2000 && attr.kind != FileKind::Directory;
+        match self.volume.getattr(ino(inode)) {
+            Ok(attr) if asks(&attr) => match caller::groups(request) {
+                Some(groups) if !groups.contains(&attr.gid) => KillPriv::Stranger,
+                _ => KillPriv::Member,
+            },
+            _ => KillPriv::Member,
         }
     }
 
@@ -163,9 +176,12 @@ impl Filesystem for TerraceFs {
             size,
             atime: atime.map(set_time),
             mtime: mtime.map(set_time),
-            kill_priv: false,
+            kill_priv: KillPriv::Nothing,
         };
-        set.kill_priv = set == SetAttr::default() || (set.size.is_some() && request.uid() != 0);
+        let changes = set.size.is_some() || uid.is_some() || gid.is_some();
+        if set == SetAttr::default() || (changes && request.uid() != 0) {
+            set.kill_priv = self.kill_priv(request, inode);
+        }
         self.reply_attr(self.volume.setattr(ino(inode), &set), reply);
     }
 
@@ -275,7 +291,7 @@ impl Filesystem for TerraceFs {
     /// it makes the write durable at once, and the FSYNC then finds nothing to do.
     fn write(
         &self,
-        _request: &Request,
+        request: &Request,
         inode: INodeNo,
         _handle: FileHandle,
         offset: u64,
@@ -291,10 +307,16 @@ impl Filesystem for TerraceFs {
             self.coherence.caches(inode, offset, data.len() as u64);
         }
         let write_back = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        // Before a buffered write to a file with set-id bits comes a SETATTR.
+        let kill_priv = match write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+            true if flags.0 & libc::O_DIRECT != 0 => self.kill_priv(request, inode),
+            true => KillPriv::Member,
+            false => KillPriv::Nothing,
+        };
         let options = WriteOptions {
             append: !write_back && flags.0 & (libc::O_APPEND | libc::O_DIRECT) == libc::O_APPEND,
             durable: self.durable || (!write_back && flags.0 & libc::O_DSYNC != 0),
-            kill_priv: write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
+            kill_priv,
         };
         match self.volume.write(ino(inode), offset, data, options) {
             Ok(written) if direct => {

@@ -101,7 +101,8 @@ fn shared_mappings_are_coherent() {
     });
 }
 
-/// **P-12** O_DIRECT works, needs no alignment, and agrees with buffered reads and writes.
+/// **P-12** O_DIRECT works, needs no alignment, and agrees with buffered reads and writes and with
+/// mappings, also where it is asynchronous (libaio, io_uring).
 #[test]
 fn direct_io_is_coherent() {
     proof(|| {
@@ -318,8 +319,9 @@ fn copies_in_the_kernel() {
     });
 }
 
-/// **P-18** A write, a truncation or a change of owner by a user without privilege clears the set-user-ID
-/// bit, and the set-group-ID bit if the group may execute the file.
+/// **P-18** A write, a truncation, a fallocate or a change of owner by a user without privilege clears
+/// the set-user-ID bit, and the set-group-ID bit if the group may execute the file or the user is not
+/// in the group.
 #[test]
 fn set_id_bits_are_cleared() {
     proof(|| {
@@ -329,12 +331,15 @@ fn set_id_bits_are_cleared() {
             ("written", "echo more >> \"$f\""),
             ("truncated", ": > \"$f\""),
             ("shortened", "truncate --size 1 \"$f\""),
+            ("allocated", "fallocate --length 5000 \"$f\""),
             ("given", "chgrp 65534 \"$f\""),
         ] {
             let path = volume.join(name);
             std::fs::write(&path, "content")?;
-            std::os::unix::fs::chown(&path, Some(65534), Some(65534))?;
-            for (before, after) in [(0o6777, 0o777), (0o4766, 0o766), (0o2770, 0o770)] {
+            let modes =
+                [(0o6777, 0o777), (0o4766, 0o766), (0o2770, 0o770)].map(|(before, after)| (65534, before, after));
+            for (group, before, after) in modes.into_iter().chain([(65534, 0o2766, 0o2766), (0, 0o2766, 0o766)]) {
+                std::os::unix::fs::chown(&path, Some(65534), Some(group))?;
                 std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(before))?;
                 // Reads make the kernel remember what it knows of the file.
                 ensure!(mode(name)? == before);
