@@ -589,12 +589,17 @@ impl Inode {
         self.read_time.store(moved, Ordering::Relaxed);
     }
 
-    /// The parent of a directory; the root's is the root, and so is one that nobody knows.
-    pub fn parent(&self) -> Ino {
+    /// The parent of a directory, if somebody has come from there; the root's is the root.
+    pub fn known_parent(&self) -> Option<Ino> {
         match self.parent.load(Ordering::Relaxed) {
-            0 => Ino::ROOT,
-            parent => Ino(parent),
+            0 => (self.ino == Ino::ROOT).then_some(Ino::ROOT),
+            parent => Some(Ino(parent)),
         }
+    }
+
+    /// As [`Self::known_parent`]; the root where nobody knows.
+    pub fn parent(&self) -> Ino {
+        self.known_parent().unwrap_or(Ino::ROOT)
     }
 
     /// A directory was made in this one, or moved there.

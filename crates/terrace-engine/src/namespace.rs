@@ -7,6 +7,8 @@
 mod in_place;
 mod rename;
 
+use std::collections::HashSet;
+
 use terrace_layout::{InodeRecord, NAME_BYTES_MAX};
 
 use self::in_place::InPlace;
@@ -56,16 +58,17 @@ fn check_name(name: &[u8]) -> FsResult<()> {
 }
 
 impl Core {
-    /// Finds a name and counts a lookup of its inode. `.` and `..` work too.
+    /// Finds a name and counts a lookup of its inode. `.` is the inode itself, whatever it is, and `..` a directory's parent: for
+    /// those who know a number and no name.
     ///
     /// # Errors
-    /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`; damage.
+    /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`, `ESTALE` for `.` and `..` of what has lost its last name; damage.
     pub fn lookup(&self, parent: Ino, name: &[u8]) -> FsResult<Attr> {
         let dir = self.get(parent)?;
-        if name == b"." || name == b".." {
-            let target = if name == b"." { dir.clone() } else { self.get(dir.parent())? };
-            target.shared()?.dir()?;
-            return self.looked_up(&target);
+        match name {
+            b"." => return self.looked_up(&dir),
+            b".." => return self.looked_up(&self.get(self.parent_of(&dir)?)?),
+            _ => {}
         }
         check_name(name)?;
         let loaded = self.preload(&dir, |entries| entries.find(name).map(|d| d.ino).into_iter().collect());
@@ -88,6 +91,37 @@ impl Core {
         self.looked_up(&child)
     }
 
+    /// The parent of a directory. Nobody knows it who has not come from there since the directory was read from media: then all
+    /// directories are looked through. The caller holds no lock.
+    ///
+    /// # Errors
+    /// `ENOTDIR`; `ESTALE` if no name leads to it.
+    pub fn parent_of(&self, dir: &Inode) -> FsResult<Ino> {
+        dir.shared()?.dir()?;
+        let (mut met, mut open) = (HashSet::from([Ino::ROOT]), vec![Ino::ROOT]);
+        while dir.known_parent().is_none()
+            && let Some(at) = open.pop()
+        {
+            let Ok(inode) = self.get(at) else {
+                continue;
+            };
+            if let Ok(inner) = inode.shared()
+                && let Ok(entries) = inner.dir()
+            {
+                for (_, d) in entries.from(0).filter(|(_, d)| d.kind == FileKind::Directory) {
+                    if (d.ino, d.generation) == (dir.ino, dir.generation) {
+                        dir.is_child_of(at);
+                    }
+                    if met.insert(d.ino) {
+                        open.push(d.ino);
+                    }
+                }
+            }
+            self.let_go(inode);
+        }
+        dir.known_parent().map_or_else(|| fail(libc::ESTALE), Ok)
+    }
+
     /// Some inodes that a directory names, from a disk if need be: whoever waits for the directory is not to wait for that. They stay
     /// in DRAM as long as what is returned.
     fn preload(&self, dir: &Inode, named: impl FnOnce(&DirData) -> Vec<Ino>) -> Vec<(Ino, FsResult<Arc<Inode>>)> {
@@ -101,6 +135,9 @@ impl Core {
 
     fn looked_up(&self, inode: &Arc<Inode>) -> FsResult<Attr> {
         let inner = inode.shared()?;
+        if inner.meta.nlink == 0 {
+            return fail(libc::ESTALE);
+        }
         inode.lookups.fetch_add(1, Ordering::AcqRel);
         Ok(inode.attr(&inner))
     }

@@ -12,8 +12,9 @@ pub(crate) fn ino(number: INodeNo) -> Ino {
     Ino(number.0)
 }
 
+/// The kernel knows the root before it has asked for it, as generation 0.
 pub(crate) fn generation(attr: &Attr) -> Generation {
-    Generation(attr.generation.into())
+    Generation(if attr.ino == Ino::ROOT { 0 } else { attr.generation.into() })
 }
 
 pub(crate) fn file_type(kind: FileKind) -> FileType {

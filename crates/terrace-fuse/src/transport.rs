@@ -47,17 +47,18 @@ const REQUIRED: InitFlags = InitFlags::FUSE_NO_OPEN_SUPPORT
     .union(InitFlags::FUSE_EXPLICIT_INVAL_DATA)
     .union(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
 
-/// Features that only save time. Left out on purpose: WRITEBACK_CACHE (the placement predictors must see each write,
+/// Features that save time, and EXPORT_SUPPORT: inodes that the kernel has forgotten are looked up by number. Left out on purpose: WRITEBACK_CACHE (the placement predictors must see each write,
 /// and a synchronous write would cost three messages), AUTO_INVAL_DATA (nothing changes behind the kernel's back),
 /// ATOMIC_O_TRUNC (it needs OPEN), POSIX_LOCKS and FLOCK_LOCKS (the kernel keeps locks itself, and can interrupt a
-/// waiter), EXPORT_SUPPORT (inodes that the kernel forgot cannot be looked up by number).
+/// waiter).
 const WANTED: InitFlags = InitFlags::FUSE_PARALLEL_DIROPS
     .union(InitFlags::FUSE_ASYNC_READ)
     .union(InitFlags::FUSE_ASYNC_DIO)
     .union(InitFlags::FUSE_CACHE_SYMLINKS)
     .union(InitFlags::FUSE_DO_READDIRPLUS)
     .union(InitFlags::FUSE_READDIRPLUS_AUTO)
-    .union(InitFlags::FUSE_HAS_IOCTL_DIR);
+    .union(InitFlags::FUSE_HAS_IOCTL_DIR)
+    .union(InitFlags::FUSE_EXPORT_SUPPORT);
 
 /// One file system's side of the connection. Clones share it.
 #[derive(Clone, Debug)]

@@ -60,6 +60,10 @@ impl Rename<'_> {
     }
 
     pub fn run(&self) -> FsResult<()> {
+        if !self.same_dir() {
+            self.core.know_ancestors(self.from_dir)?;
+            self.core.know_ancestors(self.to_dir)?;
+        }
         // Both directories, an ancestor first, as everybody who holds a directory's lock and takes its child's.
         let (mut first, mut second);
         let (from, mut to): (&mut RwLockWriteGuard<'_, Inner>, Option<&mut RwLockWriteGuard<'_, Inner>>);
@@ -347,7 +351,16 @@ impl<'a> DirChange<'a> {
 }
 
 impl Core {
-    /// Whether `dir` is `ancestor` or lies below it. The caller holds the rename lock.
+    /// Looks for the parents of a directory's ancestors that nobody knows: once it is locked they cannot be looked for.
+    fn know_ancestors(&self, dir: &Arc<Inode>) -> FsResult<()> {
+        let mut at = dir.clone();
+        while at.ino != Ino::ROOT {
+            at = self.get(self.parent_of(&at)?)?;
+        }
+        Ok(())
+    }
+
+    /// Whether `dir` is `ancestor` or lies below it. The caller holds the rename lock and knows all ancestors.
     fn is_inside(&self, dir: &Arc<Inode>, ancestor: Ino) -> FsResult<bool> {
         let mut at = dir.clone();
         loop {
