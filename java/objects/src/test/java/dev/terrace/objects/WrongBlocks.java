@@ -11,7 +11,7 @@ import java.util.Random;
 /// bytes to 1 MiB, and are blocks of that size.
 public final class WrongBlocks {
     /// How many are tried: a sample, or, as `-Dterrace.long=true` says, many.
-    public static final int TRIALS = Boolean.getBoolean("terrace.long") ? 20_000 : 400;
+    public static final int TRIALS = Boolean.getBoolean("terrace.long") ? 4_000 : 400;
 
     private static final int SHIFT_MIN = 3;
     private static final int SHIFT_MAX = 20;
