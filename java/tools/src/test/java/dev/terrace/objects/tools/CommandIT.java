@@ -107,9 +107,9 @@ class CommandIT {
             pool.root("first \"item\"", DurableItem.class).set(null);
         }
         String leaks = "0 objects of 0 classes\nleaked: 2 of " + CLASS + "\nleaked: 4 of strings and arrays\n"
-                + "leaked: 672 B, which collect frees\nThe pool is sound.\n";
+                + "leaked: 704 B, which collect frees\nThe pool is sound.\n";
         assertEquals(new Result(0, leaks, ""), run("check"));
-        String freed = "freed: 2 of " + CLASS + "\nfreed: 4 of strings and arrays\nfreed: 672 B\n";
+        String freed = "freed: 2 of " + CLASS + "\nfreed: 4 of strings and arrays\nfreed: 704 B\n";
         assertEquals(new Result(0, freed, ""), run("collect"));
         assertEquals(new Result(0, "0 objects of 0 classes\nThe pool is sound.\n", ""), run("check"));
         assertEquals(new Result(0, "{\"freed\":{},\"freed_bytes\":0}\n", ""), runJson("collect"));
@@ -185,13 +185,13 @@ class CommandIT {
         Result json = runJson("stats");
         assertEquals(0, json.status, json.err);
         String tiers = "\"tiers\":[{\"tier\":\"pmem\",\"used_bytes\":0,\"capacity_bytes\":1048576},"
-                + "{\"tier\":\"disk-0 hdd\",\"used_bytes\":96,\"capacity_bytes\":1048576}]";
-        String classes = "\"classes\":{\"" + CLASS + "\":{\"objects\":2,\"bytes\":672,\"forms\":1,\"leaked\":0}}";
+                + "{\"tier\":\"disk-0 hdd\",\"used_bytes\":128,\"capacity_bytes\":1048576}]";
+        String classes = "\"classes\":{\"" + CLASS + "\":{\"objects\":2,\"bytes\":704,\"forms\":1,\"leaked\":0}}";
         String all = "{" + tiers + "," + classes + ",\"placements\":{},\"leaked_bytes\":0,\"stale_references\":0,\"problems\":0}\n";
         assertEquals(all, json.out.replaceFirst("\"used_bytes\":[0-9]+", "\"used_bytes\":0"), "but for the bytes of maps");
         List<String> lines = run("stats").out.lines().toList();
-        assertEquals("disk-0 hdd      96 B  1.0 MiB", lines.get(2));
-        assertEquals(CLASS + "        2  672 B      1       0", lines.get(5));
+        assertEquals("disk-0 hdd     128 B  1.0 MiB", lines.get(2));
+        assertEquals(CLASS + "        2  704 B      1       0", lines.get(5));
     }
 
     @Test
@@ -295,7 +295,7 @@ class CommandIT {
         assertEquals("1 object of 1 class\nThe pool is sound.\n", run("check").out);
         Result dump = run("dump", place.toString(), "--disk", "hdd=" + dir.resolve("disk"), "--objects");
         assertTrue(dump.out.contains("root \"third\" -> 0x") && dump.out.contains("number = 3\n"), dump.out);
-        assertTrue(run("stats").out.contains("disk-0 hdd     48 B  1.0 MiB"), "stats see it too");
+        assertTrue(run("stats").out.contains("disk-0 hdd     64 B  1.0 MiB"), "stats see it too");
         assertArrayEquals(killed, Files.readAllBytes(file), "nothing was written");
     }
 

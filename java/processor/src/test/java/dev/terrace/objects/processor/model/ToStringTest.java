@@ -16,7 +16,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /// A generated `toString` says what it can, and why it cannot say the rest.
 class ToStringTest {
-    private static final String NAME = "a name that does not fit into its slot";
+    private static final String STREET = "a street on the disk, which does not fit into its slot";
 
     @TempDir
     private Path directory;
@@ -28,7 +28,8 @@ class ToStringTest {
     private static DurablePerson person(Pool pool) {
         DurablePerson person = DurablePerson.create(pool);
         person.setAge(11);
-        person.setName(NAME);
+        person.setName("Bob");
+        person.setHomeStreet(STREET);
         return person;
     }
 
@@ -65,9 +66,9 @@ class ToStringTest {
                 disk.truncate(4096);
             }
             String text = person.toString();
-            assertTrue(text.startsWith(before.substring(0, before.indexOf("name=")) + "name=<unreadable>, "), text);
-            assertTrue(text.contains("age=11, ") && text.contains("] (PoolDamagedException: "), text);
-            assertEquals(before.replace("name=" + NAME, "name=<unreadable>"), text.substring(0, text.indexOf(" (")));
+            assertTrue(text.startsWith(before.substring(0, before.indexOf("home.street=")) + "home.street=<unreadable>, "), text);
+            assertTrue(text.contains("age=11, ") && text.contains("name=Bob, ") && text.contains("] (PoolDamagedException: "), text);
+            assertEquals(before.replace("home.street=" + STREET, "home.street=<unreadable>"), text.substring(0, text.indexOf(" (")));
         }
     }
 }
