@@ -4,20 +4,25 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 
-/// The pools that are open in this process, each once: a second mapping, or a second lock on the same file, would undo the first.
+/// The pools that are open in this process, each once to be written and once to be read: a second lock on the same file would undo the first, and two
+/// that write would not see each other. One that is only read sees what has been committed, as another process would.
 final class OpenPools {
-    private static final Map<Path, Open> POOLS = new HashMap<>();
+    private static final Map<Key, Open> POOLS = new HashMap<>();
+
+    /// A pool's directory, and whether it is only read.
+    private record Key(Path directory, boolean readOnly) {}
 
     private static final class Open {
         final Pool pool;
-        final boolean readOnly;
+        final PoolOptions options;
         int count = 1;
 
-        Open(Pool pool, boolean readOnly) {
+        Open(Pool pool, PoolOptions options) {
             this.pool = pool;
-            this.readOnly = readOnly;
+            this.options = options;
         }
     }
 
@@ -32,15 +37,18 @@ final class OpenPools {
                 String is = Files.exists(directory) ? " is no directory" : " is not there";
                 throw new PoolFormatException(directory + is + ", so it is no pool: look at the path");
             }
-            Path key = directory.toRealPath();
+            Path place = directory.toRealPath();
+            Key key = new Key(place, options.readOnly());
             Open open = POOLS.get(key);
             if (open == null) {
-                Pool pool = poolOn(PoolFiles.open(key, options));
-                POOLS.put(key, new Open(pool, options.readOnly()));
+                Pool pool = poolOn(PoolFiles.open(place, options));
+                POOLS.put(key, new Open(pool, options));
                 return pool;
             }
-            if (open.readOnly && !options.readOnly()) {
-                throw new PoolLockedException(directory + " is open in this process to be read: close that first");
+            List<String> differences = options.differences(open.options, place);
+            if (!differences.isEmpty()) {
+                throw new PoolLockedException(directory + " is open in this process with other options: "
+                        + String.join("; ", differences) + ": open it with the same, or close it first");
             }
             open.count++;
             return open.pool;
@@ -65,13 +73,14 @@ final class OpenPools {
     static void close(Pool pool) {
         synchronized (POOLS) {
             PoolFiles files = pool.files();
-            Open open = files == null ? null : POOLS.get(files.directory());
+            Key key = files == null ? null : new Key(files.directory(), files.isReadOnly());
+            Open open = key == null ? null : POOLS.get(key);
             if (files == null || open == null || open.pool != pool) {
                 return;
             }
             if (open.count == 1) {
                 pool.requireNotAtWork();
-                POOLS.remove(files.directory());
+                POOLS.remove(key);
                 try {
                     ProfiledRun.end(pool);
                 } finally {

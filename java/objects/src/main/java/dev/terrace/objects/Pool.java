@@ -67,11 +67,12 @@ public final class Pool implements AutoCloseable {
 
     /// Opens a pool, or makes it.
     ///
-    /// A pool that is open in this process already is shared, and closed when it has been closed as often as it was opened.
+    /// A pool that is open in this process already is shared, and closed when it has been closed as often as it was opened. Who opens one to be read that is
+    /// open to be written gets another, which sees what has been committed.
     ///
     /// @param directory that its file in persistent memory lies in
     /// @throws IOException if its files cannot be opened
-    /// @throws PoolLockedException if another process writes to it
+    /// @throws PoolLockedException if another process writes to it, or it is open in this process with other options
     /// @throws PoolFormatException if this is no pool, or one of a version that this library does not know
     /// @throws PoolDamagedException if its files are not what they were
     /// @throws PoolFullException if there is no room to make it

@@ -226,6 +226,11 @@ final class PoolFiles {
         return directory;
     }
 
+    /// Whether it is only read.
+    boolean isReadOnly() {
+        return lock == null;
+    }
+
     Store store() {
         return store;
     }

@@ -2,6 +2,7 @@ package dev.terrace.objects;
 
 import dev.terrace.objects.store.SegmentStore;
 import dev.terrace.objects.store.Superblock;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -140,6 +141,41 @@ public record PoolOptions(
     /// The same, with a remote tier that may become as full as it can.
     public PoolOptions remote(SegmentStore segments) {
         return remote(segments, Long.MAX_VALUE);
+    }
+
+    /// What would be another for a pool in a directory that is open than these options say. What matters only for files that are made is not compared.
+    List<String> differences(PoolOptions open, Path pool) {
+        List<String> differences = new ArrayList<>();
+        compare("pmem", open.pmemBytesMax, pmemBytesMax, differences);
+        compare("disks", open.placed(pool), placed(pool), differences);
+        compare("remote", name(open.remote), name(remote), differences);
+        compare("patience", open.patience, patience, differences);
+        return differences;
+    }
+
+    private static void compare(String option, Object open, Object wanted, List<String> differences) {
+        if (!open.equals(wanted)) {
+            differences.add(option + " was " + open + ", and not " + wanted);
+        }
+    }
+
+    private List<Disk> placed(Path pool) {
+        return disksOrDefault().stream()
+                .map(disk -> new Disk(disk.tier, place(disk.directory == null ? pool : disk.directory), disk.bytesMax))
+                .toList();
+    }
+
+    private static Path place(Path directory) {
+        try {
+            return directory.toRealPath();
+        } catch (IOException notThere) {
+            return directory.toAbsolutePath().normalize();
+        }
+    }
+
+    /// Each who opens a pool may have opened its segments anew.
+    private static String name(@Nullable Remote remote) {
+        return remote == null ? "none" : remote.segments.name() + " of " + remote.bytesMax + " bytes";
     }
 
     List<Disk> disksOrDefault() {

@@ -47,31 +47,32 @@ class WaitingTest {
     }
 
     private void isTold(Parts parts) throws IOException, InterruptedException {
-        try (Pool pool = Pool.open(dir, IMPATIENT)) {
-            List<DurablePerson> people = IntStream.range(0, 64).mapToObj(_ -> DurablePerson.create(pool)).toList();
-            AtomicReference<@Nullable Throwable> thrown = new AtomicReference<>();
-            Thread thread = Thread.ofPlatform().daemon().start(() -> {
-                try {
-                    pool.transact(() -> {
-                        people.getFirst().setAge(7);
-                        run(parts, people);
-                    });
-                } catch (Throwable e) {
-                    thrown.set(e);
-                }
-            });
-            assertTrue(thread.join(FOREVER), "the transaction hangs");
-            Throwable cause = thrown.get();
-            assertNotNull(cause);
-            while (cause.getCause() != null) {
-                cause = cause.getCause();
+        // Nobody could close it if the transaction hung.
+        Pool pool = Pool.open(dir, IMPATIENT);
+        List<DurablePerson> people = IntStream.range(0, 64).mapToObj(_ -> DurablePerson.create(pool)).toList();
+        AtomicReference<@Nullable Throwable> thrown = new AtomicReference<>();
+        Thread thread = Thread.ofPlatform().daemon().start(() -> {
+            try {
+                pool.transact(() -> {
+                    people.getFirst().setAge(7);
+                    run(parts, people);
+                });
+            } catch (Throwable e) {
+                thrown.set(e);
             }
-            assertInstanceOf(PoolBusyException.class, cause);
-            assertTrue(cause.getMessage().contains("waits for the transaction of thread"), cause.getMessage());
-            assertEquals(0, people.getFirst().getAge(), "it is rolled back");
-            people.getLast().setAge(3);
-            assertEquals(3, people.getLast().getAge());
+        });
+        assertTrue(thread.join(FOREVER), "the transaction hangs");
+        Throwable cause = thrown.get();
+        assertNotNull(cause);
+        while (cause.getCause() != null) {
+            cause = cause.getCause();
         }
+        assertInstanceOf(PoolBusyException.class, cause);
+        assertTrue(cause.getMessage().contains("waits for the transaction of thread"), cause.getMessage());
+        assertEquals(0, people.getFirst().getAge(), "it is rolled back");
+        people.getLast().setAge(3);
+        assertEquals(3, people.getLast().getAge());
+        pool.close();
     }
 
     @Test
