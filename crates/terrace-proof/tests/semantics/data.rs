@@ -103,6 +103,8 @@ fn shared_mappings_are_coherent() {
 
 /// **P-12** O_DIRECT works, needs no alignment, and agrees with buffered reads and writes and with
 /// mappings, also where it is asynchronous (libaio, io_uring).
+///
+/// Synchronous here; `async_direct` has the rest.
 #[test]
 fn direct_io_is_coherent() {
     proof(|| {

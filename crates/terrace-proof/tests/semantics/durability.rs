@@ -127,7 +127,10 @@ fn names_and_attributes_survive_a_power_cut() {
 
 /// **P-04** A crash of the daemon loses no write that has returned, fsync or not: data that is not on
 /// a device yet waits in shared memory. Calls fail with ENOTCONN until the volume is mounted again,
-/// which cleans up the dead mount and recovers.
+/// which cleans up the dead mount and recovers. Where shared memory has no room for such data, each
+/// write returns only when it is on a device.
+///
+/// With room here; `scarce` has the rest.
 #[test]
 fn returned_writes_survive_a_daemon_crash() {
     proof(|| {
