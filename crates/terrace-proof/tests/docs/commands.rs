@@ -85,6 +85,7 @@ const STEPS: &[Step] = &[
     Step::new("terrace dump inode 1 --log /dev/shm/pm").prints(&["archive.tar"]),
     Step::new("ln -s \"$(command -v terrace)\" /sbin/mount.terrace"),
     Step::new("ln -s \"$(command -v terrace)\" /sbin/umount.fuse.terrace"),
+    Step::new("ln -s \"$(command -v terrace)\" /sbin/mount.fuse.terrace"),
     Step::new("mount -t terrace /dev/dax0.0 /mnt -o noatime")
         .before(
             "truncate --size 0 /dev/dax0.0 && truncate --size 16M /dev/dax0.0
