@@ -134,6 +134,8 @@ class SparkExamplesTest {
     @Test
     void theDocumentQuotesWhatRuns() throws IOException {
         String document = Files.readString(DOCUMENT);
+        long blocks = document.lines().filter(line -> line.matches("```(java|sql|python)")).count();
+        assertEquals(5, blocks, "each block of the page is one of these: two files, three parts of this source");
         for (String name : List.of("people.sql", "people.py")) {
             assertTrue(document.contains(resource(name).strip()), () -> "SPARK.md does not quote " + name);
         }
