@@ -4,14 +4,18 @@ import dev.terrace.objects.store.Layout;
 import dev.terrace.objects.store.Store;
 import org.jspecify.annotations.Nullable;
 
-/// Fields of objects that their records do not hold as the class has them now: they lie in extensions, which the first who writes such a field makes.
+/// Fields of objects that their records do not hold as the class has them now: they lie in extensions, which the
+/// first who writes such a field makes.
 ///
 /// Invariants:
-/// * The records of an object say where each of its fields is, whatever class looks: in the first that has it, or in the last extension that took it
+/// * The records of an object say where each of its fields is, whatever class looks: in the first that has it, or in
+///   the last extension that took it
 ///   over ([TypeMapping#takesOver]). So no build of a class reads what another one has left behind.
-/// * An extension is whole before anything leads to it, and once something does, nothing reads the object in place as before.
+/// * An extension is whole before anything leads to it, and once something does, nothing reads the object in place as
+///   before.
 final class Extensions {
-    /// More of them has no object: a class has no more forms in the lifetime of an object, or the builds of its program take turns.
+    /// More of them has no object: a class has no more forms in the lifetime of an object, or the builds of its
+    /// program take turns.
     static final int MAX = 1000;
 
     private final Pool pool;
@@ -42,7 +46,8 @@ final class Extensions {
         return holder;
     }
 
-    /// What a field of an object is to be written to: what holds it as the class has it, or a new extension that does. Alone.
+    /// What a field of an object is to be written to: what holds it as the class has it, or a new extension that
+    /// does. Alone.
     DurableObject toWrite(DurableObject object, int field) {
         DurableObject holder = toRead(object, field);
         return holder.mapping().holds(field) || object instanceof Part ? holder : pool.change(() -> extend(object, field));

@@ -14,7 +14,8 @@ import org.jspecify.annotations.Nullable;
 /// What a pool has stored of a class, as the program's class sees it: under which names, and in which forms.
 ///
 /// Invariants:
-/// * A class is refused that cannot read each form that the pool has of it: one that an older build has, and a newer one has
+/// * A class is refused that cannot read each form that the pool has of it: one that an older build has, and a newer
+///   one has
 ///   widened or renamed, is found out before it reads anything.
 /// * What class and forms say of former names is taken together: a form that is stored lists all of them.
 final class Forms {
@@ -99,7 +100,8 @@ final class Forms {
         return mappings.values();
     }
 
-    /// The form in which new objects are made; null if there is none yet that is laid out so and lists all former names.
+    /// The form in which new objects are made; null if there is none yet that is laid out so and lists all former
+    /// names.
     @Nullable TypeMapping current() {
         return mappings.values().stream()
                 .filter(mapping -> mapping.isNative && listsNames(mapping.form))

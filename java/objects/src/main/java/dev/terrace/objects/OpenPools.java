@@ -7,7 +7,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/// The pools that are open in this process, each once to be written and once to be read: a second lock on the same file would undo the first, and two
+/// The pools that are open in this process, each once to be written and once to be read: a second lock on the same
+/// file would undo the first, and two
 /// that write would not see each other. One that is only read sees what has been committed, as another process would.
 final class OpenPools {
     private static final Map<Key, Open> POOLS = new HashMap<>();

@@ -8,8 +8,10 @@ import org.jspecify.annotations.Nullable;
 
 /// How the fields of a class are found in objects that were stored in some form of it.
 ///
-/// Permitted: a field that is new (it is zero or null in old objects), one that is gone, one with another name ([Formerly]), other tiers,
-/// a wider number, other constants of an enum, a number that may be null or may not. Everything else is refused, with the difference named.
+/// Permitted: a field that is new (it is zero or null in old objects), one that is gone, one with another name
+/// ([Formerly]), other tiers,
+/// a wider number, other constants of an enum, a number that may be null or may not. Everything else is refused, with
+/// the difference named.
 final class TypeMapping {
     final int id;
     final ObjectType<?> type;
@@ -76,7 +78,8 @@ final class TypeMapping {
         }
     }
 
-    /// Which collection a field leads to, if it leads to one. What is in it, or what class an object is of that a field leads to, is
+    /// Which collection a field leads to, if it leads to one. What is in it, or what class an object is of that a
+    /// field leads to, is
     /// looked at when it is read: that class may have another name now.
     private static String collectionOf(FieldSpec field) {
         int types = field.target().indexOf('<');
@@ -114,8 +117,10 @@ final class TypeMapping {
         return then != null && isAlike(then, field(field));
     }
 
-    /// Whether an extension of this form holds a field that a record before it holds as `before`, or does not hold if that is null. It does if its values
-    /// are not alike: who made it has taken them over; and if it did not know that the field was called so: it was another one then.
+    /// Whether an extension of this form holds a field that a record before it holds as `before`, or does not hold if
+    /// that is null. It does if its values
+    /// are not alike: who made it has taken them over; and if it did not know that the field was called so: it was
+    /// another one then.
     boolean takesOver(int field, @Nullable FieldSpec before) {
         FieldSpec then = stored[field];
         if (then == null || before == null) {

@@ -7,8 +7,10 @@ import java.util.concurrent.locks.ReentrantLock;
 
 /// The lock of who writes to a pool.
 ///
-/// A transaction whose thread waits for others to do parts of its work waits for ever: they wait for this lock. Whoever waits here therefore looks at
-/// what the owner does. One that itself waits, and has written nothing in between, for as long as the pool's patience says, is not waited for any more.
+/// A transaction whose thread waits for others to do parts of its work waits for ever: they wait for this lock.
+/// Whoever waits here therefore looks at
+/// what the owner does. One that itself waits, and has written nothing in between, for as long as the pool's patience
+/// says, is not waited for any more.
 /// How long one is at work does not matter.
 final class WriterLock extends ReentrantLock {
     private static final long serialVersionUID = 1L;
