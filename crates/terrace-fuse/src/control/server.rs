@@ -258,6 +258,8 @@ fn cut(answer: &Answer, offset_bytes: u64) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use terrace_engine::{FileKind, FormatOptions, NewInode, OpenOptions, WriteOptions};
+
     use super::*;
 
     fn read_all(server: &ControlServer, first: &Answer) -> Vec<u8> {
@@ -292,6 +294,41 @@ mod tests {
         server.keep(Command::FileMap, Ino(5), vec![0; 4 * DATA_BYTES]);
         assert_eq!(read_all(&server, &first), text);
         assert!(server.recall(first.command, first.ino, first.number, 0).is_none(), "it went with its last page");
+    }
+
+    /// However many extents a file has, whoever asks for its map gets short answers, and the daemon keeps none of them.
+    #[test]
+    fn a_map_of_any_length_comes_in_short_parts() {
+        const PIECES: u64 = 2000;
+        let (pm, disks) = (terrace_media::Pm::anonymous(32 << 20), vec![terrace_media::memory_disk(16 << 20)]);
+        terrace_engine::format(&pm, &disks, &FormatOptions::default()).unwrap();
+        let options = OpenOptions { cache_bytes: 16 << 20, workers: false, ..OpenOptions::default() };
+        let volume = Volume::open(pm, disks, options, &|_, _, _| {}).unwrap();
+        let new = NewInode { kind: FileKind::Regular, mode: 0o600, umask: 0, uid: 0, gid: 0, rdev: 0 };
+        let ino = volume.create(Ino::ROOT, b"file", &new).unwrap().ino;
+        for piece in 0..PIECES {
+            volume.write(ino, piece * 8192, &[1; 4096], WriteOptions::default()).unwrap();
+        }
+        let server = ControlServer::default();
+        let (mut from, mut extents) = (String::new(), Vec::new());
+        loop {
+            let page = crate::control::request(0, 0, from.as_bytes());
+            let answer = server.answer(&volume, ino, 0, Command::FileMap.opcode(), &page).unwrap();
+            assert!(Header::decode(&answer).unwrap().total_bytes <= DATA_BYTES as u64, "it fits a page");
+            let part: serde_json::Value = serde_json::from_slice(&answer[HEADER_BYTES..]).unwrap();
+            extents.extend(part["extents"].as_array().unwrap().clone());
+            match &part["more"] {
+                serde_json::Value::Null => break,
+                more => from = more.to_string(),
+            }
+        }
+        assert_eq!(extents.len() as u64, PIECES);
+        assert_eq!(
+            serde_json::to_value(volume.file_map(ino).unwrap()).unwrap()["extents"],
+            serde_json::Value::from(extents)
+        );
+        assert_eq!(server.kept_bytes(), 0);
+        volume.close().unwrap();
     }
 
     #[test]
