@@ -65,6 +65,8 @@ pub struct Specimen {
     pub plan: Plan,
     /// Its bytes.
     pub image: Image,
+    /// What the same devices held earlier: after an unmount, with the first of its files.
+    pub former: Image,
     /// What a program sees of it.
     pub truth: Tree,
     /// The last entries of logs that lie beyond the tail, each with what a program would see if it were not there.
@@ -78,7 +80,7 @@ pub struct Specimen {
 impl Specimen {
     /// Makes one.
     pub fn new(plan: Plan) -> Specimen {
-        let image = Bed::new(plan).image();
+        let (image, former) = Bed::new(plan).images();
         let devices = Devices::new(&image);
         let volume = devices.open(90).expect("it is whole");
         assert_eq!(volume.status().read_only, None, "it is whole");
@@ -98,7 +100,7 @@ impl Specimen {
             without_last.push((place.clone(), read_tree(&volume)));
             volume.abandon();
         }
-        Specimen { plan, image, truth, without_last, paths, places }
+        Specimen { plan, image, former, truth, without_last, paths, places }
     }
 
     /// Indices of the places that `wanted` picks.
@@ -157,7 +159,8 @@ impl Bed {
         Volume::open(self.pm.clone(), self.disks.clone(), options, &|_, _, _| {}).expect("it is whole")
     }
 
-    fn image(self) -> Image {
+    /// As it is left, and as it was earlier.
+    fn images(self) -> (Image, Image) {
         let few = self.plan.contents != Contents::Many;
         let v = self.open(0);
         if few {
@@ -167,6 +170,7 @@ impl Bed {
         }
         v.close().expect("nothing fails");
         drop(v);
+        let former = self.durable(self.pm_sim.durable_image());
         let v = self.open(90);
         if few {
             populate_few(&v, "in-pm")
@@ -179,7 +183,7 @@ impl Bed {
         put(&v, make(&v, Ino::ROOT, "mover", &FILE), 0, b"moves");
         if self.plan.left == Left::Clean {
             v.close().expect("nothing fails");
-            return self.durable(self.pm_sim.durable_image());
+            return (self.durable(self.pm_sim.durable_image()), former);
         }
         v.sync().expect("nothing fails");
         let pm = match self.plan.left {
@@ -187,7 +191,7 @@ impl Bed {
             _ => self.crash_in_rename(&v),
         };
         v.abandon();
-        self.durable(pm)
+        (self.durable(pm), former)
     }
 
     fn durable(&self, pm: Vec<u8>) -> Image {

@@ -4,7 +4,7 @@ mod sweep;
 
 use std::sync::LazyLock;
 
-use sweep::{Random, both_superblocks, each_byte, run, some_bytes, stale_pages, whole_blocks};
+use sweep::{Random, both_superblocks, each_byte, run, runs, some_bytes, stale_pages, whole_blocks};
 use terrace_damage::Outcome;
 use terrace_damage::places::Region;
 use terrace_damage::specimen::{Contents, Left, Plan, Specimen};
@@ -127,4 +127,26 @@ fn a_check_of_anything_ends_and_makes_nothing_worse() {
         cases.extend(whole_blocks(specimen, &mut random).into_iter().filter(|_| random.below(4) == 0));
     }
     run("with check and repair", cases, true);
+}
+
+/// Runs of zeros, of ones, of what stands elsewhere, and of what stood there earlier, of every length: the answer is right, or an
+/// error.
+#[test]
+fn runs_of_every_length() {
+    let mut random = Random::new(8);
+    let all = std::env::var_os("TERRACE_LONG").is_some();
+    let specimens: [&'static Specimen; 8] = [
+        &MANY_CLEAN,
+        &MANY_CLEAN_CHECKSUMS,
+        &MANY_IDLE,
+        &MANY_HALF,
+        &FEW_COMMITTED,
+        &FEW_STAGED,
+        &ARCHIVED_CLEAN,
+        &ARCHIVED_IDLE,
+    ];
+    let (rounds, regions) = if all { (4, usize::MAX) } else { (1, 4) };
+    let of = |specimen| (0..rounds).flat_map(|_| runs(specimen, regions, &mut random)).collect::<Vec<_>>();
+    let cases = specimens.into_iter().flat_map(of).collect();
+    run("runs", cases, false);
 }

@@ -122,6 +122,64 @@ pub fn stale_pages(specimen: &'static Specimen, random: &mut Random) -> Vec<Case
     specimen.places(|p| p.region == Region::LogPageHeader).into_iter().filter_map(older).collect()
 }
 
+/// What a run of bytes may hold instead of what belongs there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Instead {
+    Zeros,
+    Ones,
+    /// What stands elsewhere on the device.
+    Another,
+    /// What stood there earlier.
+    Former,
+}
+
+/// Runs of each length that is a power of two, 8 bytes to 1 MiB, of each kind, in so many regions of the specimen, one after the other;
+/// of each region some place.
+pub fn runs(specimen: &'static Specimen, regions_each: usize, random: &mut Random) -> Vec<Case> {
+    use Instead::{Another, Former, Ones, Zeros};
+    let regions: Vec<Region> = specimen.places.iter().map(|p| p.region).collect::<BTreeSet<_>>().into_iter().collect();
+    let (mut next, mut cases) = (random.below(regions.len()), Vec::new());
+    for len in (3..=20).map(|log2| 1 << log2) {
+        for instead in [Zeros, Ones, Another, Former] {
+            for _ in 0..regions_each.min(regions.len()) {
+                next = (next + 1) % regions.len();
+                let of_region = specimen.places(|p| p.region == regions[next]);
+                let place = of_region[random.below(of_region.len())];
+                cases.extend(run_at(specimen, place, len, instead, random));
+            }
+        }
+    }
+    cases
+}
+
+/// A run that begins at a multiple of its length and holds a byte of a place; `None` if it would change nothing.
+fn run_at(
+    specimen: &'static Specimen,
+    place: usize,
+    len: usize,
+    instead: Instead,
+    random: &mut Random,
+) -> Option<Case> {
+    let p = &specimen.places[place];
+    let (device, bytes) = (p.device, &specimen.image.0[p.device]);
+    let at = (p.at + random.below(p.len)) / len * len;
+    let len = len.min(bytes.len() - at);
+    let other = random.below(bytes.len() / len) * len;
+    let new = match instead {
+        Instead::Zeros => vec![0; len],
+        Instead::Ones => vec![0xff; len],
+        Instead::Another => bytes[other..other + len].to_vec(),
+        Instead::Former => specimen.former.0[device][at..at + len].to_vec(),
+    };
+    let what = format!("{instead:?} in {len} bytes from {at} on");
+    (new != bytes[at..at + len]).then(|| Case {
+        specimen,
+        place,
+        what,
+        changes: vec![Change { device, at, bytes: new }],
+    })
+}
+
 pub type Table = BTreeMap<Region, BTreeMap<Outcome, usize>>;
 
 /// Runs all cases, prints a table of the outcomes, and fails if one is a defect. `check`: with check and repair, too.
@@ -185,14 +243,14 @@ fn judge(bench: &mut Bench<'_>, case: &Case, check: bool) -> Result<Outcome, Str
 }
 
 fn print_table(title: &str, table: &Table) {
-    use Outcome::{Fails, Harmless, ReadOnly, Refused, Repaired, RolledBack, Unnoticed};
+    use Outcome::{Fails, Harmless, Older, ReadOnly, Refused, Repaired, RolledBack, Unnoticed};
     println!(
-        "{title:<24} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
-        "harmless", "repaired", "read-only", "refused", "EIO", "last lost", "unnoticed"
+        "{title:<24} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "harmless", "repaired", "read-only", "refused", "EIO", "last lost", "older", "unnoticed"
     );
     for (region, counts) in table {
         print!("  {region:<22}");
-        for outcome in [Harmless, Repaired, ReadOnly, Refused, Fails, RolledBack, Unnoticed] {
+        for outcome in [Harmless, Repaired, ReadOnly, Refused, Fails, RolledBack, Older, Unnoticed] {
             print!(" {:>9}", counts.get(&outcome).copied().unwrap_or(0));
         }
         println!();
