@@ -137,6 +137,16 @@ struct Before<'a> {
 impl Before<'_> {
     /// As many of `ops` as can be applied before PM gets emptier: the next one makes a log compact.
     fn until_compaction(&self, ops: impl Iterator<Item = Op>) -> Vec<Op> {
+        self.until(ops, |before, now| now < before)
+    }
+
+    /// As many of `ops` as can be applied before they take more of PM than a log does: the next one makes a table grow.
+    fn until_growth(&self, ops: impl Iterator<Item = Op>) -> Vec<Op> {
+        self.until(ops, |before, now| now > before + 2 * 4096)
+    }
+
+    /// As many of `ops` as can be applied before one changes the use of PM in this way.
+    fn until(&self, ops: impl Iterator<Item = Op>, ends: impl Fn(u64, u64) -> bool) -> Vec<Op> {
         let devices = Devices::in_memory(self.image);
         devices.load(self.image);
         let volume = Open::new(self.config.open(&devices).expect("mounting"));
@@ -146,19 +156,22 @@ impl Before<'_> {
         for op in ops {
             assert_eq!(apply(&volume, &op), Ok(()), "{op:?}");
             let now = used();
-            if now < before {
+            if ends(before, now) {
                 volume.abandon();
                 return live;
             }
             before = now;
             live.push(op);
         }
-        panic!("the log was never compacted");
+        panic!("{} operations have not led there", live.len());
     }
 }
 
 /// More operations than this no log takes before it is compacted.
 const COMPACTION_OPS_MAX: usize = 5000;
+
+/// More inodes than this no table has free records for here.
+const GROWTH_OPS_MAX: usize = 400;
 
 /// Applies operations to a volume and to its model.
 struct Builder {
@@ -416,6 +429,40 @@ fn archived(b: &mut Builder) {
     b.all([Op::Chmod(B, 0o600), Op::Chmod(D0A, 0o600), Op::Chmod(D0A, 0o644)]);
 }
 
+/// The first inode number whose record is in the second chunk of the table has about this name.
+const SECOND_CHUNK: usize = 276;
+
+/// More inodes than the first chunk of the inode table has records for; half of the second has none.
+fn many(b: &mut Builder) {
+    b.all((30..420).map(|i| Op::Mknod((Some(1), i))));
+}
+
+/// Inodes go of which the records stand together in the middle of a chunk. Nothing is reclaimed yet.
+fn middle_gone(_: &Before<'_>) -> Vec<Op> {
+    (300..360).map(|i| Op::Unlink((Some(1), i))).collect()
+}
+
+/// A few inodes have records in the second chunk.
+fn some_more(b: &mut Builder) {
+    b.all((30..330).map(|i| Op::Mknod((Some(1), i))));
+}
+
+/// They go.
+fn end_gone(_: &Before<'_>) -> Vec<Op> {
+    (SECOND_CHUNK - 4..330).map(|i| Op::Unlink((Some(1), i))).collect()
+}
+
+/// The inode table has a gap.
+fn gap(b: &mut Builder) {
+    many(b);
+    b.all((290..400).map(|i| Op::Unlink((Some(1), i))));
+}
+
+/// The next inode needs a chunk, which goes into the gap.
+fn before_growth(before: &Before<'_>) -> Vec<Op> {
+    before.until_growth((0..GROWTH_OPS_MAX).map(|i| Op::Mknod((Some(0), 30 + i))))
+}
+
 /// PM has no room for a log page, and the logs of /a, /dir0 and / have none left in theirs.
 fn no_room(b: &mut Builder) {
     // The one that is to be left to what frees.
@@ -432,6 +479,13 @@ fn no_room(b: &mut Builder) {
         }
     }
 }
+
+/// Volumes whose inode table is about to give something back, or to grow where it has.
+pub const TABLES: &[Prep] = &[
+    Prep { name: "table-middle", config: &PM, build: many, live: middle_gone },
+    Prep { name: "table-end", config: &PM, build: some_more, live: end_gone },
+    Prep { name: "table-gap", config: &PM, build: gap, live: before_growth },
+];
 
 /// Volumes on which what frees something has no room for anything.
 pub const FULL: &[Prep] = &[Prep { name: "no-room", config: &NEARLY_FULL, build: no_room, live: no_ops }];
@@ -480,7 +534,7 @@ pub const NEARLY_FULL: Config = Config { name: "nearly-full", pm_full_percent: 8
 impl Prep {
     /// The one of this name.
     pub fn named(name: &str) -> Option<&'static Prep> {
-        PREPS.iter().chain(MIGRATIONS).chain(FULL).find(|prep| prep.name == name)
+        PREPS.iter().chain(MIGRATIONS).chain(FULL).chain(TABLES).find(|prep| prep.name == name)
     }
 
     /// Its bytes, made when they are first asked for.
@@ -665,7 +719,7 @@ mod tests {
 
     #[test]
     fn volumes_to_start_from_can_be_made() {
-        for prep in PREPS.iter().chain(MIGRATIONS).chain(FULL) {
+        for prep in PREPS.iter().chain(MIGRATIONS).chain(FULL).chain(TABLES) {
             let prepared = prep.prepared();
             assert_eq!(prepared.image.0.len(), 1 + prep.config.tiers.len(), "{}", prep.name);
         }

@@ -8,7 +8,9 @@ use anyhow::{Result, bail};
 use clap::Parser;
 use terrace_crash::explore::{Counts, Explorer, Failure, Settings};
 use terrace_crash::id::{StateId, Workload};
-use terrace_crash::search::{interrupted_moves, migrations, moves_in_pairs, pairs, removals, sampled, search, singles};
+use terrace_crash::search::{
+    interrupted_moves, migrations, moves_in_pairs, pairs, removals, sampled, search, singles, tables,
+};
 
 const FAILURES_MAX: usize = 20;
 /// How often it says how far it is.
@@ -63,6 +65,7 @@ fn run() -> Result<()> {
         night.look("moves and what else happens to the file", &moves, Settings::QUICK)?;
         night.look("background migration", &migrations(), Settings::QUICK)?;
         night.look("removals without room", &removals(), Settings::QUICK)?;
+        night.look("inode tables", &tables(), Settings::QUICK)?;
     }
     let pairs = pairs(seed);
     let mut done = arguments.from.min(pairs.len());

@@ -69,6 +69,21 @@ pub fn removals() -> Vec<Workload> {
     texts.iter().map(|text| text.parse().expect("a workload")).collect()
 }
 
+/// Inode tables that give something back, and grow again.
+pub fn tables() -> Vec<Workload> {
+    const TEXTS: [&str; 8] = [
+        "table-middle/sync",
+        "table-middle/unlink,sync",
+        "table-middle/remount",
+        "table-middle/sync,create",
+        "table-end/sync",
+        "table-end/remount",
+        "table-gap/create,create-in",
+        "table-gap/mkdir,remount",
+    ];
+    TEXTS.iter().map(|text| text.parse().expect("a workload")).collect()
+}
+
 /// What may happen to a file while it moves.
 const MEANWHILE: [&str; 22] = [
     "patch",

@@ -69,6 +69,8 @@ const BUGS: &[Planted] = &[
     (Bug::RecordNotFlushed, &["plain/create"]),
     (Bug::UnnamedNotFreed, &["plain/unlink"]),
     (Bug::ChunkLinkedEarly, &["table-full/create,create-in"]),
+    (Bug::ChunkLinkedEarly, &["table-gap/create"]),
+    (Bug::TableCutInSteps, &["table-middle/sync"]),
     (Bug::ValueNotFlushed, &["plain/xattr-long"]),
     (Bug::DiskNotFlushed, &["dirty/fsync"]),
     (Bug::ChecksumsAfterFlush, &["disks/write-large,sync"]),

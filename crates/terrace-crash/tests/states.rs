@@ -5,7 +5,7 @@ use std::io::Write as _;
 use terrace_crash::explore::Settings;
 use terrace_crash::id::Workload;
 use terrace_crash::search::{
-    interrupted_moves, migrations, mixtures, moves_in_pairs, removals, sampled, search, singles,
+    interrupted_moves, migrations, mixtures, moves_in_pairs, removals, sampled, search, singles, tables,
 };
 
 /// More failures than this say nothing new.
@@ -56,4 +56,9 @@ fn background_migration_survives_crashes() {
 #[test]
 fn removals_without_room_survive_every_crash() {
     none_is_wrong("removals without room", &removals(), Settings::QUICK);
+}
+
+#[test]
+fn tables_survive_every_crash_while_they_shrink_and_grow() {
+    none_is_wrong("inode tables", &tables(), Settings::QUICK);
 }

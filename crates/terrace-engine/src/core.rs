@@ -20,7 +20,9 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use rustc_hash::FxHashMap;
-use terrace_layout::{BlockAddr, INCOMPAT_ARCHIVES, INCOMPAT_PM_DATA_CRC, InodeRecord, Stamp, Superblock};
+use terrace_layout::{
+    BlockAddr, INCOMPAT_ARCHIVES, INCOMPAT_GAPS, INCOMPAT_PM_DATA_CRC, InodeRecord, Stamp, Superblock,
+};
 use terrace_media::{MediaError, Pm};
 use terrace_policy::{PM_RESERVE_BLOCKS, PmSpace};
 use zerocopy::IntoBytes;
@@ -157,6 +159,8 @@ pub(crate) struct Core {
     pub data_crc: bool,
     /// Parts of logs may lie on disks.
     archives: AtomicBool,
+    /// Inode tables may have gaps.
+    gaps: AtomicBool,
     /// One rename of a directory at a time, so that no two of them make a circle.
     pub rename: Mutex<()>,
     pub stopping: AtomicBool,
@@ -195,6 +199,7 @@ impl Core {
     ) -> Self {
         let data_crc = sb.incompat & INCOMPAT_PM_DATA_CRC != 0;
         let archives = AtomicBool::new(sb.incompat & INCOMPAT_ARCHIVES != 0);
+        let gaps = AtomicBool::new(sb.incompat & INCOMPAT_GAPS != 0);
         let read_only = AtomicBool::new(options.read_only);
         Self {
             pm,
@@ -212,6 +217,7 @@ impl Core {
             options,
             data_crc,
             archives,
+            gaps,
             rename: Mutex::new(()),
             stopping: AtomicBool::new(false),
             next_shard: AtomicU64::new(0),
@@ -243,6 +249,25 @@ impl Core {
             self.change_table(|sb| sb.incompat |= INCOMPAT_ARCHIVES, || self.archives.store(true, Ordering::Relaxed))?;
         }
         Ok(())
+    }
+
+    /// Older programs know nothing of gaps in inode tables, and must not take the volume from now on.
+    ///
+    /// # Errors
+    /// Fatal ones.
+    fn allow_gaps(&self) -> FsResult<()> {
+        if !self.gaps.load(Ordering::Relaxed) {
+            self.change_table(|sb| sb.incompat |= INCOMPAT_GAPS, || self.gaps.store(true, Ordering::Relaxed))?;
+        }
+        Ok(())
+    }
+
+    /// The generation of an inode whose record remembers none. Where a table has gaps, records have been forgotten.
+    pub fn first_generation(&self, ino: Ino) -> u32 {
+        match self.gaps.load(Ordering::Relaxed) {
+            true => (self.secrets.hash_one((ino.0, Instant::now())) as u32).max(1),
+            false => 1,
+        }
     }
 
     /// Marks what this mount commits with one fence.
@@ -425,13 +450,19 @@ impl Core {
     }
 
     fn load_inode(&self, shard: &Shard, ino: Ino) -> FsResult<Arc<Inode>> {
-        let Some(at) = shard.table.read().locate(ino) else {
-            return fail(libc::ESTALE);
+        let (at, state) = {
+            // What the table gives back meanwhile would not be a record any more.
+            let table = shard.table.read();
+            let Some(at) = table.locate(ino) else {
+                return fail(libc::ESTALE);
+            };
+            (at, record_state(&self.pm, at, ino))
         };
-        let record = match record_state(&self.pm, at, ino) {
+        let record = match state {
             RecordState::Used(record) => record,
-            RecordState::Free => return fail(libc::ESTALE),
-            RecordState::Damaged => {
+            RecordState::Free if ino != Ino::ROOT => return fail(libc::ESTALE),
+            // There is always a root.
+            RecordState::Free | RecordState::Damaged => {
                 return Err(FsError::corrupt(format!(
                     "{}: record of inode {} (at byte {at}) is damaged: {}",
                     self.pm.path().display(),
@@ -646,7 +677,12 @@ impl Core {
             self.shards[shard].depart(&mut self.shards[shard].inodes.write(), d.ino);
             table.free(&self.pm, d.ino);
         }
-        Ok(())
+        if !table.wants_to_shrink(self.pm_is_low()) {
+            return Ok(());
+        }
+        drop(table);
+        self.allow_gaps()?;
+        self.shards[shard].table.write().shrink(&self.pm, &self.shards[shard].journal, &self.space)
     }
 
     /// Reclaims the removed inodes of all shards.

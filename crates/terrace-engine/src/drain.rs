@@ -352,7 +352,7 @@ impl Core {
         }
         let mut moved = 0;
         for shard in 0..self.shards.len() {
-            let records = self.shards[shard].table.read().counts().0;
+            let records = self.shards[shard].table.read().end();
             self.visit_inodes(shard, 0..records, &mut |found| {
                 job.go_on()?;
                 match found {

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use terrace_layout::{
     BLOCK_BYTES, BlockAddr, CheckedPtr, DEVICES_MAX, DeviceEntry, FORMAT_MAJOR, FORMAT_MINOR, INCOMPAT_ABSENT,
-    INCOMPAT_ARCHIVES, INCOMPAT_MOVES, INCOMPAT_PM_DATA_CRC, InodeRecord, MAGIC, ROLE_DISK, ROLE_PM, SHARD_MAGIC,
-    SHARDS_MAX, SUPERBLOCK_BLOCKS, ShardPage, Superblock,
+    INCOMPAT_ARCHIVES, INCOMPAT_GAPS, INCOMPAT_MOVES, INCOMPAT_PM_DATA_CRC, InodeRecord, MAGIC, ROLE_DISK, ROLE_PM,
+    SHARD_MAGIC, SHARDS_MAX, SUPERBLOCK_BLOCKS, ShardPage, Superblock,
 };
 use terrace_media::{AlignedBuf, Disk, Pm};
 use uuid::Uuid;
@@ -193,7 +193,7 @@ pub fn format(pm: &Arc<Pm>, disks: &[Arc<dyn Disk>], options: &FormatOptions) ->
     let allocs: Vec<DeviceAlloc> = sb.devices().iter().map(|d| fresh_alloc(d, sb.shards)).collect();
     for shard in 0..sb.shards {
         let first_chunk = allocs[0].alloc(0, FIRST_CHUNK_BLOCKS, Use::Metadata).expect("planned");
-        write_chunk(pm, first_chunk.start, first_chunk.len, shard, 0);
+        write_chunk(pm, first_chunk.start, first_chunk.len, shard, 0, CheckedPtr::NULL);
         let mut page = ShardPage {
             magic: SHARD_MAGIC,
             crc: 0,
@@ -360,7 +360,7 @@ pub(crate) fn read_disk_superblock(disk: &dyn Disk) -> FsResult<Option<Superbloc
 }
 
 /// Features that come and go with what a mount writes.
-const WRITTEN_FEATURES: u64 = INCOMPAT_MOVES | INCOMPAT_ABSENT | INCOMPAT_ARCHIVES;
+const WRITTEN_FEATURES: u64 = INCOMPAT_MOVES | INCOMPAT_ABSENT | INCOMPAT_ARCHIVES | INCOMPAT_GAPS;
 
 /// Whether `found` differs from `good` only in what a mount writes, wholly or in part: rows come and go, too.
 pub(crate) fn differs_by_a_write(mut found: Superblock, good: &Superblock) -> bool {

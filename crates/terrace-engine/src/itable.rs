@@ -3,6 +3,8 @@
 //! Inode `ino` is record `(ino - 1) / shards` of shard `(ino - 1) % shards`. Records lie in chunks, each twice as
 //! large as all before it up to a limit, so that a million inodes need a few dozen chunks and no scan at mount.
 //!
+//! A table gives back what it does not need (`shrink`): its chain may leave out indexes, which no inode has then.
+//!
 //! Invariants:
 //! * A chunk is zeroed, durable, before the pointer to it is stored: a record of zeros is free.
 //! * `free` of a chunk is the number of its records that are free, on media or promised to be.
@@ -16,8 +18,11 @@ use zerocopy::IntoBytes;
 
 use crate::alloc::{DeviceAlloc, Use};
 use crate::error::{FsError, FsResult, fail, fence};
+use crate::journal::{Pending, read_pending};
 use crate::planted::{Bug, planted};
 use crate::types::Ino;
+
+mod shrink;
 
 #[derive(Debug)]
 struct Chunk {
@@ -48,31 +53,41 @@ impl Chunk {
 pub(crate) struct InodeTable {
     shard: u64,
     shards: u64,
+    /// In order of their indexes.
     chunks: Vec<Chunk>,
+    /// Records behind the first chunk that were freed since it last looked for something to give back.
+    freed: u64,
 }
 
+/// Records in a block of a chunk, in the first one with the header.
+const RECORDS_PER_BLOCK: u64 = BLOCK_BYTES / INODE_BYTES;
 /// Blocks of the chunk that a shard gets at format.
 pub(crate) const FIRST_CHUNK_BLOCKS: u64 = CHUNK_RECORDS_MIN as u64 * INODE_BYTES / BLOCK_BYTES;
 
-/// Writes a chunk at PM block `block`: zeros and a header; durable at the next fence.
-pub(crate) fn write_chunk(pm: &Pm, block: u64, blocks: u64, shard: u16, first_index: u64) {
+/// Writes a chunk at PM block `block`: zeros and a header, which leads to `next`; durable at the next fence.
+pub(crate) fn write_chunk(pm: &Pm, block: u64, blocks: u64, shard: u16, first_index: u64, next: CheckedPtr) {
     let at = block * BLOCK_BYTES;
     pm.zero_nt(at, blocks * BLOCK_BYTES);
-    let records = (blocks * BLOCK_BYTES / INODE_BYTES) as u32;
+    let records = blocks * RECORDS_PER_BLOCK - 1;
+    pm.write_nt(at, header(shard, first_index, records, next, records).as_bytes());
+}
+
+/// The header of a chunk of so many records, itself not counted.
+fn header(shard: u16, first_index: u64, records: u64, next: CheckedPtr, free: u64) -> ChunkHeader {
     let mut header = ChunkHeader {
         magic: terrace_layout::CHUNK_MAGIC,
         crc: 0,
         shard,
         reserved0: 0,
-        records,
+        records: records as u32 + 1,
         reserved1: 0,
         first_index,
-        next: 0,
-        free_at_checkpoint: u64::from(records) - 1,
+        next: next.0,
+        free_at_checkpoint: free,
         reserved2: [0; 16],
     };
     header.seal();
-    pm.write_nt(at, header.as_bytes());
+    header
 }
 
 /// Shard and index in it of an inode.
@@ -81,11 +96,11 @@ pub(crate) fn shard_of(ino: Ino, shards: u64) -> usize {
 }
 
 impl InodeTable {
-    /// Reads the chain of chunks of shard `shard`, whose page is PM block `page`.
+    /// Reads the chain of chunks of shard `shard`, whose page is PM block `page`, as if what is `pending` were stored.
     ///
     /// # Errors
     /// Damage, with the place.
-    pub fn load(pm: &Pm, page: u64, shard: u16, shards: u16) -> FsResult<Self> {
+    pub fn load(pm: &Pm, page: u64, shard: u16, shards: u16, pending: Option<&Pending>) -> FsResult<Self> {
         let corrupt = |at: u64, what: &str| {
             FsError::corrupt(format!("{}: {what} (at byte {at}): run `terrace check`", pm.path().display()))
         };
@@ -93,7 +108,7 @@ impl InodeTable {
         let mut bytes = [0u8; 64];
         pm.try_read(page_at, &mut bytes)?;
         let head = ShardPage::decode(&bytes, shard).map_err(|e| corrupt(page_at, &e.0))?;
-        let mut table = Self { shard: shard.into(), shards: shards.into(), chunks: Vec::new() };
+        let mut table = Self { shard: shard.into(), shards: shards.into(), chunks: Vec::new(), freed: 0 };
         // `next` was read from the page or chunk at byte `link_at`.
         let (mut next, mut link_at) = (head.table, page_at);
         let mut first_index = 0;
@@ -102,15 +117,16 @@ impl InodeTable {
             if !addr.is_pm() || at + BLOCK_BYTES > pm.len() {
                 return Err(corrupt(link_at, "inode table leads outside PM"));
             }
-            pm.try_read(at, &mut bytes)?;
+            read_pending(pm, pending, at, &mut bytes)?;
             let header = ChunkHeader::decode(&bytes, shard, first_index).map_err(|e| corrupt(at, &e.0))?;
             let records = u64::from(header.records) - 1;
             if at + (records + 1) * INODE_BYTES > pm.len() {
                 return Err(corrupt(at, "inode table chunk ends outside PM"));
             }
             let free = header.free_at_checkpoint.min(records);
-            table.chunks.push(Chunk { at, first_index, records, free, used: None, cursor: 0 });
-            first_index += records;
+            table.chunks.push(Chunk { at, first_index: header.first_index, records, free, used: None, cursor: 0 });
+            table.freed += if first_index == 0 { 0 } else { free };
+            first_index = header.first_index + records;
             (next, link_at) = (header.next, at);
         }
         if table.chunks.is_empty() {
@@ -134,11 +150,22 @@ impl InodeTable {
         self.chunk_of(index).map(|c| self.chunks[c].record_at(index))
     }
 
-    /// Takes a free record: its inode number, its byte in PM and the generation for the new inode.
+    /// One more than the last index; not all below it need exist.
+    pub fn end(&self) -> u64 {
+        self.chunks.last().map_or(0, |c| c.first_index + c.records)
+    }
+
+    /// Whether byte `at` of PM is one of a chunk's header.
+    pub fn has_header_at(&self, at: u64) -> bool {
+        self.chunks.iter().any(|c| (c.at..c.at + size_of::<ChunkHeader>() as u64).contains(&at))
+    }
+
+    /// Takes a free record: its inode number, its byte in PM and the generation for the new inode, if the record remembers
+    /// that of an earlier one.
     ///
     /// # Errors
     /// `ENOSPC` if the table has to grow and PM is full.
-    pub fn alloc(&mut self, pm: &Pm, space: &DeviceAlloc) -> FsResult<(Ino, u64, u32)> {
+    pub fn alloc(&mut self, pm: &Pm, space: &DeviceAlloc) -> FsResult<(Ino, u64, Option<u32>)> {
         // Free counts come from media: a chunk may turn out to be full when it is read.
         let c = loop {
             match self.chunks.iter().position(|c| c.free > 0) {
@@ -161,8 +188,8 @@ impl InodeTable {
         let at = chunk.record_at(index);
         let mut bytes = [0u8; size_of::<InodeRecord>()];
         pm.read(at, &mut bytes);
-        let generation = InodeRecord::from_bytes(&bytes).generation.wrapping_add(1);
-        Ok((self.ino(index), at, generation))
+        let last = Some(InodeRecord::from_bytes(&bytes).generation).filter(|&last| last != 0);
+        Ok((self.ino(index), at, last.map(|last| last.wrapping_add(1))))
     }
 
     /// Gives a record back that is free on media, or was never written.
@@ -177,6 +204,7 @@ impl InodeTable {
         if *word >> (slot % 64) & 1 == 1 {
             *word &= !(1 << (slot % 64));
             chunk.free += 1;
+            self.freed += u64::from(c > 0);
         }
         chunk.cursor = chunk.cursor.min(slot);
     }
@@ -201,30 +229,46 @@ impl InodeTable {
         chunk.used = Some(used);
     }
 
+    /// Adds a chunk: in the first gap that is worth it, else at the end.
     fn grow(&mut self, pm: &Pm, space: &DeviceAlloc) -> FsResult<()> {
-        let last = self.chunks.last().expect("never empty");
-        let (last_at, first_index) = (last.at, last.first_index + last.records);
-        let want = (first_index.next_power_of_two() as u32).clamp(CHUNK_RECORDS_MIN, CHUNK_RECORDS_MAX);
+        let gap = |i: usize| {
+            let (before, next) = (&self.chunks[i], self.chunks.get(i + 1));
+            let first_index = before.first_index + before.records;
+            (i, first_index, next.map_or(u64::MAX, |next| next.first_index - first_index))
+        };
+        let is_worth_it = |&(_, _, room): &(usize, u64, u64)| room >= RECORDS_PER_BLOCK;
+        let (before, first_index, room) =
+            (0..self.chunks.len()).map(gap).find(is_worth_it).expect("the last has no end");
+        let want = (self.end().next_power_of_two() as u32).clamp(CHUNK_RECORDS_MIN, CHUNK_RECORDS_MAX);
         let floor = terrace_policy::PM_RESERVE_BLOCKS;
-        let room = space.free_blocks().saturating_sub(floor);
-        let blocks = (u64::from(want) * INODE_BYTES / BLOCK_BYTES).min(room / 8 + 1).min(room);
+        let free = space.free_blocks().saturating_sub(floor);
+        let fitting = room.saturating_add(1) / RECORDS_PER_BLOCK;
+        let blocks = (u64::from(want) / RECORDS_PER_BLOCK).min(free / 8 + 1).min(free).min(fitting);
         if blocks == 0 {
             return fail(libc::ENOSPC);
         }
         let Some(run) = space.alloc(self.shard as usize, blocks, Use::Metadata) else {
             return fail(libc::ENOSPC);
         };
-        write_chunk(pm, run.start, run.len, self.shard as u16, first_index);
+        write_chunk(pm, run.start, run.len, self.shard as u16, first_index, self.pointer(before + 1));
         if !planted(Bug::ChunkLinkedEarly) {
             fence(pm)?;
         }
-        pm.store_u64(last_at + CHUNK_NEXT_OFFSET, CheckedPtr::new(BlockAddr::pm(run.start), false).0);
-        pm.flush(last_at + CHUNK_NEXT_OFFSET, 8);
+        let link_at = self.chunks[before].at + CHUNK_NEXT_OFFSET;
+        pm.store_u64(link_at, CheckedPtr::new(BlockAddr::pm(run.start), false).0);
+        pm.flush(link_at, 8);
         fence(pm)?;
-        let records = run.len * BLOCK_BYTES / INODE_BYTES - 1;
+        let records = run.len * RECORDS_PER_BLOCK - 1;
         let used = Some(vec![0; records.div_ceil(64) as usize]);
-        self.chunks.push(Chunk { at: run.start * BLOCK_BYTES, first_index, records, free: records, used, cursor: 0 });
+        let chunk = Chunk { at: run.start * BLOCK_BYTES, first_index, records, free: records, used, cursor: 0 };
+        self.chunks.insert(before + 1, chunk);
         Ok(())
+    }
+
+    /// What leads to the so many-th chunk; null if there is none.
+    fn pointer(&self, chunk: usize) -> CheckedPtr {
+        let to = |c: &Chunk| CheckedPtr::new(BlockAddr::pm(c.at / BLOCK_BYTES), false);
+        self.chunks.get(chunk).map_or(CheckedPtr::NULL, to)
     }
 
     /// Records in all chunks, and the free ones among them.

@@ -4,12 +4,31 @@
 //! commits; the words are durable before it is cleared, and the clearing before the caller goes on, so that a replay
 //! never undoes a later store to the same word. No crash leaves a state with a torn record: that is damage.
 
+use std::collections::HashMap;
+
 use terrace_layout::{BLOCK_BYTES, JOURNAL_OFFSET, JOURNAL_WORDS_MAX, JournalRecord, JournalWord, MediaStruct};
 use terrace_media::Pm;
 
 use crate::error::{FsError, FsResult, fence};
 use crate::planted::{Bug, planted};
 use crate::sync::Mutex;
+
+/// Words that count as if they stood in PM, by byte.
+pub(crate) type Pending = HashMap<u64, u64>;
+
+/// Reads whole words of PM, from byte `start` on, as if those that are pending were stored.
+///
+/// # Errors
+/// PM that cannot be read.
+pub(crate) fn read_pending(pm: &Pm, pending: Option<&Pending>, start: u64, bytes: &mut [u8]) -> FsResult<()> {
+    pm.try_read(start, bytes)?;
+    let range = start..start + bytes.len() as u64;
+    for (at, value) in pending.into_iter().flatten().filter(|(at, _)| range.contains(at)) {
+        let at = (at - start) as usize;
+        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    Ok(())
+}
 
 /// The journal of one shard.
 #[derive(Debug)]

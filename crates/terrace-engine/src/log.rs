@@ -675,7 +675,7 @@ impl Log {
         let is_back = self.archive.is_some() && self.has_pages() && terrace_policy::log_comes_back(self.refs.slots, pm);
         is_back
             || self.pages.len() > 1
-                && self.slots > 2 * self.slots_after_compaction + COMPACTED_SLOTS_MIN
+                && self.slots > COMPACTED_SLOTS_MIN + (2 * self.slots_after_compaction).min(4 * self.refs.slots)
                 && terrace_policy::compacts_log(self.refs.slots, self.slots.saturating_sub(self.refs.slots), pm)
     }
 }

@@ -107,7 +107,7 @@ impl Core {
     /// where the last look ended.
     fn cold_logs(&self, shard: usize, pressure: Pressure, to_disk: bool) -> Batch {
         let this = &self.shards[shard];
-        let (records, first) = (this.table.read().counts().0.max(1), this.mover.lists.lock().logs_seen);
+        let (records, first) = (this.table.read().end().max(1), this.mover.lists.lock().logs_seen);
         let (mut batch, mut seen) = (Batch::default(), 0);
         // Who needs room looks until there is some, or none anywhere.
         let goes_on = |batch: &Batch, seen: u64| {
@@ -164,7 +164,9 @@ impl Core {
 
     /// The record of an inode that there is, and its byte in PM.
     fn used_record(&self, ino: Ino) -> Option<(u64, InodeRecord)> {
-        let at = self.shard(ino).table.read().locate(ino)?;
+        // What the table gives back meanwhile would not be a record any more.
+        let table = self.shard(ino).table.read();
+        let at = table.locate(ino)?;
         match record_state(&self.pm, at, ino) {
             RecordState::Used(record) => Some((at, record)),
             RecordState::Free | RecordState::Damaged => None,
@@ -174,7 +176,7 @@ impl Core {
     /// Blocks that the archives on a disk take in PM, as pages, beyond those that they take there: at most so many. No archive is read.
     pub fn archives_grow_by(&self, device: u16) -> u64 {
         let shards = self.shards.len() as u64;
-        let records = self.shards.iter().map(|shard| shard.table.read().counts().0).max().unwrap_or(0);
+        let records = self.shards.iter().map(|shard| shard.table.read().end()).max().unwrap_or(0);
         let archive = |ino| {
             let (at, record) = self.used_record(Ino(ino))?;
             Log::archive_on_media(&self.pm, at, &record).filter(|entry| BlockAddr(entry.address).device() == device)

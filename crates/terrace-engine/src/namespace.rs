@@ -268,6 +268,7 @@ impl Core {
                 other => other?,
             }
         };
+        let generation = generation.unwrap_or_else(|| self.first_generation(ino));
         let full_mode = new.kind.format_bits() | mode;
         let record = InodeRecord::new(at, ino.0, generation, full_mode, new.uid, gid, new.rdev, now.0)
             .with_secret(self.log_secret(ino, generation));

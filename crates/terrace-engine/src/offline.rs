@@ -3,16 +3,18 @@
 //! Invariant: nothing here stores to PM. A committed journal record counts as if it had been replayed, but for a volume
 //! that was unmounted cleanly: nothing was left to do then, and what its journals hold means nothing.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use terrace_layout::{BLOCK_BYTES, HEAD_OFFSET, INODE_BYTES, InodeRecord, MediaStruct, Stamp, Superblock};
+use terrace_layout::{
+    BLOCK_BYTES, HEAD_OFFSET, INODE_BYTES, InodeRecord, LOG_PAGE_MAGIC, MediaStruct, Stamp, Superblock,
+};
 use terrace_media::Pm;
 
 use crate::checkpoint;
 use crate::error::{FsError, FsResult};
 use crate::format::{Disks, read_pm_superblock};
 use crate::itable::{InodeTable, RecordState, shard_of};
-use crate::journal::Journal;
+use crate::journal::{Journal, Pending};
 use crate::log::LogMedia;
 use crate::scan::Unfinished;
 use crate::types::Ino;
@@ -26,7 +28,7 @@ pub(crate) struct Offline {
     /// Index in `tables`, by shard.
     by_shard: Vec<Option<usize>>,
     /// Words of committed journal records: what stands in PM in their place does not count.
-    pub pending: HashMap<u64, u64>,
+    pub pending: Pending,
     /// What could not be read, by shard.
     pub damage: BTreeMap<u16, FsError>,
 }
@@ -65,7 +67,7 @@ impl Offline {
             tables: Vec::new(),
             stamp,
             by_shard: Vec::new(),
-            pending: HashMap::new(),
+            pending: Pending::new(),
             damage: BTreeMap::new(),
         };
         let clean = checkpoint::usable_header(pm, sb).is_some();
@@ -75,7 +77,9 @@ impl Offline {
                 Ok(words) => this.pending.extend(words.iter().flatten().map(|w| (w.at, w.value))),
                 Err(error) => drop(this.damage.insert(shard, error)),
             }
-            match InodeTable::load(pm, sb.shards_start + u64::from(shard), shard, sb.shards) {
+        }
+        for shard in 0..sb.shards {
+            match InodeTable::load(pm, sb.shards_start + u64::from(shard), shard, sb.shards, Some(&this.pending)) {
                 Ok(table) => {
                     this.by_shard.push(Some(this.tables.len()));
                     this.tables.push(table);
@@ -128,8 +132,14 @@ impl Offline {
         }
     }
 
-    /// A word of a journal that is no head, tail or slot of an inode's record: nothing here understands what it will change.
+    /// A word of a journal that is no head, tail or slot of an inode's record, nor in a log page or the header of an inode table's
+    /// chunk: nothing here understands what it will change.
     pub fn strange_word(&self, pm: &Pm) -> Option<u64> {
+        let is_of_log = |at: u64| {
+            let mut magic = [0u8; 4];
+            pm.try_read(at - at % BLOCK_BYTES, &mut magic).is_ok() && magic == LOG_PAGE_MAGIC.to_le_bytes()
+        };
+        let is_of_header = |at: u64| self.tables.iter().any(|table| table.has_header_at(at));
         let is_of_record = |at: u64| {
             let (offset, record_at) = (at % INODE_BYTES, at - at % INODE_BYTES);
             if offset < HEAD_OFFSET || record_at + INODE_BYTES > pm.len() {
@@ -139,6 +149,6 @@ impl Offline {
             pm.read(record_at, &mut bytes);
             self.locate(Ino(InodeRecord::from_bytes(&bytes).ino)) == Some(record_at)
         };
-        self.pending.keys().copied().find(|&at| !is_of_record(at))
+        self.pending.keys().copied().find(|&at| !(is_of_record(at) || is_of_log(at) || is_of_header(at)))
     }
 }

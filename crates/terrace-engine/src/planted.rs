@@ -57,6 +57,8 @@ pub enum Bug {
     DroppedPageZeroed,
     /// Several logs are committed one after the other, without the journal.
     LogsOneByOne,
+    /// What an inode table gives back is cut off in several commits.
+    TableCutInSteps,
     /// Entries that change together where they stand are committed one by one.
     StruckApart,
     /// The journal's record commits before it is durable.

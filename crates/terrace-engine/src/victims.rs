@@ -73,7 +73,7 @@ impl Core {
     /// Lists files that nobody has used since the mount, a few at a time.
     pub fn scan_some(&self, shard: usize) {
         let this = &self.shards[shard];
-        let records = this.table.read().counts().0;
+        let records = this.table.read().end();
         let scanned = this.mover.lists.lock().scanned;
         let next = (scanned + SCAN_RECORDS).min(records);
         // Records that nobody uses, and damaged ones, are not listed.

@@ -18,7 +18,7 @@ use crate::format::{
 };
 use crate::inode::{Inner, Inode};
 use crate::itable::InodeTable;
-use crate::journal::Journal;
+use crate::journal::{Journal, Pending};
 use crate::members::Member;
 use crate::offline::{journal, volume_on};
 use crate::planted::{Bug, planted};
@@ -183,16 +183,19 @@ pub(crate) fn match_present_devices(pm: &Pm, disks: Vec<Arc<dyn Disk>>) -> FsRes
 /// # Errors
 /// Damage to one of them; nothing is changed then.
 pub(crate) fn load_tables(pm: &Pm, sb: &Superblock) -> FsResult<Vec<InodeTable>> {
-    // No journal changes what a table is read from.
     let pages = (0..sb.shards).map(|s| (s, sb.shards_start + u64::from(s)));
-    let tables = pages.clone().map(|(s, page)| InodeTable::load(pm, page, s, sb.shards)).collect::<FsResult<_>>()?;
+    let (mut journals, mut pending): (Vec<Journal>, _) = (Vec::new(), Pending::new());
     // After a clean unmount the journals have nothing to say.
     if checkpoint::usable_header(pm, sb).is_none() {
-        let journals: Vec<Journal> = pages.map(|(_, page)| Journal::new(page)).collect();
-        journals.iter().try_for_each(|journal| journal.pending(pm).map(drop))?;
-        let replayed = if planted(Bug::JournalOfOtherShard) { 1 } else { journals.len() };
-        journals[..replayed].iter().try_for_each(|journal| journal.replay(pm))?;
+        journals.extend(pages.clone().map(|(_, page)| Journal::new(page)));
+        for journal in &journals {
+            pending.extend(journal.pending(pm)?.iter().flatten().map(|word| (word.at, word.value)));
+        }
     }
+    let load = |(s, page)| InodeTable::load(pm, page, s, sb.shards, Some(&pending));
+    let tables = pages.map(load).collect::<FsResult<_>>()?;
+    let replayed = if planted(Bug::JournalOfOtherShard) { journals.len().min(1) } else { journals.len() };
+    journals[..replayed].iter().try_for_each(|journal| journal.replay(pm))?;
     Ok(tables)
 }
 

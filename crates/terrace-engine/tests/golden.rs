@@ -15,6 +15,7 @@ use terrace_engine::{
     Counter, FormatOptions, OpenOptions, RemovalState, Volume, WriteOptions, format, read_pm_label, restore, save,
     saved_pm_len,
 };
+use terrace_layout::{INCOMPAT_GAPS, Superblock};
 use terrace_media::{AlignedBuf, Disk, Pm, memory_disk};
 use terrace_policy::Param;
 
@@ -65,6 +66,11 @@ fn build(checksums: bool) -> (Arc<Pm>, Arc<dyn Disk>) {
     let volume = open(&pm, &disk, 90);
     prepare(&volume);
     in_pm.iter().for_each(|op| apply(&volume, op).unwrap());
+    // Most of many inodes are gone: the inode table has a gap.
+    let many = 30..500;
+    many.clone().for_each(|n| apply(&volume, &Op::Create((Some(1), n))).unwrap());
+    many.filter(|n| n % 100 != 0).for_each(|n| apply(&volume, &Op::Unlink((Some(1), n))).unwrap());
+    assert!(features(&pm) & INCOMPAT_GAPS != 0);
     volume.close().unwrap();
     drop(volume);
     let volume = open(&pm, &disk, 0);
@@ -88,6 +94,16 @@ fn build(checksums: bool) -> (Arc<Pm>, Arc<dyn Disk>) {
     volume.close().unwrap();
     drop(volume);
     (pm, second)
+}
+
+/// The incompatible features that a volume says it has.
+fn features(pm: &Pm) -> u64 {
+    let superblock = |copy: u64| {
+        let mut block = [0; BLOCK];
+        pm.read(copy * BLOCK as u64, &mut block);
+        Superblock::decode(&block).unwrap().unwrap()
+    };
+    superblock(0).incompat | superblock(1).incompat
 }
 
 fn version(pm: &Pm) -> String {

@@ -102,7 +102,7 @@ impl ChunkHeader {
         self.crc = crc_with_hole(0, &self.as_bytes()[..CHUNK_NEXT_OFFSET as usize], 8);
     }
 
-    /// Reads the header of a chunk of `shard` whose records start at `first_index`.
+    /// Reads the header of a chunk of `shard` whose records start at `first_index`, or, after a gap, later.
     ///
     /// # Errors
     /// If it is damaged or does not belong there.
@@ -111,7 +111,7 @@ impl ChunkHeader {
         let sound = header.magic == CHUNK_MAGIC
             && header.crc == crc_with_hole(0, &bytes[..CHUNK_NEXT_OFFSET as usize], 8)
             && header.shard == shard
-            && header.first_index == first_index
+            && (first_index..1 << 56).contains(&header.first_index)
             && (2..=CHUNK_RECORDS_MAX).contains(&header.records);
         if !sound {
             return Err(LayoutError(format!("inode table of shard {shard}: chunk at index {first_index} is damaged")));

@@ -13,7 +13,7 @@ pub const MAGIC: [u8; 8] = *b"TERRACE\x1a";
 /// Format that this code writes: a reader of another major refuses it.
 pub const FORMAT_MAJOR: u16 = 3;
 /// Minor format: older minors are readable.
-pub const FORMAT_MINOR: u16 = 3;
+pub const FORMAT_MINOR: u16 = 4;
 /// Blocks that the superblock copies take.
 pub const SUPERBLOCK_BLOCKS: u64 = 2;
 /// Largest mount epoch and sequence: they are times in nanoseconds, or counted.
@@ -29,8 +29,11 @@ pub const INCOMPAT_MOVES: u64 = 2;
 pub const INCOMPAT_ABSENT: u64 = 4;
 /// Incompatible feature: parts of logs may lie on disks.
 pub const INCOMPAT_ARCHIVES: u64 = 8;
+/// Incompatible feature: inode tables may have gaps.
+pub const INCOMPAT_GAPS: u64 = 16;
 /// Every incompatible feature that this code understands.
-pub const INCOMPAT_KNOWN: u64 = INCOMPAT_PM_DATA_CRC | INCOMPAT_MOVES | INCOMPAT_ABSENT | INCOMPAT_ARCHIVES;
+pub const INCOMPAT_KNOWN: u64 =
+    INCOMPAT_PM_DATA_CRC | INCOMPAT_MOVES | INCOMPAT_ABSENT | INCOMPAT_ARCHIVES | INCOMPAT_GAPS;
 /// Every feature that this code understands well enough to write beside.
 pub const RO_COMPAT_KNOWN: u64 = 0;
 

@@ -152,6 +152,7 @@ fn the_constants_are_the_codes() {
         INCOMPAT_MOVES,
         INCOMPAT_ABSENT,
         INCOMPAT_ARCHIVES,
+        INCOMPAT_GAPS,
         IMAGE_RUN_BLOCKS_MAX,
         IMAGE_DATA,
         IMAGE_ZEROS,

@@ -438,9 +438,9 @@ impl Check<'_> {
     /// A record that nothing uses and no name leads to: its inode number, its byte in PM, the generation of a new inode.
     fn unused(&self, offline: &mut Offline, space: &Space, survey: &Survey) -> FsResult<(Ino, u64, u32)> {
         loop {
-            let found = offline.tables[0].alloc(self.pm, space.pm())?;
-            if !survey.scan.references.contains_key(&found.0.0) {
-                return Ok(found);
+            let (ino, at, generation) = offline.tables[0].alloc(self.pm, space.pm())?;
+            if !survey.scan.references.contains_key(&ino.0) {
+                return Ok((ino, at, generation.unwrap_or(1)));
             }
         }
     }

@@ -13,8 +13,6 @@
 //! * Its entries are in DRAM as long as the inode is. The volatile state refers to them by position as to others: theirs lie
 //!   beyond every byte of PM.
 
-use std::collections::HashMap;
-
 use terrace_layout::{
     ArchiveEntry, BLOCK_BYTES, BlockAddr, CheckedPtr, HEAD_OFFSET, INLINE_OFFSET, INLINE_SLOTS, InodeRecord,
     JournalWord, LogEntry, MediaStruct, PAGE_SLOTS, SLOT_BYTES, TAIL_OFFSET, Tail, finish_entry, lay_out_entry,
@@ -25,7 +23,7 @@ use terrace_media::{AlignedBuf, Disk, MediaError, Pm};
 use super::{Log, LogDamage, Refs, Visit, inline_tails, place, walk};
 use crate::error::{FsError, FsResult, advice, fail};
 use crate::format::Disks;
-use crate::journal::Journal;
+use crate::journal::{Journal, Pending, read_pending};
 use crate::planted::{Bug, planted};
 use crate::space::BlockSource;
 use crate::sync::Arc;
@@ -51,7 +49,7 @@ pub(crate) struct LogMedia<'a> {
     pub pm: &'a Pm,
     pub disks: &'a dyn FindDisk,
     /// Words that count as if they stood in PM.
-    pub pending: Option<&'a HashMap<u64, u64>>,
+    pub pending: Option<&'a Pending>,
 }
 
 impl LogMedia<'_> {
@@ -64,13 +62,7 @@ impl LogMedia<'_> {
 
     /// Reads whole words of PM, from byte `start` on.
     pub(super) fn read(&self, start: u64, bytes: &mut [u8]) -> FsResult<()> {
-        self.pm.try_read(start, bytes)?;
-        let range = start..start + bytes.len() as u64;
-        for (at, value) in self.pending.into_iter().flatten().filter(|(at, _)| range.contains(at)) {
-            let at = (at - start) as usize;
-            bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-        }
-        Ok(())
+        read_pending(self.pm, self.pending, start, bytes)
     }
 }
 

@@ -192,12 +192,17 @@ impl Scrubber<'_> {
         let shards = core.shards.len() as u64;
         for index in 0.. {
             let ino = Ino(index * shards + shard as u64 + 1);
-            // The table may have grown since the last look.
-            let Some(at) = core.shards[shard].table.read().locate(ino) else {
-                break;
-            };
             self.record.pace(INODE_BYTES)?;
-            match self.record_at(at, ino) {
+            let (at, state) = {
+                // The table may have grown since the last look, or given blocks back.
+                let table = core.shards[shard].table.read();
+                match table.locate(ino) {
+                    Some(at) => (at, self.record_at(at, ino)),
+                    None if index < table.end() => continue,
+                    None => break,
+                }
+            };
+            match state {
                 RecordState::Free => {}
                 RecordState::Used(_) => self.inode(at, ino)?,
                 RecordState::Damaged => {
@@ -218,7 +223,7 @@ impl Scrubber<'_> {
         let core = self.core;
         let (page, shards) = (core.sb.lock().shards_start + shard as u64, core.shards.len() as u16);
         let table = core.shards[shard].table.read();
-        if let Err(error) = InodeTable::load(&core.pm, page, shard as u16, shards) {
+        if let Err(error) = InodeTable::load(&core.pm, page, shard as u16, shards, None) {
             let at = page * BLOCK_BYTES;
             self.record.found(Damage::new(PM, ScrubKind::InodeTable, at, BLOCK_BYTES, self.plain(&error)));
         }
