@@ -287,5 +287,11 @@ fn ranges_of_every_kind_move_what_they_cover() {
         }
     }
     subject.must_be_whole(&volume, "disk1");
+    // One request does no more than a stretch, and says where to go on.
+    let stretch = STRETCH_BLOCKS * BLOCK_BYTES;
+    let moved = FileMoved { moved_bytes: stretch, next_bytes: Some(stretch), ..FileMoved::default() };
+    assert_eq!(volume.move_some(ino, 2, 0, u64::MAX).unwrap(), moved);
+    let moved = FileMoved { moved_bytes: 2 * BLOCK_BYTES, ..FileMoved::default() };
+    assert_eq!(volume.move_some(ino, 2, stretch, u64::MAX).unwrap(), moved);
     volume.close().unwrap();
 }

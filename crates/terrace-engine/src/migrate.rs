@@ -45,6 +45,9 @@ pub struct FileMoved {
     pub below_bytes: u64,
     /// Still elsewhere: for want of room, or changed meanwhile.
     pub left_bytes: u64,
+    /// Where to go on: what lies from there on has not been looked at. Nothing, at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_bytes: Option<u64>,
 }
 
 impl std::ops::AddAssign for FileMoved {
@@ -52,6 +55,7 @@ impl std::ops::AddAssign for FileMoved {
         self.moved_bytes += other.moved_bytes;
         self.below_bytes += other.below_bytes;
         self.left_bytes += other.left_bytes;
+        self.next_bytes = other.next_bytes;
     }
 }
 
@@ -188,6 +192,19 @@ impl Volume {
     /// # Errors
     /// As [`Self::move_file`].
     pub fn move_range(&self, ino: Ino, tier: u8, offset: u64, len: u64) -> FsResult<FileMoved> {
+        let end = offset.saturating_add(len);
+        let mut moved = self.move_some(ino, tier, offset, len)?;
+        while let Some(next) = moved.next_bytes {
+            moved += self.move_some(ino, tier, next, end.saturating_sub(next))?;
+        }
+        Ok(moved)
+    }
+
+    /// As [`Self::move_range`], one stretch, of 64 MiB at most: whoever asks for more is kept no longer than that takes.
+    ///
+    /// # Errors
+    /// As [`Self::move_file`].
+    pub fn move_some(&self, ino: Ino, tier: u8, offset: u64, len: u64) -> FsResult<FileMoved> {
         let inode = self.core.get(ino)?;
         self.core.check_tier(tier)?;
         inode.shared()?.file()?;
@@ -218,7 +235,7 @@ impl Volume {
         let ways = core.ways_to(tier);
         let mut result = FileMoved::default();
         let mut rest = blocks;
-        while let Some(stretch) = inode.next_stretch(&mut rest, &|_| true)? {
+        if let Some(stretch) = inode.next_stretch(&mut rest, &|_| true)? {
             let stretches = std::slice::from_ref(&stretch);
             for way in &ways {
                 let there = |extent: &Extent| way.from.contains(core.space.tier_of(extent.addr));
@@ -236,6 +253,8 @@ impl Volume {
             let is_left = |extent: &Extent| core.space.tier_of(extent.addr) != tier && !is_below(extent);
             result.below_bytes += core.count_blocks(inode, &stretch, &is_below)? * BLOCK_BYTES;
             result.left_bytes += core.count_blocks(inode, &stretch, &is_left)? * BLOCK_BYTES;
+            let next = inode.next_stretch(&mut rest, &|_| true)?;
+            result.next_bytes = next.map(|next| next.start * BLOCK_BYTES);
         }
         Ok(result)
     }

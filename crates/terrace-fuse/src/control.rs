@@ -60,7 +60,7 @@ pub(crate) enum Command {
     Thresholds,
     /// Change the thresholds that the request names, an object of names and values; answers `null`.
     SetThreshold,
-    /// Move a part of the open file to a tier as the request's [`MoveRange`] says: [`terrace_engine::FileMoved`].
+    /// Move the first stretch of a part of the open file to a tier as the request's [`MoveRange`] says: [`terrace_engine::FileMoved`].
     MoveRange,
     /// Begin to record what the volume is asked to do: [`terrace_engine::Recording`].
     StartRecording,
@@ -339,7 +339,7 @@ pub fn set_thresholds(mountpoint: &Path, values: &BTreeMap<String, u64>) -> Resu
     ask(&open(mountpoint)?, mountpoint, Command::SetThreshold, &serde_json::to_string(values)?).map(drop)
 }
 
-/// Moves a part of the file at `path` to another tier.
+/// Moves a stretch of a part of the file at `path` to another tier; the answer says where to go on.
 ///
 /// # Errors
 /// As [`file_map`]; a tier that there is not; the file is pinned to another; what kept data from moving; the caller is neither root nor the daemon's user.

@@ -191,7 +191,7 @@ fn compute(
             if !is_in_charge(uid) && volume.pin_of(ino)? != Some(range.tier) {
                 return Err(FsError::new(libc::EPERM));
             }
-            let moved = volume.move_range(ino, range.tier, range.offset_bytes, range.len_bytes);
+            let moved = volume.move_some(ino, range.tier, range.offset_bytes, range.len_bytes);
             // Requests that make no sense look as if they came from a stranger, and what is pinned as if the caller might not ask.
             json(&moved.map_err(|error| match error.errno() {
                 libc::EINVAL => FsError::new(libc::ENXIO),

@@ -1,11 +1,9 @@
 //! `terrace evict` and `terrace warm`: files to a tier, by hand.
 
-use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use terrace_engine::FileMoved;
 use terrace_fuse::control::{self, MoveRange};
 
@@ -14,9 +12,6 @@ use crate::cli::{EvictArgs, WarmArgs};
 use crate::output;
 use crate::progress::Progress;
 use crate::size::format_size;
-
-/// What one request moves, about, so that the daemon's threads are not kept for long.
-const PIECE_BYTES: u64 = 64 << 20;
 
 /// Moves files to a disk tier.
 pub fn evict(args: &EvictArgs, quiet: bool) -> ExitCode {
@@ -53,55 +48,23 @@ fn place(path: &Path, tier: u8, quiet: bool) -> Result<()> {
     Ok(())
 }
 
-/// Moves a file to a tier, a piece at a time.
+/// Moves a file to a tier, a stretch at a time.
 ///
 /// # Errors
 /// It is no file of a mounted volume, or what kept data from moving.
 pub fn move_file(path: &Path, tier: u8, progress: &Progress) -> Result<FileMoved> {
     let file = std::fs::metadata(path).with_context(|| path.display().to_string())?;
     let mut total = FileMoved::default();
-    for piece in pieces(file.len(), file.blocks() * 512) {
-        progress.update("moving", piece.start, file.len().max(1));
-        let (offset_bytes, len_bytes) = (piece.start, piece.end - piece.start);
-        total += control::move_range(path, MoveRange { tier, offset_bytes, len_bytes })?;
+    let mut next_bytes = Some(0);
+    while let Some(offset_bytes) = next_bytes {
+        progress.update("moving", offset_bytes.min(file.len()), file.len().max(1));
+        // What is reserved beyond the end goes along.
+        total += control::move_range(path, MoveRange { tier, offset_bytes, len_bytes: u64::MAX })?;
+        ensure!(
+            total.next_bytes.is_none_or(|next| next > offset_bytes),
+            "the daemon moves nothing from byte {offset_bytes} on"
+        );
+        next_bytes = total.next_bytes;
     }
     Ok(total)
-}
-
-/// The pieces of a file, all but the last of one length: [`PIECE_BYTES`], and more where there is little in it. With the last
-/// one goes what is reserved beyond the end.
-fn pieces(size_bytes: u64, allocated_bytes: u64) -> impl Iterator<Item = Range<u64>> {
-    let most = allocated_bytes / PIECE_BYTES + 1;
-    let piece_bytes = size_bytes.div_ceil(most).next_multiple_of(PIECE_BYTES).max(PIECE_BYTES);
-    let count = size_bytes.div_ceil(piece_bytes).max(1);
-    (0..count).map(move |i| {
-        let end = if i + 1 < count { (i + 1) * piece_bytes } else { u64::MAX };
-        i * piece_bytes..end
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_cover_a_file_of_any_length_and_are_not_more_than_its_data_need() {
-        let around = |n: u64| [n - 1, n, n + 1];
-        let sizes = [1, 4096, PIECE_BYTES, 2 * PIECE_BYTES, 10 * PIECE_BYTES, 1 << 62, i64::MAX as u64];
-        for size in sizes.into_iter().flat_map(around).filter(|&size| size <= i64::MAX as u64) {
-            for allocated in [0, 4096, PIECE_BYTES - 1, PIECE_BYTES, 3 * PIECE_BYTES, 100 * PIECE_BYTES] {
-                let pieces: Vec<_> = pieces(size, allocated).collect();
-                assert!(pieces.len() as u64 <= allocated / PIECE_BYTES + 1, "{size} bytes, {allocated} allocated");
-                assert_eq!((pieces[0].start, pieces.last().unwrap().end), (0, u64::MAX));
-                assert!(pieces.windows(2).all(|two| two[0].end == two[1].start));
-                assert!(
-                    pieces.iter().all(|piece| !piece.is_empty() && piece.start <= size),
-                    "{size} bytes: {pieces:?}"
-                );
-            }
-            // What is dense goes in pieces of their full length.
-            let dense = pieces(size.min(1 << 40), size.min(1 << 40));
-            assert!(dense.take(100).all(|piece| piece.end - piece.start == PIECE_BYTES || piece.end == u64::MAX));
-        }
-    }
 }
