@@ -541,9 +541,7 @@ fn a_damaged_checksum_block_is_named() {
     let rig = PLAIN.rig();
     let big = rig.ino("dir/big");
     let dump = rig.dump(big);
-    let line = dump.lines().find(|l| l.contains("blocks from ")).expect("a run with checksum blocks");
-    let device = rig::number_after(line, "blocks from ").unwrap();
-    let block = rig::number_after(line, &format!("blocks from {device}:")).unwrap();
+    let (device, block) = rig::blocks_from(&dump).expect("a run with checksum blocks");
     rig.flip(device as usize, block * BLOCK_BYTES + 12);
     lasting(&rig, "(/dir/big)", &format!("the checksum block at byte {} is damaged", block * BLOCK_BYTES));
 }

@@ -105,13 +105,13 @@ fn inodes_of_all_kinds() {
     );
     has(
         &rig.dump(Ino::ROOT),
-        &["kind             directory\n", "of which 1 directories\n", ": dir -> inode ", ": add name: small -> inode "],
+        &["kind             directory\n", "of which 1 directory\n", ": dir -> inode ", ": add name: small -> inode "],
     );
     has(
         &rig.dump(rig.ino("link")),
         &["kind             symlink\n", "target           dir/sub\n", ": target: offset 0, dir/sub"],
     );
-    has(&rig.dump(rig.ino("dir/big")), &["checksums in ", " blocks from ", " skipped"]);
+    has(&rig.dump(rig.ino("dir/big")), &["checksums in ", " block from ", " skipped"]);
     has(&rig.dump(rig.ino("dir/some")), &["checksums behind the entry"]);
 }
 

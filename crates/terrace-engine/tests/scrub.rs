@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 use common::{apply, op, prepare};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
-use rig::{DIR, FILE, Image, Rig, number_after, pattern, populated, put, tree};
+use rig::{DIR, FILE, Image, Rig, blocks_from, number_after, pattern, populated, put, tree};
 use terrace_engine::{
     CheckOptions, FormatOptions, Ino, OpenOptions, ScrubError, ScrubKind, ScrubOptions, ScrubReport, ScrubState,
     SetAttr, Volume, WriteOptions, check, format,
@@ -243,9 +243,8 @@ fn adjacent_blocks_are_listed_together_and_counted_apart() {
 fn a_checksum_block_is_named_once_with_its_file() {
     let rig = PLAIN.rig();
     let dump = rig.dump(rig.ino("dir/big"));
-    let line = dump.lines().find(|l| l.contains("blocks from ")).expect("a run with checksum blocks");
-    let device = number_after(line, "blocks from ").unwrap();
-    let at = number_after(line, &format!("blocks from {device}:")).unwrap() * BLOCK_BYTES;
+    let (device, block) = blocks_from(&dump).expect("a run with checksum blocks");
+    let at = block * BLOCK_BYTES;
     rig.flip(device as usize, at + 12);
     let report = scrub(&rig.open(90));
     let damage = the_damage(&report);

@@ -9,7 +9,7 @@ use terrace_engine::{
 use terrace_layout::BLOCK_BYTES;
 use terrace_media::{DiskFault, DiskSim, IoOp, Pm, sim_disk_from};
 
-use crate::rig::{FILE, Image, Rig, contents, make, number_after, pattern, put};
+use crate::rig::{FILE, Image, Rig, blocks_from, contents, make, number_after, pattern, put};
 use crate::world::{Inodes, LOGS_ONLY, Said, build, given, parts, said, small};
 
 /// A volume as it was left, and what it says.
@@ -64,8 +64,8 @@ pub fn failing(image: &Image) -> (Rig, Vec<Arc<DiskSim>>) {
 pub fn archive_of(rig: &Rig, ino: Ino) -> (u16, Range<u64>) {
     let text = rig.image().rig().dump(ino);
     let blocks = number_after(&text, "log archive      ").unwrap_or(0);
-    let device = number_after(&text, " blocks from ").unwrap_or_else(|| panic!("no archive in\n{text}"));
-    let start = number_after(&text, &format!(" blocks from {device}:")).unwrap() * BLOCK_BYTES;
+    let (device, first) = blocks_from(&text).unwrap_or_else(|| panic!("no archive in\n{text}"));
+    let start = first * BLOCK_BYTES;
     (device as u16, start..start + blocks * BLOCK_BYTES)
 }
 

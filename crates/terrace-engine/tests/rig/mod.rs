@@ -172,6 +172,14 @@ pub fn number_after(text: &str, prefix: &str) -> Option<u64> {
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
+/// Device and first block of the first "… blocks from DEVICE:BLOCK" in a dump.
+pub fn blocks_from(text: &str) -> Option<(u64, u64)> {
+    let is_run = |&(at, _): &(usize, &str)| text[..at].ends_with("block") || text[..at].ends_with("blocks");
+    let (at, from) = text.match_indices(" from ").find(is_run)?;
+    let (device, block) = text[at + from.len()..].split_once(':')?;
+    Some((device.parse().ok()?, number_after(block, "")?))
+}
+
 pub fn find(volume: &Volume, path: &str) -> Ino {
     path.split('/').filter(|name| !name.is_empty()).fold(Ino::ROOT, |dir, name| {
         let ino = volume.lookup(dir, name.as_bytes()).unwrap_or_else(|e| panic!("{path}: {e}")).ino;
