@@ -22,4 +22,4 @@ pub use rng::Rng;
 pub use scratch::Scratch;
 pub use skip::{Skipped, proof, skip};
 pub use tree::{Node, Tree, TreeScope, check_holes};
-pub use volume::{MIB, TestVolume, VolumeSpec, terrace_binary, when_idle};
+pub use volume::{MIB, TestVolume, VolumeSpec, Watch, terrace_binary, when_idle};

@@ -7,10 +7,12 @@
 use crate::skip::note;
 use crate::{Scratch, run, skip, tool, wait_or_kill};
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 /// One mebibyte.
@@ -125,6 +127,13 @@ impl VolumeSpec {
     pub fn mount(self) -> Result<TestVolume> {
         TestVolume::new(self)
     }
+}
+
+/// See [`TestVolume::kill_after`].
+#[derive(Debug)]
+#[must_use]
+pub struct Watch {
+    _ends_the_watch: Sender<()>,
 }
 
 /// A mounted volume, unmounted and removed when dropped.
@@ -253,6 +262,20 @@ impl TestVolume {
         daemon.kill()?;
         daemon.wait()?;
         Ok(())
+    }
+
+    /// Kills the daemon after `limit`, unless the result is dropped before: a daemon that does not answer any more holds
+    /// programs in the kernel, where nothing else ends their wait.
+    pub fn kill_after(&self, limit: Duration) -> Watch {
+        let daemon = self.daemon.as_ref().and_then(|daemon| Pid::from_raw(i32::try_from(daemon.id()).ok()?));
+        let (watch, dropped) = channel();
+        std::thread::spawn(move || {
+            if dropped.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                // Nobody has waited for it yet, so that its number is still its own.
+                daemon.map(|daemon| rustix::process::kill_process(daemon, Signal::KILL));
+            }
+        });
+        Watch { _ends_the_watch: watch }
     }
 
     /// What a power cut leaves: SIGKILL for the daemon, and its memory is gone, with all data that

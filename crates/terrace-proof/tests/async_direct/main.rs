@@ -12,9 +12,13 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use terrace_proof::{Rng, TestVolume, VolumeSpec, proof};
 
 const PAGE: usize = 4096;
+
+/// All writers together need a few seconds, on a busy machine a minute.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(300);
 
 /// A file's shared mapping.
 struct Mapping {
@@ -229,6 +233,7 @@ fn everybody_at_once(name: &str, interface: Interface) -> Result<()> {
         writes.iter().try_for_each(|(at, bytes)| file.write_all_at(bytes, *at as u64))?;
         Ok(writes)
     };
+    let watch = volume.kill_after(ANSWERED_WITHIN);
     let writes = beside_readers(&subject, || {
         std::thread::scope(|scope| {
             let buffered = scope.spawn(|| plain(1, &subject.buffered));
@@ -253,6 +258,7 @@ fn everybody_at_once(name: &str, interface: Interface) -> Result<()> {
             anyhow::Ok(writes)
         })
     })?;
+    drop(watch);
     for (at, bytes) in writes {
         expected[at..at + bytes.len()].copy_from_slice(&bytes);
     }
