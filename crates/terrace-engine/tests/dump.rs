@@ -105,7 +105,7 @@ fn inodes_of_all_kinds() {
     );
     has(
         &rig.dump(Ino::ROOT),
-        &["kind             directory\n", "of which 1 directory\n", ": dir -> inode ", ": add name: small -> inode "],
+        &["kind             directory\n", "1 of them directories\n", ": dir -> inode ", ": add name: small -> inode "],
     );
     has(
         &rig.dump(rig.ino("link")),
