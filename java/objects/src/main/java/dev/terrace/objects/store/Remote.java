@@ -635,7 +635,7 @@ public final class Remote {
                     pmem.name() + " has values on a remote tier: name it when the pool is opened", null);
         }
         try {
-            return Uninterrupted.run(() -> use.get(tier.segments()));
+            return WriterLock.atTier(() -> Uninterrupted.run(() -> use.get(tier.segments())));
         } catch (TerraceException e) {
             throw e;
         } catch (IOException | RuntimeException e) {

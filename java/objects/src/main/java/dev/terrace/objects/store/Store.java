@@ -286,7 +286,6 @@ public final class Store implements AutoCloseable {
                 return;
             }
             if (done && doomed == null) {
-                writer.setCommitting(true);
                 commit();
             } else {
                 Throwable cause = doomed;
@@ -298,7 +297,6 @@ public final class Store implements AutoCloseable {
             }
         } finally {
             if (depth == 0) {
-                writer.setCommitting(false);
                 epoch.takeOff();
             }
             writer.unlock();

@@ -7,6 +7,7 @@ import java.io.EOFException;
 import java.io.IOException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.NoSuchFileException;
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -15,13 +16,14 @@ import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /// Segments in memory, of which each write and deletion is noted, so that [CrashStates] can tell what a power cut would leave; it can be told to
-/// fail.
+/// fail, or to be slow.
 public final class RecordingSegmentStore implements SegmentStore {
     private final List<RecordingRegion.Event> events;
     private final Map<String, byte[]> segments = new ConcurrentSkipListMap<>();
     private final AtomicInteger reads = new AtomicInteger();
     private volatile boolean isReachable = true;
     private volatile boolean isFull;
+    private volatile Duration delay = Duration.ZERO;
     private volatile Callable<?> onRefusal = () -> true;
 
     /// An empty one; what happens to it is added to `events`.
@@ -45,6 +47,11 @@ public final class RecordingSegmentStore implements SegmentStore {
         onRefusal = action;
     }
 
+    /// From now on whatever is done takes so much longer.
+    public void slow(Duration time) {
+        delay = time;
+    }
+
     /// From now on it has no room, or has some.
     public void full(boolean is) {
         isFull = is;
@@ -66,6 +73,9 @@ public final class RecordingSegmentStore implements SegmentStore {
     }
 
     private void requireReachable() throws IOException {
+        if (!delay.isZero()) {
+            Delay.await(delay);
+        }
         if (!isReachable) {
             try {
                 assertNotNull(onRefusal.call());
