@@ -2,6 +2,8 @@ package dev.terrace.objects;
 
 import dev.terrace.objects.store.Layout;
 import dev.terrace.objects.store.Store;
+import java.util.List;
+import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /// Fields of objects that their records do not hold as the class has them now: they lie in extensions, which the
@@ -11,11 +13,12 @@ import org.jspecify.annotations.Nullable;
 /// * The records of an object say where each of its fields is, whatever class looks: in the first that has it, or in
 ///   the last extension that took it
 ///   over ([TypeMapping#takesOver]). So no build of a class reads what another one has left behind.
+/// * An extension holds something that no record before it can: a field, a wider one, or a constant of an enum, of which
+///   it has all that they had. So builds that take turns do not lengthen an object for ever.
 /// * An extension is whole before anything leads to it, and once something does, nothing reads the object in place as
 ///   before.
 final class Extensions {
-    /// More of them has no object: a class has no more forms in the lifetime of an object, or the builds of its
-    /// program take turns.
+    /// More of them has no object: so a chain that is damaged ends.
     static final int MAX = 1000;
 
     private final Pool pool;
@@ -69,17 +72,21 @@ final class Extensions {
 
     /// @param wanted the field that is about to be written
     private Part extend(DurableObject object, int wanted) {
-        TypeMapping mapping = pool.currentMapping(object.mapping().type);
+        DurableObject last = last(object);
+        ObjectType<?> type = object.mapping().type;
+        List<DurableObject> holders = IntStream.range(0, type.fields().size())
+                .mapToObj(field -> toRead(object, field))
+                .toList();
+        TypeMapping mapping = pool.extendingMapping(type, field -> holders.get(field).mapping().stored(field));
         long record = store.allocate(mapping.bytes, mapping.id | Types.EXTENSION);
         Part part = Part.at(pool, mapping, record, store.word(record));
-        for (int field = 0; field < mapping.type.fields().size(); field++) {
-            DurableObject holder = toRead(object, field);
+        for (int field = 0; field < holders.size(); field++) {
+            DurableObject holder = holders.get(field);
             FieldSpec then = holder.mapping().stored(field);
             if (then != null && part.mapping().takesOver(field, then)) {
                 copy(holder, then, part, field, field == wanted);
             }
         }
-        DurableObject last = last(object);
         store.putWord(last.record(), last.record() + Layout.EXTENSION_AT, record);
         store.haveReadersLook();
         return part;
@@ -87,8 +94,14 @@ final class Extensions {
 
     private DurableObject last(DurableObject object) {
         DurableObject last = object;
+        int count = 0;
         for (Part part = next(object); part != null; part = next(part)) {
             last = part;
+            count++;
+        }
+        if (count >= MAX) {
+            throw new SchemaMismatchException(pool.name() + ": the object at " + object.record() + " has had " + count
+                    + " forms of its class already, and takes no more: copy it, and delete this one");
         }
         return last;
     }
@@ -97,12 +110,8 @@ final class Extensions {
         FieldSpec now = to.mapping().field(field);
         if (now.kind() == FieldKind.ENUM) {
             int number = (int) fields.getStoredBits(from, field, FieldKind.ENUM);
-            String name = number == 0 ? "" : then.constants().get(number - 1);
-            int renumbered = 1 + now.constants().indexOf(name);
-            if (number != 0 && renumbered == 0 && !isWanted) {
-                throw new SchemaMismatchException(
-                        "field " + now.name() + " is " + name + ", which " + now.target() + " has not: set it first");
-            }
+            List<String> constants = Fields.stored(to, field).constants();
+            int renumbered = number == 0 ? 0 : 1 + constants.indexOf(then.constants().get(number - 1));
             fields.setStoredBits(to, field, FieldKind.ENUM, renumbered);
         } else if (now.nullable()) {
             fields.setStoredBoxed(to, field, fields.getStoredBoxed(from, field));

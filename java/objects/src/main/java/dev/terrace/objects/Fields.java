@@ -270,7 +270,7 @@ final class Fields {
     }
 
     /// A field of a record that has it.
-    private static FieldSpec stored(DurableObject object, int field) {
+    static FieldSpec stored(DurableObject object, int field) {
         return Objects.requireNonNull(object.mapping().stored(field));
     }
 
@@ -444,7 +444,7 @@ final class Fields {
             if (stored != null && (value == null || stored.constants().contains(value.name()))) {
                 setStoredEnum(holder, field, value);
             } else {
-                // An extension is made without a constant that the class has no more, and set: both, or neither.
+                // An extension is made, and set: both, or neither.
                 pool.change(() -> {
                     setStoredEnum(toWrite(object, field), field, value);
                     return null;

@@ -13,6 +13,7 @@ import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.List;
 import java.util.Map;
+import java.util.function.IntFunction;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -425,6 +426,13 @@ public final class Pool implements AutoCloseable {
     /// How new objects of a class are stored. In a transaction.
     TypeMapping currentMapping(ObjectType<?> type) {
         return types.current(type);
+    }
+
+    /// How a new extension of an object of a class is stored. In a transaction.
+    ///
+    /// @param held how each field is held by what the object has already; null if it is not
+    TypeMapping extendingMapping(ObjectType<?> type, IntFunction<@Nullable FieldSpec> held) {
+        return types.extending(type, held);
     }
 
     /// The classes that the pool knows, each in all its forms.

@@ -24,6 +24,11 @@ public record StoredType(
         return Layout.of(fields);
     }
 
+    /// The same class in another form.
+    StoredType with(int otherId, List<FieldSpec> otherFields) {
+        return new StoredType(otherId, name, formerly, otherFields, listsNames);
+    }
+
     byte[] encode() {
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         try (DataOutputStream out = new DataOutputStream(bytes)) {

@@ -10,7 +10,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.IntFunction;
 import java.util.function.Predicate;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /// The classes that a pool knows, each in every form that it had when objects of it were made.
@@ -43,17 +46,40 @@ final class Types {
         }
         Forms its = look(type);
         TypeMapping found = its.current();
-        TypeMapping mapping = found == null ? add(type, its) : found;
+        TypeMapping mapping = found == null ? add(type, its::toStore) : found;
         current.put(type, mapping);
         tiers.clear();
         store.afterRollback(() -> {
             current.remove(type);
             tiers.clear();
-            // A class that met the form meanwhile must not take another for it that gets its number.
-            forms.clear();
-            byId.clear();
         });
         return mapping;
+    }
+
+    /// The form of a new extension of an object: as the class is now, but enums have the constants, too, that the object
+    /// has them among. In a transaction.
+    ///
+    /// @param held how each field is held by what the object has already; null if it is not
+    TypeMapping extending(ObjectType<?> type, IntFunction<@Nullable FieldSpec> held) {
+        StoredType now = current(type).form;
+        List<FieldSpec> fields = IntStream.range(0, now.fields().size())
+                .mapToObj(field -> among(now.fields().get(field), held.apply(field)))
+                .toList();
+        for (TypeMapping mapping : look(type).mappings()) {
+            if (mapping.form.equals(now.with(mapping.id, fields))) {
+                return mapping;
+            }
+        }
+        return add(type, id -> now.with(id, fields));
+    }
+
+    /// The same field, with constants that take all values of another.
+    private static FieldSpec among(FieldSpec field, @Nullable FieldSpec other) {
+        if (other == null || field.kind() != FieldKind.ENUM) {
+            return field;
+        }
+        Stream<String> all = Stream.concat(other.constants().stream(), field.constants().stream());
+        return field.among(field.target(), all.distinct().toArray(String[]::new));
     }
 
     /// Looks at what the pool has of a class.
@@ -68,14 +94,19 @@ final class Types {
         return its;
     }
 
-    private TypeMapping add(ObjectType<?> type, Forms its) {
+    private TypeMapping add(ObjectType<?> type, IntFunction<StoredType> form) {
         int id = byId.keySet().stream().mapToInt(Integer::intValue).max().orElse(0) + 1;
         if (id > ID_MAX) {
             throw new PoolFullException("the pool knows " + ID_MAX + " types: it takes no more");
         }
-        StoredType stored = its.toStore(id);
+        StoredType stored = form.apply(id);
         chain.add(stored.encode(), id);
         byId.put(id, stored);
+        store.afterRollback(() -> {
+            // A class that met the form meanwhile must not take another for it that gets its number.
+            forms.clear();
+            byId.clear();
+        });
         return stored(type, id);
     }
 

@@ -4,17 +4,22 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.terrace.objects.store.Layout;
+import dev.terrace.objects.store.Store;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Random;
+import java.util.Set;
 import java.util.function.UnaryOperator;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -321,7 +326,10 @@ class SkewTest {
         }
 
         void set(Handle handle, Build build, int object) {
-            int field = random.nextInt(build.fields.size());
+            set(handle, build, object, random.nextInt(build.fields.size()));
+        }
+
+        private void set(Handle handle, Build build, int object, int field) {
             Field which = build.fields.get(field);
             if (!which.spec.isVolatile()) {
                 try {
@@ -377,6 +385,47 @@ class SkewTest {
                     assertEquals(List.of(), pool.check().problems(), done::toString);
                 }
             }
+        }
+
+        /// Each build in turn sets all fields of one object.
+        void setAllInTurn(int turns) throws IOException {
+            try (Pool pool = Pool.open(place, SMALL)) {
+                create(pool, builds.getFirst());
+                for (int turn = 0; turn < turns; turn++) {
+                    Build build = builds.get(turn % builds.size());
+                    Handle handle = bind(pool, build, 0);
+                    for (int field = 0; handle != null && field < build.fields.size(); field++) {
+                        set(handle, build, 0, field);
+                        look(handle, build, 0);
+                    }
+                }
+                assertTrue(extensions(pool) <= mostExtensions(), () -> extensions(pool) + " extensions: " + builds);
+                assertEquals(List.of(), pool.check().problems(), done::toString);
+            }
+        }
+
+        private int extensions(Pool pool) {
+            int count = -1;
+            for (long record = Pool.recordOf(pool.rootReference("object 0")); record != 0; count++) {
+                record = pool.store().word(record + Layout.EXTENSION_AT);
+            }
+            return count;
+        }
+
+        /// Each has a field, a wider one or a constant that neither the first build had nor an extension before it.
+        private long mostExtensions() {
+            Set<String> first = has(builds.getFirst()).collect(Collectors.toSet());
+            return builds.stream()
+                    .flatMap(this::has)
+                    .filter(each -> !first.contains(each))
+                    .distinct()
+                    .count();
+        }
+
+        private Stream<String> has(Build build) {
+            return build.fields.stream()
+                    .map(Field::spec)
+                    .flatMap(spec -> Stream.concat(Stream.of(spec.name() + spec.kind()), spec.constants().stream()));
         }
 
         private void act(Pool pool, Build build) {
@@ -468,6 +517,63 @@ class SkewTest {
         for (Change second : Change.values()) {
             play(chain(List.of(first, second)), first.ordinal() + second.ordinal());
         }
+    }
+
+    /// Two builds that come from the same one, neither of which is the newer.
+    @ParameterizedTest
+    @EnumSource
+    void buildsThatTakeTurnsDoNotMakeObjectsGrow(Change first) throws IOException {
+        for (Change second : EnumSet.range(Change.NOTHING, first)) {
+            List<Build> builds = List.of(first(), first.next.apply(first()), second.next.apply(first()));
+            Play play = new Play(builds, first.ordinal() + second.ordinal());
+            play.setAllInTurn(IS_LONG ? 2000 : 30);
+            assertTrue(play.looks > 0);
+            remove(play.place);
+        }
+    }
+
+    private static Build oneField(int number) {
+        return new Build("Thing", List.of(), List.of(new Field(number, FieldSpec.of("field" + number, FieldKind.INT))));
+    }
+
+    /// The object keeps what it has, whatever is refused to the build that comes once too often.
+    @Test
+    void anObjectTakesNoMoreExtensionsThanAreRead() throws IOException {
+        Play play = new Play(IntStream.range(0, 5).mapToObj(SkewTest::oneField).toList(), 7);
+        try (Pool pool = Pool.open(play.place, SMALL)) {
+            play.create(pool, play.builds.getFirst());
+            for (Build build : play.builds) {
+                play.set(Objects.requireNonNull(play.bind(pool, build, 0)), build, 0);
+                if (build == play.builds.get(1)) {
+                    extend(pool, Extensions.MAX - 2 - play.extensions(pool));
+                }
+            }
+            assertEquals(Extensions.MAX, play.extensions(pool));
+            assertEquals(1, play.refused);
+            for (Build build : play.builds) {
+                play.look(Objects.requireNonNull(play.bind(pool, build, 0)), build, 0);
+            }
+            assertEquals(play.builds.size(), play.looks);
+            assertEquals(List.of(), pool.check().problems());
+        }
+    }
+
+    /// Gives the object extensions like its last one, which take nothing over.
+    private static void extend(Pool pool, int count) {
+        Store store = pool.store();
+        pool.transact(() -> {
+            long last = Pool.recordOf(pool.rootReference("object 0"));
+            while (store.word(last + Layout.EXTENSION_AT) != 0) {
+                last = store.word(last + Layout.EXTENSION_AT);
+            }
+            int type = Pool.typeOf(store.word(last));
+            int bytes = pool.storedType(Types.formOf(type)).layout().bytes();
+            for (int i = 0; i < count; i++) {
+                long record = store.allocate(bytes, type);
+                store.putWord(last, last + Layout.EXTENSION_AT, record);
+                last = record;
+            }
+        });
     }
 
     /// The sort of chain that no list names.
