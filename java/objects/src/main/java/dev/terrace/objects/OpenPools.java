@@ -1,5 +1,6 @@
 package dev.terrace.objects;
 
+import dev.terrace.objects.store.Feature;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -46,7 +47,8 @@ final class OpenPools {
                 POOLS.put(key, new Open(pool, options));
                 return pool;
             }
-            List<String> differences = options.differences(open.options, place);
+            boolean hasChecksums = Feature.CHECKED_PMEM.isIn(open.pool.store().pmem());
+            List<String> differences = options.differences(open.options, place, hasChecksums);
             if (!differences.isEmpty()) {
                 throw new PoolLockedException(directory + " is open in this process with other options: "
                         + String.join("; ", differences) + ": open it with the same, or close it first");

@@ -144,12 +144,17 @@ public record PoolOptions(
     }
 
     /// What would be another for a pool in a directory that is open than these options say. What matters only for files that are made is not compared.
-    List<String> differences(PoolOptions open, Path pool) {
+    ///
+    /// @param hasChecksums whether values that the open pool writes to persistent memory get checksums
+    List<String> differences(PoolOptions open, Path pool, boolean hasChecksums) {
         List<String> differences = new ArrayList<>();
         compare("pmem", open.pmemBytesMax, pmemBytesMax, differences);
         compare("disks", open.placed(pool), placed(pool), differences);
         compare("remote", name(open.remote), name(remote), differences);
         compare("patience", open.patience, patience, differences);
+        if (pmemChecksums && !readOnly) {
+            compare("pmemChecksums", hasChecksums, true, differences);
+        }
         return differences;
     }
 

@@ -90,4 +90,22 @@ class OpenTwiceTest {
             }
         }
     }
+
+    /// Checksums are of the pool, whoever has wanted them; who reads only writes none.
+    @Test
+    void whoWantsChecksumsGetsThemOrIsRefused() throws IOException {
+        PoolOptions checked = SMALL.withPmemChecksums();
+        try (Pool plain = Pool.open(dir, SMALL); Pool reader = Pool.open(dir, SMALL.toRead())) {
+            PoolLockedException e = assertThrows(PoolLockedException.class, () -> Pool.open(dir, checked));
+            assertTrue(e.getMessage().contains("with other options: pmemChecksums was false, and not true"), e::getMessage);
+            try (Pool again = Pool.open(dir, checked.toRead())) {
+                assertSame(reader, again);
+            }
+            assertNotSame(plain, reader);
+        }
+        Pool.open(dir, checked).close();
+        try (Pool kept = Pool.open(dir, SMALL); Pool again = Pool.open(dir, checked)) {
+            assertSame(kept, again);
+        }
+    }
 }
