@@ -700,8 +700,11 @@ public final class Store implements AutoCloseable {
 
     /// Sets for how long reads are repeated where nobody can be kept from writing, and for how long a transaction is waited for whose thread waits itself.
     public void setPatience(Duration time) {
-        reads.setPatience(time);
-        writer.setPatience(time);
+        // As long as clocks can tell.
+        Duration most = Duration.ofNanos(Long.MAX_VALUE);
+        Duration patience = time.compareTo(most) < 0 ? time : most;
+        reads.setPatience(patience);
+        writer.setPatience(patience);
     }
 
     Reads reads() {

@@ -10,7 +10,10 @@ import java.lang.foreign.Arena;
 import java.time.Duration;
 import java.util.List;
 import java.util.UUID;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /// Reads beside a writer that never pauses.
 class BusyTest {
@@ -68,12 +71,17 @@ class BusyTest {
         }
     }
 
-    @Test
-    void whoOnlyReadsWaitsAsLongAsItWasTold() {
+    static Stream<Duration> largePatiences() {
+        return Stream.of(Duration.ofDays(1), Duration.ofNanos(Long.MAX_VALUE), Duration.ofSeconds(Long.MAX_VALUE));
+    }
+
+    @ParameterizedTest
+    @MethodSource("largePatiences")
+    void whoOnlyReadsWaitsAsLongAsItWasTold(Duration patience) {
         try (Arena arena = Arena.ofConfined()) {
             Restless region = region(arena);
             Store store = open(region, true);
-            store.setPatience(Duration.ofDays(1));
+            store.setPatience(patience);
             int[] attempts = {0};
             assertEquals(100_000, store.read(() -> {
                 if (++attempts[0] < 100_000) {
