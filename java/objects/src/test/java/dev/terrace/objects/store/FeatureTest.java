@@ -25,6 +25,8 @@ import org.junit.jupiter.api.io.TempDir;
 /// What becomes of pools with features that a later library has given them.
 class FeatureTest {
     private static final int BITS = 40;
+    /// In the order of their words.
+    private static final List<String> KINDS = List.of("compatible", "read-compatible", "incompatible");
 
     @TempDir(factory = InMemory.class)
     Path dir;
@@ -93,18 +95,62 @@ class FeatureTest {
         for (long at = Superblock.COMPATIBLE_AT; at <= Superblock.INCOMPATIBLE_AT; at += Long.BYTES) {
             ByteBuffer page = ByteBuffer.wrap(sound.clone()).order(ByteOrder.LITTLE_ENDIAN);
             long word = page.getLong((int) at);
+            String whose = KINDS.get((int) (at - Superblock.COMPATIBLE_AT) / Long.BYTES);
+            String said = "pool: the word of its " + whose + " features is damaged";
             for (int bit = 0; bit < Long.SIZE; bit++) {
-                expectDamaged(options, page.putLong((int) at, word ^ 1L << bit));
+                expectDamaged(options, page.putLong((int) at, word ^ 1L << bit), said);
             }
-            expectDamaged(options, page.putLong((int) at, 0));
-            expectDamaged(options, page.putLong((int) at, -1));
+            expectDamaged(options, page.putLong((int) at, 0), said);
+            expectDamaged(options, page.putLong((int) at, -1), said);
             long other = at == Superblock.COMPATIBLE_AT ? Superblock.READ_COMPATIBLE_AT : Superblock.COMPATIBLE_AT;
-            expectDamaged(options, page.putLong((int) at, page.getLong((int) other)));
+            expectDamaged(options, page.putLong((int) at, page.getLong((int) other)), said);
         }
     }
 
-    private void expectDamaged(PoolOptions options, ByteBuffer page) throws IOException {
+    private void expectDamaged(PoolOptions options, ByteBuffer page, String said) throws IOException {
         Files.write(dir.resolve("pool"), page.array());
-        assertThrows(PoolDamagedException.class, () -> Pool.open(dir, options.toRead()));
+        PoolDamagedException e = assertThrows(PoolDamagedException.class, () -> Pool.open(dir, options.toRead()));
+        assertTrue(String.valueOf(e.getMessage()).endsWith(said), e::getMessage);
+    }
+
+    /// The pool, with another version; and with the checksum for that one, if so.
+    private void setVersion(ByteBuffer page, int version, boolean isRight) throws IOException {
+        page.putInt(8, version);
+        if (isRight) {
+            CRC32C crc = new CRC32C();
+            crc.update(page.array(), 0, 56);
+            page.putLong(56, crc.getValue());
+        }
+        Files.write(dir.resolve("pool"), page.array());
+    }
+
+    @Test
+    void aLaterVersionIsRefusedAsThat() throws IOException {
+        PoolOptions options = GoldenPool.extract(GoldenPool.Kept.CHECKED_DISK, dir);
+        ByteBuffer page = ByteBuffer.wrap(Files.readAllBytes(dir.resolve("pool"))).order(ByteOrder.LITTLE_ENDIAN);
+        for (int version : new int[] {Superblock.VERSION + 1, 77, Integer.MAX_VALUE}) {
+            setVersion(page, version, true);
+            for (PoolOptions each : List.of(options, options.toRead())) {
+                String said = refusal(each);
+                assertTrue(said.contains("is a pool of version " + version) && said.contains("use a newer library"), said);
+            }
+        }
+    }
+
+    /// One that a newer library has stored has a checksum that is right.
+    @Test
+    void aDamagedVersionIsNoLaterOne() throws IOException {
+        PoolOptions options = GoldenPool.extract(GoldenPool.Kept.CHECKED_DISK, dir);
+        byte[] sound = Files.readAllBytes(dir.resolve("pool"));
+        for (int bit = 0; bit < Integer.SIZE; bit++) {
+            ByteBuffer page = ByteBuffer.wrap(sound.clone()).order(ByteOrder.LITTLE_ENDIAN);
+            int version = Superblock.VERSION ^ 1 << bit;
+            setVersion(page, version, false);
+            String said = "pool: the superblock is damaged" + (version < Superblock.VERSION
+                    ? ""
+                    : ", or a newer library was ended while it made this a pool of version " + version
+                            + ": open it with that library, or use a copy");
+            expectDamaged(options, page, said);
+        }
     }
 }
