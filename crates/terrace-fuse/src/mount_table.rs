@@ -24,6 +24,8 @@ pub struct Mount {
     pub source: PathBuf,
     /// Nothing can be written through it.
     pub read_only: bool,
+    /// What the kernel sees to by itself, in the words of mount(8), such as `rw,nosuid,relatime`.
+    pub options: String,
     /// Who mounted it, of a FUSE mount.
     pub user: Option<u32>,
 }
@@ -39,13 +41,15 @@ impl Mount {
         let mut fields = line.split(|&byte| byte == b' ');
         let device = String::from_utf8_lossy(fields.nth(2)?).into_owned();
         let mountpoint = unescape(fields.nth(1)?);
-        let read_only = fields.next()?.split(|&byte| byte == b',').any(|option| option == b"ro");
+        let options = String::from_utf8_lossy(fields.next()?).into_owned();
+        let read_only = options.split(',').any(|option| option == "ro");
         let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
         let fs_type = unescape(rest.next()?);
         let source = unescape(rest.next()?);
-        let mut options = rest.next()?.split(|&byte| byte == b',');
-        let user = options.find_map(|option| str::from_utf8(option.strip_prefix(b"user_id=")?).ok()?.parse().ok());
-        Some(Mount { device, mountpoint: mountpoint.into(), fs_type, source: source.into(), read_only, user })
+        let mut of_type = rest.next()?.split(|&byte| byte == b',');
+        let user = of_type.find_map(|option| str::from_utf8(option.strip_prefix(b"user_id=")?).ok()?.parse().ok());
+        let (mountpoint, source) = (mountpoint.into(), source.into());
+        Some(Mount { device, mountpoint, fs_type, source, read_only, options, user })
     }
 }
 
@@ -121,6 +125,7 @@ mod tests {
         let plain = Mount::parse(b"22 1 0:21 / / ro,noatime - ext4 /dev/root rw").unwrap();
         assert!(!plain.is_terrace() && plain.user.is_none());
         assert!(plain.read_only && !mount.read_only);
+        assert_eq!((&*plain.options, &*mount.options), ("ro,noatime", "rw,noatime"));
         assert_eq!(plain.mountpoint, Path::new("/"));
         assert_eq!(Mount::parse(b""), None);
         assert_eq!(Mount::parse(b"22 1 0:21 / / rw - ext4"), None);

@@ -18,7 +18,7 @@ use rustix::net::{
 };
 
 use crate::mount::MountConfig;
-use crate::mount_table::{self, FS_TYPE};
+use crate::mount_table::{self, FS_TYPE, Mount};
 
 const FUSERMOUNT: &str = "fusermount3";
 
@@ -136,12 +136,15 @@ fn flags(config: &MountConfig) -> MountFlags {
 }
 
 /// Changes what the kernel sees to by itself of a mount: whether anything can be written, and what counts of set-id bits, device
-/// files and programs. The daemon hears nothing of it.
+/// files and programs. Whether symbolic links are followed and access times kept stays as it is. The daemon hears nothing of it.
 ///
 /// # Errors
 /// `EBUSY`: it is to become read-only, and files are open for writing. `EPERM`: only root may.
-pub fn remount(mountpoint: &Path, config: &MountConfig) -> rustix::io::Result<()> {
-    rustix::mount::mount_remount(mountpoint, flags(config), c"")
+pub fn remount(mount: &Mount, config: &MountConfig) -> rustix::io::Result<()> {
+    let mut flags = flags(config);
+    // The kernel keeps what it is told of access times, and nothing else.
+    flags.set(MountFlags::NOSYMFOLLOW, mount.options.split(',').any(|option| option == "nosymfollow"));
+    rustix::mount::mount_remount(&mount.mountpoint, flags, c"")
 }
 
 fn attach_through_helper(mountpoint: &Path, config: &MountConfig, kernel_checks: bool) -> Result<OwnedFd> {

@@ -63,11 +63,12 @@ pub fn of_volume(target: &Path) -> Result<Mount> {
 /// # Errors
 /// /proc cannot be read.
 pub fn of_pm(pm: &Path) -> Result<Option<Mount>> {
-    let Ok(pm) = fs::canonicalize(pm) else {
-        return Ok(None);
-    };
-    let same = |mount: &Mount| mount.is_terrace() && fs::canonicalize(&mount.source).is_ok_and(|source| source == pm);
-    Ok(mount_table::all()?.into_iter().rfind(same))
+    Ok(mount_table::all()?.into_iter().rfind(|mount| mount.is_terrace() && is_of(mount, pm)))
+}
+
+/// Whether the PM device of a mount of ours is the same file as `pm`.
+pub fn is_of(mount: &Mount, pm: &Path) -> bool {
+    fs::canonicalize(pm).is_ok_and(|pm| fs::canonicalize(&mount.source).is_ok_and(|source| source == pm))
 }
 
 /// A live mount of ours in another mount namespace, and a process of that; `None` also if it is hidden from this user.

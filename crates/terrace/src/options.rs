@@ -19,7 +19,7 @@ use crate::thresholds;
 pub const OPTIONS: &[(&str, &str)] = &[
     ("ro", "read-only; nothing is written to any device, not even by recovery"),
     ("rw", "read and write (default)"),
-    ("remount", "change ro, rw, dev, suid and exec of a volume that is mounted, and nothing else; for root"),
+    ("remount", "of a mount, change those of ro, rw, dev, suid and exec that are given, and nothing else; for root"),
     ("relatime", "update access times that are not after the modification time or older than a day (default)"),
     ("noatime", "never update access times"),
     ("strictatime", "update access times at every read that reaches the daemon"),
@@ -200,6 +200,8 @@ pub struct MountOptions {
     pub params: Params,
     /// `metrics=ADDRESS`.
     pub metrics: Option<metrics::Address>,
+    /// The options given that take no value, in the order given: of these, a remount changes what it can.
+    flags: Vec<String>,
 }
 
 impl MountOptions {
@@ -228,7 +230,19 @@ impl MountOptions {
             log: None,
             params: Params::default(),
             metrics: None,
+            flags: Vec::new(),
         }
+    }
+
+    /// The options of a mount after a remount with these; `in_force` is what the kernel's table says of it.
+    ///
+    /// # Errors
+    /// As [`MountOptions::apply`].
+    pub fn over(&self, in_force: &str) -> Result<Self, String> {
+        let mut options = MountOptions::new(true);
+        options.apply(in_force, true)?;
+        options.apply(&self.flags.join(","), false)?;
+        Ok(options)
     }
 
     /// Applies a comma-separated list; a later option overrides an earlier one. `\,` is a comma inside a value.
@@ -275,7 +289,10 @@ impl MountOptions {
         }
         match value {
             Some(value) => Err(format!("mount option {name:?} takes no value, but {} was given", quoted(value))),
-            None => Ok(true),
+            None => {
+                self.flags.push(name.to_owned());
+                Ok(true)
+            }
         }
     }
 
@@ -445,8 +462,27 @@ mod tests {
                 params
             },
             metrics: Some("/m".parse().unwrap()),
+            flags: "ro remount noatime durable allow_other default_permissions clone_fd nodev nosuid noexec nodirect"
+                .split(' ')
+                .map(str::to_owned)
+                .collect(),
         };
         assert_eq!(parse(all), Ok(expected));
+    }
+
+    #[test]
+    fn a_remount_keeps_what_is_not_given() {
+        let of = |o: MountOptions| [o.read_only, o.suid, o.dev, o.exec];
+        for (in_force, given, expected) in [
+            ("rw,relatime", "remount", [false, true, true, true]),
+            ("ro,nosuid,nodev,noexec,nosymfollow,relatime", "remount", [true, false, false, false]),
+            ("rw,nosuid,nodev", "remount,ro", [true, false, false, true]),
+            ("ro,nosuid,noexec", "rw,remount,suid", [false, true, true, false]),
+        ] {
+            let mut options = MountOptions::new(true);
+            options.apply(given, false).unwrap();
+            assert_eq!(options.over(in_force).map(of), Ok(expected), "{given} of {in_force}");
+        }
     }
 
     #[test]

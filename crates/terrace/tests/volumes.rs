@@ -845,6 +845,68 @@ if "$TERRACE" mount "$DIR/pm" "$DIR/mnt" -o remount,ro; then exit 1; fi
     assert_eq!(ran.ok(), format!("{once}{once}three\n"));
 }
 
+/// What the kernel sees to of a mount, in the words of mount(8).
+fn in_force(mountpoint: &str) -> Vec<String> {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let options = table.lines().map(|line| line.split(' ').skip(4)).find_map(|mut fields| {
+        let place = fields.next();
+        (place == Some(mountpoint)).then(|| fields.next().unwrap())
+    });
+    options.expect("it is mounted").split(',').map(str::to_owned).collect()
+}
+
+/// Each option by itself, from every start: all the others stay, those too that only mount(8) knows.
+#[test]
+fn a_remount_changes_what_is_given_and_nothing_else() {
+    if !can_mount() || !has_namespaces() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    let (pm, mnt) = (place.path("pm"), place.path("mnt"));
+    place.mount("pm", &["-o", "nosuid,nodev,noexec"]).ok();
+    shell("mount -i -o remount,bind,nosymfollow,noatime,nosuid,nodev,noexec \"$DIR/mnt\"", place.dir()).ok();
+    let mut expected = in_force(&mnt);
+    expected.sort();
+    assert_eq!(expected, ["noatime", "nodev", "noexec", "nosuid", "nosymfollow", "rw"]);
+    // Each pair's second one is what the kernel's table says nothing of.
+    let pairs = [("ro", "rw"), ("nosuid", "suid"), ("nodev", "dev"), ("noexec", "exec")];
+    let singly = pairs.iter().flat_map(|&(first, second)| [first, second]);
+    for given in singly.clone().chain(singly.rev()) {
+        terrace(["mount", &pm, &mnt, "-o", &format!("remount,{given}")]).ok();
+        let (first, second) = pairs.into_iter().find(|&(first, second)| [first, second].contains(&given)).unwrap();
+        expected.retain(|option| option != first && option != second);
+        expected.extend((given == first || given == "rw").then(|| given.to_owned()));
+        expected.sort();
+        let mut found = in_force(&mnt);
+        found.sort();
+        assert_eq!(found, expected, "after remount,{given}");
+    }
+    place.umount();
+}
+
+#[test]
+fn a_remount_names_what_is_mounted() {
+    if !can_mount() || !has_namespaces() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    place.format("other", "other_disk", &[]);
+    place.mount("pm", &[]).ok();
+    let (pm, mnt) = (place.path("pm"), place.path("mnt"));
+    let before = in_force(&mnt);
+    for wrong in ["other", "absent", "disk"] {
+        let wrong = place.path(wrong);
+        terrace(["mount", &wrong, &mnt, "-o", "remount,ro"]).fails(1, &[&mnt, &wrong, &pm]);
+        assert_eq!(in_force(&mnt), before, "{wrong}");
+    }
+    symlink(&pm, place.path("link")).unwrap();
+    terrace(["mount", &place.path("link"), &mnt, "-o", "remount,ro"]).ok();
+    assert_eq!(in_force(&mnt)[0], "ro");
+    place.umount();
+}
+
 /// A signal that comes early ends the mount as one that comes late does.
 #[test]
 fn a_signal_at_any_moment_of_the_beginning_unmounts_cleanly() {

@@ -56,7 +56,7 @@ pub fn run(args: &MountArgs, quiet: bool) -> Result<()> {
 /// The mountpoint does not do, a device is missing, in use or damaged, or the system refuses the mount.
 pub fn mount(mut request: MountRequest) -> Result<()> {
     if request.options.remount {
-        return remount(&request);
+        return remount(request);
     }
     prepare_mountpoint(&mut request)?;
     make_absolute(&mut request)?;
@@ -71,21 +71,28 @@ pub fn mount(mut request: MountRequest) -> Result<()> {
     daemon::in_background(|ready| serve(&request, &log, ready))
 }
 
-/// Changes what the kernel sees to of a mount. When that lets nothing be written any more, everything is on its devices.
-fn remount(request: &MountRequest) -> Result<()> {
-    let mountpoint = mounts::terrace_at(&request.mountpoint)?.mountpoint;
-    let (place, read_only) = (mountpoint.display(), request.options.read_only);
-    let status: serde_json::Value = serde_json::from_str(&control::status(&mountpoint)?)?;
+/// Changes those of the options given that the kernel sees to, of a mount. When that lets nothing be written any more,
+/// everything is on its devices.
+fn remount(mut request: MountRequest) -> Result<()> {
+    let mount = mounts::terrace_at(&request.mountpoint)?;
+    let place = mount.mountpoint.display();
+    if mount.source != request.pm && !mounts::is_of(&mount, &request.pm) {
+        let (source, pm) = (mount.source.display(), request.pm.display());
+        bail!("{place}: the volume mounted here is {source}, not {pm}; give {source}, or the mountpoint of {pm}");
+    }
+    request.options = request.options.over(&mount.options).map_err(Usage::error)?;
+    let read_only = request.options.read_only;
+    let status: serde_json::Value = serde_json::from_str(&control::status(&mount.mountpoint)?)?;
     if let Some(reason) = status["read_only"].as_str().filter(|_| !read_only) {
         bail!("{place}: its daemon cannot write ({reason}); unmount the volume, and mount it again");
     }
-    match terrace_fuse::remount(&mountpoint, &config(request)) {
+    match terrace_fuse::remount(&mount, &config(&request)) {
         Err(Errno::BUSY) => bail!("{place}: files are open for writing; `fuser -vm {place}` shows by whom"),
         Err(Errno::PERM) => bail!("{place}: only root may remount; others unmount, and mount again"),
         result => result.with_context(|| format!("{place}: cannot be remounted"))?,
     }
     if read_only {
-        control::sync(&mountpoint)
+        control::sync(&mount.mountpoint)
             .with_context(|| format!("{place}: is read-only now, but not all of it is on its devices"))?;
     }
     Ok(())
