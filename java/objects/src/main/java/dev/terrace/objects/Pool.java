@@ -249,7 +249,11 @@ public final class Pool implements AutoCloseable {
 
     /// Looks at all of the pool: whether it is sound, and what no root reaches. Others cannot write meanwhile.
     public PoolReport check() {
-        return guarded(() -> store.alone(() -> new Survey(this).run()));
+        return guarded(() -> store.alone(() -> {
+            PoolReport report = new Survey(this).run();
+            store.requireKnownFormat();
+            return report;
+        }));
     }
 
     /// Frees what no root reaches. Handles of such objects lead nowhere afterwards.

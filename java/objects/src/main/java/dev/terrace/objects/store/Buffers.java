@@ -370,6 +370,7 @@ public final class Buffers {
             } catch (RuntimeException | InternalError e) {
                 // What lay there may be something else by now, or have been cut off with the end of a disk's file.
                 if (store.word(at) == slot) {
+                    reads.requireDamage(e);
                     throw e;
                 }
             }

@@ -130,6 +130,7 @@ final class Reads {
             } catch (RuntimeException | Error e) {
                 boolean isHopeless = e instanceof TierUnavailableException && ++unreachable == UNREACHABLE_MAX;
                 if (store.sequence() == sequence && epoch.isAloneStill(alone) || isHopeless) {
+                    requireDamage(e);
                     throw e;
                 }
                 continue;
@@ -145,6 +146,13 @@ final class Reads {
             return work.get();
         } finally {
             writer.unlock();
+        }
+    }
+
+    /// Throws something else if what a read has failed with is no damage, but what a newer library has written.
+    void requireDamage(Throwable failure) {
+        if (failure instanceof PoolDamagedException) {
+            store.requireKnownFormat();
         }
     }
 

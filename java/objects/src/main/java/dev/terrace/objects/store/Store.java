@@ -707,6 +707,15 @@ public final class Store implements AutoCloseable {
         writer.setPatience(patience);
     }
 
+    /// Throws if whoever writes has given a pool that is only read a format that this library does not know: what looks like damage here is none.
+    ///
+    /// @throws dev.terrace.objects.PoolFormatException if so
+    public void requireKnownFormat() {
+        if (readOnly) {
+            Superblock.requireKnown(pmem);
+        }
+    }
+
     Reads reads() {
         return reads;
     }

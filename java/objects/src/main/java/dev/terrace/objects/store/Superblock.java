@@ -119,6 +119,13 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
         return new Superblock(id, page.getLong(32), page.getInt(12), page.getLong(40));
     }
 
+    /// Throws if a pool that is only read is not what [#read] can read any more.
+    static void requireKnown(Region region) {
+        byte[] page = new byte[BYTES];
+        region.get(0, MemorySegment.ofArray(page), 0, BYTES);
+        read(region.name(), page, true);
+    }
+
     /// A version that is damaged is not to be taken for a later one. The checksum of a version before it, where there may be a later one, shows
     /// damage almost always: seldom does a process end between the two stores of [#upgrade].
     private static RuntimeException newer(String name, byte[] page, int version) {

@@ -7,20 +7,29 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.terrace.objects.GoldenPool;
 import dev.terrace.objects.InMemory;
+import dev.terrace.objects.ObjectType;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolDamagedException;
 import dev.terrace.objects.PoolFormatException;
 import dev.terrace.objects.PoolOptions;
+import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.TerraceException;
+import dev.terrace.objects.Thing;
 import java.io.IOException;
+import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Objects;
 import java.util.zip.CRC32C;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 
 /// What becomes of pools with features that a later library has given them.
 class FeatureTest {
@@ -35,12 +44,16 @@ class FeatureTest {
     private PoolOptions giveFeature(long at, int number) throws IOException {
         PoolOptions options = GoldenPool.extract(GoldenPool.Kept.CHECKED_DISK, dir);
         ByteBuffer pool = ByteBuffer.wrap(Files.readAllBytes(dir.resolve("pool"))).order(ByteOrder.LITTLE_ENDIAN);
-        long bits = pool.getLong((int) at) & (1L << BITS) - 1 | 1L << number;
-        CRC32C crc = new CRC32C();
-        crc.update(ByteBuffer.allocate(16).order(ByteOrder.LITTLE_ENDIAN).putLong(bits).putLong(at).flip());
-        pool.putLong((int) at, bits | crc.getValue() << BITS);
+        pool.putLong((int) at, withFeature(pool.getLong((int) at), at, number));
         Files.write(dir.resolve("pool"), pool.array());
         return options;
+    }
+
+    private static long withFeature(long word, long at, int number) {
+        long bits = word & (1L << BITS) - 1 | 1L << number;
+        CRC32C crc = new CRC32C();
+        crc.update(ByteBuffer.allocate(16).order(ByteOrder.LITTLE_ENDIAN).putLong(bits).putLong(at).flip());
+        return bits | crc.getValue() << BITS;
     }
 
     @Test
@@ -111,6 +124,80 @@ class FeatureTest {
         Files.write(dir.resolve("pool"), page.array());
         PoolDamagedException e = assertThrows(PoolDamagedException.class, () -> Pool.open(dir, options.toRead()));
         assertTrue(String.valueOf(e.getMessage()).endsWith(said), e::getMessage);
+    }
+
+    /// What a later library may give a pool that others read.
+    private enum Later {
+        VERSION("is a pool of version 5,") {
+            @Override
+            void give(Region pmem) {
+                byte[] page = new byte[64];
+                pmem.get(0, MemorySegment.ofArray(page), 0, page.length);
+                ByteBuffer fields = ByteBuffer.wrap(page).order(ByteOrder.LITTLE_ENDIAN);
+                fields.putInt(8, Superblock.VERSION + 1);
+                CRC32C crc = new CRC32C();
+                crc.update(page, 0, 56);
+                pmem.putLong(8, fields.getLong(8));
+                pmem.putLong(56, crc.getValue());
+            }
+        },
+        INCOMPATIBLE("has the incompatible feature 20,") {
+            @Override
+            void give(Region pmem) {
+                long at = Superblock.INCOMPATIBLE_AT;
+                pmem.putLong(at, withFeature(pmem.getLong(at), at, 20));
+            }
+        },
+        /// Readers need not know it: what they cannot read is damaged.
+        READ_COMPATIBLE(" is no slot") {
+            @Override
+            void give(Region pmem) {
+                long at = Superblock.READ_COMPATIBLE_AT;
+                pmem.putLong(at, withFeature(pmem.getLong(at), at, 20));
+            }
+        };
+
+        final String said;
+
+        Later(String said) {
+            this.said = said;
+        }
+
+        abstract void give(Region pmem);
+    }
+
+    @ParameterizedTest
+    @EnumSource
+    void whoReadsAlreadyWhenALaterLibraryComesIsToldSo(Later later) throws IOException {
+        PoolOptions options = PoolOptions.defaults().extents(1 << 20);
+        ObjectType<Thing> type = Thing.on(StorageTier.PMEM);
+        try (Pool pool = Pool.open(dir, options); Pool reader = Pool.open(dir, options.toRead())) {
+            Thing written = pool.create(type);
+            pool.root("thing", type).set(written);
+            written.setBytes(new byte[100]);
+            Thing thing = Objects.requireNonNull(reader.root("thing", type).get());
+            assertArrayEquals(new byte[100], thing.getBytes());
+            Region pmem = pool.store().pmem();
+            later.give(pmem);
+            assertArrayEquals(new byte[100], thing.getBytes(), "nothing that is new");
+            // A slot of a kind that there is not yet.
+            long record = Pool.recordOf(thing.reference());
+            pmem.putLong(record + Layout.of(type.fields()).offsets()[0], 0x1239);
+            for (Executable read : List.<Executable>of(
+                    thing::getBytes, thing::lengthOfBytes, () -> reader.read(thing::getBytes), () -> requireSound(reader))) {
+                TerraceException e = assertThrows(TerraceException.class, read);
+                assertEquals(later == Later.READ_COMPATIBLE, e instanceof PoolDamagedException, e::getMessage);
+                assertTrue(String.valueOf(e.getMessage()).contains(later.said), e::getMessage);
+            }
+            pmem.putLong(record + Layout.of(type.fields()).offsets()[0], 0);
+        }
+    }
+
+    private static void requireSound(Pool pool) {
+        List<String> problems = pool.check().problems();
+        if (!problems.isEmpty()) {
+            throw new PoolDamagedException(problems.getFirst());
+        }
     }
 
     /// The pool, with another version; and with the checksum for that one, if so.
