@@ -22,6 +22,8 @@ import org.jspecify.annotations.Nullable;
 /// Invariants:
 /// * Threads get the lock in the order in which they came. They queue at `first`, whose owner alone waits for the lock itself. It alone looks
 ///   at the owner, so the others cost nothing, and keep their places.
+/// * A thread that comes may overtake those that have waited for less than [#OVERTAKEN_NANOS_MAX]: otherwise each of many short transactions
+///   would need a switch of threads. It overtakes nobody else.
 /// * What was seen of the owner is for the next who looks, too: all that wait are told at once, not one patience after another.
 /// * A thread is at work if it does not wait, or waits for a tier, or waits for a pool whose owner is at work. It has been at work if it
 ///   has used the processor or has written since the look before. Nobody can tell how long a virtual thread has used the processor: such
@@ -31,6 +33,7 @@ final class WriterLock extends ReentrantLock {
     private static final int LOOKS = 8;
     private static final long LOOK_NANOS_MIN = 1_000_000;
     private static final long LOOK_NANOS_MAX = 100_000_000;
+    private static final long OVERTAKEN_NANOS_MAX = 1_000_000;
     /// What was seen longer ago says nothing of what has been since.
     private static final long UNSEEN_NANOS_MAX = 10 * LOOK_NANOS_MAX;
     /// What is not known of how long a thread has used the processor.
@@ -44,6 +47,8 @@ final class WriterLock extends ReentrantLock {
     private final String pool;
     /// Had by who gets the lock next.
     private final ReentrantLock first = new ReentrantLock(true);
+    /// Whether the first of those that wait must not be overtaken. Written by the owner of `first`.
+    private volatile boolean isFirstNext;
     private volatile long patienceNanos = Duration.ofSeconds(10).toNanos();
     /// How often it was acquired, also by who had it: who writes acquires it. Written by the owner.
     private long turns;
@@ -96,29 +101,25 @@ final class WriterLock extends ReentrantLock {
     ///
     /// @throws PoolBusyException if its owner waits, too, and does nothing else
     void acquire() {
-        if (!(isHeldByCurrentThread() || isUnawaited()) || !tryLock()) {
+        if (isFirstNext && !isHeldByCurrentThread() || !tryLock()) {
             waitFor();
         }
         turns++;
     }
 
-    /// Whether nobody would be overtaken.
-    private boolean isUnawaited() {
-        // In this order: a thread that leaves the queue has `first` by then.
-        return !first.hasQueuedThreads() && !first.isLocked();
-    }
-
     private void waitFor() {
         Thread me = Thread.currentThread();
+        long since = System.nanoTime();
         boolean interrupted = false;
         WAITING.put(me, this);
         first.lock();
         try {
             long lookNanos = Math.clamp(patienceNanos / LOOKS, LOOK_NANOS_MIN, LOOK_NANOS_MAX);
             while (!tryLock()) {
+                isFirstNext = isOverdue(since);
                 look();
                 try {
-                    if (tryLock(lookNanos, TimeUnit.NANOSECONDS)) {
+                    if (tryLock(isFirstNext ? lookNanos : OVERTAKEN_NANOS_MAX, TimeUnit.NANOSECONDS)) {
                         return;
                     }
                 } catch (InterruptedException e) {
@@ -126,12 +127,18 @@ final class WriterLock extends ReentrantLock {
                 }
             }
         } finally {
+            // Those behind have perhaps waited for as long.
+            isFirstNext = first.hasQueuedThreads() && isOverdue(since);
             first.unlock();
             WAITING.remove(me);
             if (interrupted) {
                 me.interrupt();
             }
         }
+    }
+
+    private static boolean isOverdue(long since) {
+        return System.nanoTime() - since >= OVERTAKEN_NANOS_MAX;
     }
 
     private void look() {
