@@ -230,15 +230,13 @@ impl DirData {
         self.entries.iter().map(push).collect()
     }
 
-    /// Compaction copied the entries to these positions.
-    pub fn compacted(&mut self, refs: &mut Refs, positions: &[u64]) {
+    /// Compaction copied the entries to these positions; the last that gives a time is now at `mtime`.
+    pub fn compacted(&mut self, refs: &mut Refs, positions: &[u64], mtime: u64) {
         self.mtime_ref = 0;
         for (dentry, &position) in self.entries.values_mut().zip(positions) {
             dentry.position = position;
             refs.retain(position, add_slots(&dentry.name));
         }
-        if let Some(last) = self.entries.values().next_back() {
-            refs.move_to(&mut self.mtime_ref, last.position);
-        }
+        refs.move_to(&mut self.mtime_ref, mtime);
     }
 }

@@ -131,6 +131,8 @@ const OTHER_KIND: &str = "does not fit the inode's kind";
 #[derive(Debug)]
 pub(crate) struct Live {
     attr: u64,
+    /// The last entry that gives the modification time of a file or directory: who reads the log takes that one.
+    mtime: u64,
     xattrs: Vec<u64>,
     body: Vec<u64>,
     /// What the entries of a file map.
@@ -330,10 +332,7 @@ impl Inner {
 
     /// The attributes that [`Self::push_attr`] put at `index` of the batch are committed.
     pub fn attr_committed(&mut self, meta: &Meta, mtime: Time, index: usize) {
-        self.attr_stands_at(meta, mtime, self.log.position(index));
-    }
-
-    fn attr_stands_at(&mut self, meta: &Meta, mtime: Time, position: u64) {
+        let position = self.log.position(index);
         let attr_ref = self.meta.attr_ref;
         self.meta = Meta { attr_ref, lazy: false, ..*meta };
         self.log.refs.move_to(&mut self.meta.attr_ref, position);
@@ -419,18 +418,18 @@ impl Inner {
 
     /// The log has been replaced by what is live.
     fn compacted(&mut self, live: Live) {
-        self.meta.attr_ref = 0;
+        (self.meta.attr_ref, self.meta.lazy) = (0, false);
+        self.log.refs.move_to(&mut self.meta.attr_ref, live.attr);
         for (xattr, &position) in self.xattrs.values_mut().zip(&live.xattrs) {
             xattr.position = position;
             self.log.refs.retain(position, xattr.slots);
         }
         match &mut self.body {
-            Body::File(file) => file.compacted(&mut self.log.refs, live.runs, &live.body),
-            Body::Dir(dir) => dir.compacted(&mut self.log.refs, &live.body),
+            Body::File(file) => file.compacted(&mut self.log.refs, live.runs, &live.body, live.mtime),
+            Body::Dir(dir) => dir.compacted(&mut self.log.refs, &live.body, live.mtime),
             Body::Symlink { target, .. } => retain_target(&mut self.log.refs, target, &live.body),
             Body::Special { .. } => {}
         }
-        self.attr_stands_at(&{ self.meta }, self.mtime(), live.attr);
     }
 
     /// Puts all that is live into a new log.
@@ -456,11 +455,13 @@ impl Inner {
             }
             Body::Special { .. } => Vec::new(),
         };
+        let mut mtime = body.last().copied().unwrap_or(attr);
         if matches!(self.body, Body::File(_) | Body::Dir(_)) && self.mtime() > self.meta.ctime {
             // Somebody has set a time to come, which the body's entries have, too; they must not pass for changes made then.
             attr = log.push(&attr_entry(&self.meta, self.mtime()), &[])?;
+            mtime = attr;
         }
-        Ok(Live { attr, xattrs, body, runs })
+        Ok(Live { attr, mtime, xattrs, body, runs })
     }
 
     /// Every run of blocks that the inode owns, on any device: log, data, checksums, long attribute values.

@@ -151,6 +151,8 @@ pub(crate) struct Log {
     tail_generation: u16,
     /// The tail on media is behind by entries that committed themselves.
     tail_behind: bool,
+    /// How often entries were changed where they stand, which moves no tail, since the log is in DRAM.
+    rewrites: u64,
     /// Byte of an entry beyond the tail that the last crash tore.
     torn: Option<u64>,
     archive: Option<Arc<Archive>>,
@@ -192,6 +194,7 @@ impl Log {
             tail: record_at + INLINE_OFFSET,
             tail_generation: 0,
             tail_behind: false,
+            rewrites: 0,
             torn: None,
             archive: None,
             pages: VecDeque::new(),

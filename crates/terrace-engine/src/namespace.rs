@@ -478,7 +478,7 @@ impl Core {
         };
         let mut committed = commit(dir, child, Purpose::Ordinary);
         if committed.as_ref().is_err_and(FsError::is_no_room) {
-            match self.strike_name(shard, dir, name, loss.map(|loss| (&*child, loss)), now) {
+            match self.strike_name(shard, dir, name, loss.map(|loss| (&mut *child, loss)), now) {
                 // What lies on a disk gets new entries, from the last room.
                 Err(error) if error.is_no_room() => committed = commit(dir, child, Purpose::Freeing),
                 struck => return struck.map(|()| true),
@@ -497,7 +497,7 @@ impl Core {
         shard: usize,
         dir: &mut Inner,
         name: &[u8],
-        loss: Option<(&Inner, &LinkLoss)>,
+        loss: Option<(&mut Inner, &LinkLoss)>,
         now: Time,
     ) -> FsResult<()> {
         let mut change = InPlace::new(&self.pm, now);

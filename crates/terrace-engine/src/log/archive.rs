@@ -162,9 +162,10 @@ pub(crate) struct Draft {
     seed: u32,
     slots_max: u64,
     bytes: Vec<u8>,
-    /// The log as it was: its tail, and the sequence number of the next page, which is the archive's.
+    /// The log as it was: its tail, the sequence number of the next page, which is the archive's, and what changed where it stood.
     tail: u64,
     sequence: u64,
+    rewrites: u64,
 }
 
 impl NewLog for Draft {
@@ -279,12 +280,12 @@ impl Log {
             true => (self.record_at + INLINE_OFFSET, self.inline_seed, INLINE_SLOTS),
             false => (ARCHIVE_START, page_seed(self.inline_seed, sequence), terrace_layout::ARCHIVE_SLOTS_MAX),
         };
-        Draft { start, seed, slots_max, bytes: Vec::new(), tail: self.tail, sequence }
+        Draft { start, seed, slots_max, bytes: Vec::new(), tail: self.tail, sequence, rewrites: self.rewrites }
     }
 
     /// Whether the log is still what the draft was made of.
     pub fn is_as_drafted(&self, draft: &Draft) -> bool {
-        (self.tail, self.next_sequence) == (draft.tail, draft.sequence)
+        (self.tail, self.next_sequence, self.rewrites) == (draft.tail, draft.sequence, draft.rewrites)
     }
 
     /// Replaces the log by a draft, which is durable at `addr` if it needs that, and must be all that is live. The caller's

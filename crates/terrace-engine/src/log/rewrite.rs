@@ -3,6 +3,9 @@
 //!
 //! The journal stores the words, all or none, with the others of the same change. So an entry is whole at any time, and says
 //! the one or the other. A name that is removed this way leaves in its place the entry that removes it, and pads behind that.
+//!
+//! Invariant: whoever asks for such stores is counted (`Log::rewrites`), whether they are committed or not: a draft of the log
+//! that was made before is none of it any more.
 
 use std::mem::offset_of;
 
@@ -34,7 +37,8 @@ impl Log {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn rewrite(&self, pm: &Pm, position: u64, change: impl FnOnce(&mut [u8])) -> FsResult<Vec<JournalWord>> {
+    pub fn rewrite(&mut self, pm: &Pm, position: u64, change: impl FnOnce(&mut [u8])) -> FsResult<Vec<JournalWord>> {
+        self.rewrites += 1;
         let (old, seed) = self.entry_at(pm, position)?;
         let mut new = old.clone();
         change(&mut new);
@@ -46,7 +50,8 @@ impl Log {
     ///
     /// # Errors
     /// As [`Self::rewrite`].
-    pub fn strike(&self, pm: &Pm, position: u64, remove: &DentryRemoveEntry) -> FsResult<Vec<JournalWord>> {
+    pub fn strike(&mut self, pm: &Pm, position: u64, remove: &DentryRemoveEntry) -> FsResult<Vec<JournalWord>> {
+        self.rewrites += 1;
         let (old, seed) = self.entry_at(pm, position)?;
         let mut new = Vec::with_capacity(old.len());
         lay_out_entry(&mut new, remove, &[]);
@@ -64,7 +69,7 @@ impl Log {
     ///
     /// # Errors
     /// As [`Self::rewrite`].
-    pub fn retime(&self, pm: &Pm, position: u64, now: Time) -> FsResult<Vec<JournalWord>> {
+    pub fn retime(&mut self, pm: &Pm, position: u64, now: Time) -> FsResult<Vec<JournalWord>> {
         let now = now.0.to_le_bytes();
         self.rewrite(pm, position, |entry| match entry[0] {
             kind if kind == EntryType::DentryAdd as u8 => put(entry, offset_of!(DentryAddEntry, mtime_ns), &now),

@@ -42,15 +42,15 @@ impl<'a> InPlace<'a> {
     }
 
     /// The name goes.
-    pub fn remove(&mut self, dir: &Inner, name: &[u8]) -> FsResult<()> {
-        let entries = dir.dir()?;
+    pub fn remove(&mut self, dir: &mut Inner, name: &[u8]) -> FsResult<()> {
+        let (log, entries) = dir.dir_mut()?;
         let position = self.position(entries, name)?;
-        self.words.extend(dir.log.strike(self.pm, position, &entries.remove_entry(name, self.now))?);
+        self.words.extend(log.strike(self.pm, position, &entries.remove_entry(name, self.now))?);
         Ok(())
     }
 
     /// The name leads to what `source` leads to.
-    pub fn take_over(&mut self, dir: &Inner, name: &[u8], source: &Dentry) -> FsResult<()> {
+    pub fn take_over(&mut self, dir: &mut Inner, name: &[u8], source: &Dentry) -> FsResult<()> {
         let position = self.position(dir.dir()?, name)?;
         let now = self.now;
         let words = dir.log.rewrite(self.pm, position, |entry| {
@@ -65,7 +65,7 @@ impl<'a> InPlace<'a> {
     }
 
     /// The directory, of which all names have been changed, has changed now.
-    pub fn touch(&mut self, dir: &Inner) -> FsResult<()> {
+    pub fn touch(&mut self, dir: &mut Inner) -> FsResult<()> {
         let position = dir.dir()?.mtime_position();
         if self.changed.contains(&position) {
             return Ok(());
@@ -78,7 +78,7 @@ impl<'a> InPlace<'a> {
     }
 
     /// An inode loses a link, and has others.
-    pub fn lose_link(&mut self, inner: &Inner, loss: &LinkLoss) -> FsResult<()> {
+    pub fn lose_link(&mut self, inner: &mut Inner, loss: &LinkLoss) -> FsResult<()> {
         let position = inner.meta.attr_ref;
         if !Log::can_rewrite(position) {
             return fail(libc::ENOSPC);

@@ -44,6 +44,16 @@ impl LinkLoss {
     }
 }
 
+/// A name that comes to lead to another inode.
+struct Replacement<'a> {
+    source: &'a Dentry,
+    /// What takes the source's old name.
+    whiteout: Option<Dentry>,
+    /// The new name has led to something until now.
+    over: bool,
+    now: Time,
+}
+
 /// One rename.
 pub(super) struct Rename<'a> {
     pub core: &'a Core,
@@ -202,47 +212,25 @@ impl Rename<'_> {
         }
         let loss = victim_inner.as_mut().and_then(|inner| LinkLoss::stage(inner, now));
         let whiteout_dentry = whiteout.as_ref().map(|w| Dentry::of(&w.inode, self.from_name));
-        let mut committed = match to.as_deref_mut() {
-            None => {
-                let mut change = DirChange::new(from, now)?;
-                change.remove(self.from_name);
-                if victim.is_some() {
-                    change.remove(self.to_name);
-                }
-                change.add(self.to_name, source);
-                if let Some(w) = &whiteout_dentry {
-                    change.add(self.from_name, w);
-                }
-                let result = self.commit_with_victim(&mut [change.log()], loss.is_some(), victim_inner.as_deref_mut());
-                result.map(|()| change.apply())
-            }
-            Some(to) => {
-                let mut change_from = DirChange::new(from, now)?;
-                change_from.remove(self.from_name);
-                if let Some(w) = &whiteout_dentry {
-                    change_from.add(self.from_name, w);
-                }
-                let mut change_to = DirChange::new(to, now)?;
-                if victim.is_some() {
-                    change_to.remove(self.to_name);
-                }
-                change_to.add(self.to_name, source);
-                let mut logs = [change_from.log(), change_to.log()];
-                let result = self.commit_with_victim(&mut logs, loss.is_some(), victim_inner.as_deref_mut());
-                result.map(|()| {
-                    change_from.apply();
-                    change_to.apply();
-                })
-            }
+        let new = Replacement { source, whiteout: whiteout_dentry, over: victim.is_some(), now };
+        let append = |from: &mut Inner, to: Option<&mut Inner>, victim: Option<&mut Inner>, purpose| {
+            let loser = victim.filter(|_| loss.is_some()).map(|inner| &mut inner.log);
+            self.append(from, to, &new, loser, purpose)
         };
-        let no_room = committed.as_ref().is_err_and(FsError::is_no_room);
-        let in_place = match &victim_inner {
-            Some(inner) if no_room && whiteout.is_none() => {
-                committed = self.take_over(from, to, source, loss.as_ref().map(|loss| (&**inner, loss)), now);
-                true
+        let mut committed = append(from, to.as_deref_mut(), victim_inner.as_deref_mut(), Purpose::Ordinary);
+        let mut in_place = false;
+        if let Some(inner) = &mut victim_inner
+            && new.whiteout.is_none()
+            && committed.as_ref().is_err_and(FsError::is_no_room)
+        {
+            let loss = loss.as_ref().map(|loss| (&mut **inner, loss));
+            committed = self.take_over(from, to.as_deref_mut(), source, loss, now);
+            in_place = committed.is_ok();
+            if committed.as_ref().is_err_and(FsError::is_no_room) {
+                // What lies on a disk gets new entries, from the last room.
+                committed = append(from, to, Some(inner), Purpose::Freeing);
             }
-            _ => false,
-        };
+        }
         if let Err(error) = committed {
             whiteout.iter().for_each(|w| core.unbear(w));
             return Err(error);
@@ -258,16 +246,16 @@ impl Rename<'_> {
     fn take_over(
         &self,
         from: &mut Inner,
-        to: Option<&mut Inner>,
+        mut to: Option<&mut Inner>,
         source: &Dentry,
-        loss: Option<(&Inner, &LinkLoss)>,
+        loss: Option<(&mut Inner, &LinkLoss)>,
         now: Time,
     ) -> FsResult<()> {
         let mut change = InPlace::new(&self.core.pm, now);
         change.remove(from, self.from_name)?;
-        change.take_over(to.as_deref().unwrap_or(from), self.to_name, source)?;
+        change.take_over(to.as_deref_mut().unwrap_or(from), self.to_name, source)?;
         change.touch(from)?;
-        to.as_deref().map_or(Ok(()), |to| change.touch(to))?;
+        to.as_deref_mut().map_or(Ok(()), |to| change.touch(to))?;
         loss.map_or(Ok(()), |(victim, loss)| change.lose_link(victim, loss))?;
         change.commit(self.core, self.from_dir.shard)?;
         let (log, entries) = from.dir_mut()?;
@@ -279,16 +267,31 @@ impl Rename<'_> {
         Ok(())
     }
 
-    fn commit_with_victim(&self, logs: &mut [&mut Log], loses_link: bool, victim: Option<&mut Inner>) -> FsResult<()> {
-        let shard = self.from_dir.shard;
-        match victim {
-            Some(inner) if loses_link => {
-                let mut all: Vec<&mut Log> = logs.iter_mut().map(|log| &mut **log).collect();
-                all.push(&mut inner.log);
-                self.core.commit(shard, Purpose::Ordinary, &mut all)
-            }
-            _ => self.core.commit(shard, Purpose::Ordinary, logs),
+    /// New entries say so. `loser`: the log of a victim that has other names; its batch says that it loses this one.
+    fn append(
+        &self,
+        from: &mut Inner,
+        to: Option<&mut Inner>,
+        new: &Replacement<'_>,
+        loser: Option<&mut Log>,
+        purpose: Purpose,
+    ) -> FsResult<()> {
+        let mut change_from = DirChange::new(from, new.now)?;
+        let mut change_to = to.map(|to| DirChange::new(to, new.now)).transpose()?;
+        change_from.remove(self.from_name);
+        let target = change_to.as_mut().unwrap_or(&mut change_from);
+        if new.over {
+            target.remove(self.to_name);
         }
+        target.add(self.to_name, new.source);
+        new.whiteout.iter().for_each(|w| change_from.add(self.from_name, w));
+        let mut logs = vec![change_from.log()];
+        logs.extend(change_to.as_mut().map(DirChange::log));
+        logs.extend(loser);
+        self.core.commit(self.from_dir.shard, purpose, &mut logs)?;
+        change_from.apply();
+        change_to.into_iter().for_each(DirChange::apply);
+        Ok(())
     }
 
     fn make_whiteout(&self, from: &Inner, now: Time) -> FsResult<Newborn> {

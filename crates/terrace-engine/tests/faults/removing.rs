@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use terrace_engine::{FsResult, Ino, RenameFlags, Volume};
-use terrace_policy::Param;
+use terrace_engine::{Counter, FsResult, Ino, RenameFlags, SetAttr, SetTime, Time, Volume, XattrFlags};
+use terrace_media::{IoOp, sim_disk_from};
+use terrace_policy::{PM_RESERVE_BLOCKS, Param};
 
-use super::rig::{DIR, FILE, Rig, find};
+use super::rig::{DIR, FILE, Rig, a_moment_passes, find, make, number_after};
 
 /// Names by path, with the inode that each leads to.
 type Names = BTreeMap<String, Ino>;
@@ -157,4 +158,178 @@ fn names_of_a_full_volume_can_be_taken_over() {
         drop(v);
         rig.must_be_sound();
     }
+}
+
+/// Fills PM, but for what is left to those who free something.
+fn fill(v: &Volume) {
+    let ballast = make(v, Ino::ROOT, "ballast", &FILE);
+    let room = || {
+        let pm = &v.status().devices[0];
+        ((pm.size_bytes - pm.used_bytes) / 4096).saturating_sub(PM_RESERVE_BLOCKS)
+    };
+    for n in 0.. {
+        match room() {
+            0 => break,
+            // A value in a block of its own, and what the log takes for it.
+            2.. => {
+                v.setxattr(ballast, format!("user.{n}").as_bytes(), &[7; 4096], XattrFlags::default(), None).unwrap()
+            }
+            _ => {
+                let mode = SetAttr { mode: Some(0o600 + n % 8), ..Default::default() };
+                v.setattr(ballast, &mode).map(drop).unwrap();
+            }
+        }
+    }
+}
+
+/// An entry of one slot more in the log of an inode, which kills the one before it.
+fn mark(v: &Volume, ino: Ino) -> FsResult<()> {
+    v.setxattr(ino, b"user.m", b"m", XattrFlags::default(), None)
+}
+
+/// Leaves no slot of the last page of the log.
+fn fill_page(v: &Volume, ino: Ino) {
+    let full = (0..1000).find_map(|_| mark(v, ino).err());
+    assert_eq!(full.expect("there is no room for pages").errno(), libc::ENOSPC);
+}
+
+/// The log grows by dead entries until it is written anew.
+fn compact(v: &Volume, ino: Ino) {
+    let blocks = || v.getattr(ino).unwrap().blocks_512;
+    let mut most = 0;
+    while blocks() >= most {
+        most = blocks();
+        mark(v, ino).unwrap();
+    }
+}
+
+/// What gives the times last in a log that was written anew is what a change in place must change.
+#[test]
+fn times_of_a_compacted_directory_outlive_a_removal_in_place() {
+    let rig = Rig::new(2 << 20, false);
+    let v = still(&rig);
+    // The last one has its attributes behind its names: they give a time to come.
+    let dirs: Vec<Ino> = (0..6).map(|n| make(&v, Ino::ROOT, &format!("d{n}"), &DIR)).collect();
+    for &dir in &dirs {
+        for name in ["old", "new"] {
+            make(&v, dir, name, &FILE);
+        }
+        if dir == dirs[5] {
+            let times = SetAttr { mtime: Some(SetTime::At(Time(i64::MAX / 2))), ..Default::default() };
+            v.setattr(dir, &times).unwrap();
+        }
+        compact(&v, dir);
+    }
+    fill(&v);
+    dirs.iter().for_each(|&dir| fill_page(&v, dir));
+    a_moment_passes();
+    for &dir in &dirs {
+        let before = v.getattr(dir).unwrap();
+        v.unlink(dir, b"old").unwrap();
+        let after = v.getattr(dir).unwrap();
+        assert!(before.mtime != after.mtime && before.ctime < after.ctime, "{before:?} {after:?}");
+        assert_eq!(mark(&v, dir).unwrap_err().errno(), libc::ENOSPC, "the page was not full");
+    }
+    let times = |v: &Volume, dir| v.getattr(dir).map(|attr| (attr.mtime, attr.ctime)).unwrap();
+    let said = |v: &Volume| dirs.iter().map(|&dir| times(v, dir)).collect::<Vec<_>>();
+    let expected = said(&v);
+    v.close().unwrap();
+    drop(v);
+    let v = still(&rig);
+    assert_eq!(said(&v), expected);
+    v.close().unwrap();
+    drop(v);
+    rig.must_be_sound();
+}
+
+/// What changes where it stands makes no log longer, and two such changes may be of one tick of the clock: a log that moves
+/// notices all the same.
+#[test]
+fn a_name_removed_in_place_while_its_log_moves_stays_removed() {
+    let rig = Rig::new(2 << 20, false);
+    let v = still(&rig);
+    let dir = make(&v, Ino::ROOT, "dir", &DIR);
+    for n in 0..100 {
+        make(&v, dir, &n.to_string(), &FILE);
+    }
+    fill(&v);
+    fill_page(&v, dir);
+    v.close().unwrap();
+    drop(v);
+    let image = rig.image();
+    // Nearly always both removals are of one tick.
+    for _ in 0..8 {
+        let (disks, sims): (_, Vec<_>) = image.0[1..].iter().map(|bytes| sim_disk_from(bytes.clone())).unzip();
+        let rig = Rig { pm: image.rig().pm, disks };
+        let v = rig.open_alone(&[(Param::Migrate, 0), (Param::LogsAt, 0), (Param::ColdAge, 0)]);
+        a_moment_passes();
+        v.unlink(dir, b"1").unwrap();
+        for sim in &sims {
+            let v = v.clone();
+            sim.before_next(IoOp::Write, move || {
+                // Nobody makes room for it, and nothing else moves.
+                v.tune(Param::Migrate, 0).unwrap();
+                v.unlink(dir, b"2").unwrap();
+            });
+        }
+        v.tune(Param::Migrate, 1).unwrap();
+        // Whether others move is all the same.
+        let _ = v.migrate_shard((dir.0 as usize - 1) % v.shards());
+        sims.iter().for_each(|sim| sim.clear_on_io());
+        assert!(v.stats().counters.get(Counter::MigrationsOvertaken) > 0);
+        let mut expected = found(&v);
+        assert!(!expected.contains_key("dir/1") && !expected.contains_key("dir/2"));
+        expected.remove("ballast");
+        assert_eq!(expected.len(), 98);
+        v.abandon();
+        drop(v);
+        let v = still(&rig);
+        let mut found = found(&v);
+        found.remove("ballast");
+        assert_eq!(found, expected);
+        v.close().unwrap();
+        drop(v);
+        rig.must_be_sound();
+    }
+}
+
+/// What lies on a disk does not change there: names in it go, or are taken over, by new entries in the last room.
+#[test]
+fn names_in_an_archive_go_and_can_be_taken_over() {
+    let rig = Rig::new(2 << 20, false);
+    let v = rig.open_alone(&[(Param::LogsAt, 0), (Param::ColdAge, 0)]);
+    let dir = make(&v, Ino::ROOT, "dir", &DIR);
+    let other = make(&v, Ino::ROOT, "other", &DIR);
+    let mut names: Names = (0..300).map(|n| (format!("dir/{n}"), make(&v, dir, &n.to_string(), &FILE))).collect();
+    let elsewhere = (0..300).map(|n| (format!("other/{n}"), make(&v, other, &n.to_string(), &FILE)));
+    names.extend(elsewhere.collect::<Names>());
+    v.sync().unwrap();
+    v.migrate(1).unwrap_err();
+    v.tune(Param::Migrate, 0).unwrap();
+    fill(&v);
+    for ino in [dir, other] {
+        let blocks = number_after(&rig.image().rig().dump(ino), "log archive      ");
+        assert!(blocks.is_some_and(|n| n > 0), "the log is on no disk");
+        fill_page(&v, ino);
+    }
+    for n in 0..60 {
+        let to_dir = if n % 2 == 0 { "dir" } else { "other" };
+        let (from, to, gone) = (format!("dir/{n}"), format!("{to_dir}/{}", n + 100), format!("dir/{}", n + 200));
+        let ((from_dir, from_name), (to_dir, to_name)) = (split(&v, &from), split(&v, &to));
+        let renamed = v.rename(from_dir, from_name, to_dir, to_name, RenameFlags::default());
+        renamed.unwrap_or_else(|error| panic!("{from} to {to}: {error}"));
+        let ino = names.remove(&from).unwrap();
+        names.insert(to, ino);
+        unlink(&v, &gone);
+        names.remove(&gone);
+    }
+    v.abandon();
+    drop(v);
+    let v = still(&rig);
+    let mut found = found(&v);
+    found.remove("ballast");
+    assert_eq!(found, names);
+    v.close().unwrap();
+    drop(v);
+    rig.must_be_sound();
 }
