@@ -1,7 +1,9 @@
-//! Room that is on its way back: until data has moved it takes room in both tiers, and until a removed file is gone it takes room
-//! without being there.
+//! Room that is on its way back: until data has moved it takes room in both tiers, until a removed file is gone it takes room
+//! without being there, and until a dirty page is written back, room is promised to it beside the block that it replaces.
 //!
-//! Invariant: no write and no `fallocate` of a program is told that there is no room before a look at the tiers while no data moved,
+//! Invariant: no write and no `fallocate` of a program is told that there is no room before dirty pages were written back, as long
+//! as any were promised room (but not more often than [`WRITEBACKS_MAX`] times: others may take what that frees); before a look
+//! at the tiers while no data moved,
 //! neither in the background nor by hand, and after the removed files that the kernel has forgotten had been reclaimed. It
 //! does not wait for that longer than [`ROOM_WAIT_MAX`]. With `migrate` off nobody waits for moves: what is moved by hand then
 //! takes room twice.
@@ -11,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::core::Core;
 use crate::error::{FsError, FsResult, fail};
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Condvar, Mutex, thread};
+use crate::sync::{Condvar, Mutex, limit, thread};
 
 /// How often, and how long each time, who finds no room waits for what was removed.
 const FORGET_TRIES: u32 = 50;
@@ -19,6 +21,9 @@ const FORGET_WAIT: Duration = Duration::from_millis(2);
 
 /// How long who finds no room waits for moves: a thread that waits serves nobody else, and a disk may hang.
 const ROOM_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// How often in a row who finds no room writes back what is dirty. Each time others were faster, or write what no disk has room for.
+const WRITEBACKS_MAX: usize = limit(32, 2);
 
 /// Who moves data, and who waits for the room that is left then. Its lock is the last of all.
 #[derive(Debug, Default)]
@@ -134,7 +139,7 @@ impl Core {
     /// # Errors
     /// Those of `attempt`; `EROFS` if the volume has turned read-only meanwhile.
     pub fn with_all_room<T>(&self, attempt: impl Fn() -> FsResult<T>) -> FsResult<T> {
-        let result = attempt();
+        let result = self.with_room_of_dirty(&attempt);
         if !result.as_ref().is_err_and(FsError::is_no_room) {
             return result;
         }
@@ -147,6 +152,29 @@ impl Core {
             return result;
         }
         self.reclaim_all()?;
+        self.with_room_of_dirty(&attempt)
+    }
+
+    /// Does `attempt`; if it finds no room, writes back what is dirty and does it again. Ends when nothing was promised to dirty
+    /// pages from before an attempt until after it: then writeback frees nothing.
+    fn with_room_of_dirty<T>(&self, attempt: &impl Fn() -> FsResult<T>) -> FsResult<T> {
+        for _ in 0..WRITEBACKS_MAX {
+            // Both looks count: others may keep their promises, or get some, while this looks for room.
+            let were_promises = self.space.has_promises();
+            let result = attempt();
+            let may_come_back = were_promises || self.space.has_promises();
+            if !may_come_back || !result.as_ref().is_err_and(FsError::is_no_room) {
+                return result;
+            }
+            match self.flush_all() {
+                Err(error) if error.is_fatal() => return Err(error),
+                _ if self.is_read_only() => return fail(libc::EROFS),
+                // A disk that takes nothing frees nothing; what others took may do.
+                Err(_) => return attempt(),
+                // Who has a promise may not have made use of it yet.
+                Ok(()) => thread::yield_now(),
+            }
+        }
         attempt()
     }
 }

@@ -294,6 +294,11 @@ impl Space {
         true
     }
 
+    /// Whether any disk block is promised.
+    pub fn has_promises(&self) -> bool {
+        self.disk_reserved.load(Ordering::Acquire) > 0
+    }
+
     /// Runs what allocates up to `blocks` of disk space, none of which is promised to dirty pages.
     ///
     /// # Errors

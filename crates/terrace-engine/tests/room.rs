@@ -1,10 +1,11 @@
-//! What `statfs` calls available can be taken: by `fallocate`, in one file, and by writes; whatever was taken before.
+//! What `statfs` calls available can be taken: by `fallocate`, in one file, and by writes; whatever was taken before. And what a
+//! file has can be written again: what was reserved for it, and its data.
 
 mod rig;
 
 use std::sync::Arc;
 
-use rig::{FILE, Rig, find, pattern};
+use rig::{FILE, Rig, contents, find, pattern};
 use terrace_engine::{Fallocate, Ino, Volume, WriteOptions};
 use terrace_policy::Param;
 
@@ -18,10 +19,30 @@ fn create(v: &Volume, name: &str) -> Ino {
     ino
 }
 
-fn still(rig: &Rig) -> Arc<Volume> {
-    let volume = rig.open(90);
+/// A volume that moves nothing by itself.
+fn open(rig: &Rig, pm_full_percent: u8, workers: bool) -> Arc<Volume> {
+    let volume = rig.open_with(pm_full_percent, workers);
     volume.tune(Param::Migrate, 0).unwrap();
     volume
+}
+
+fn still(rig: &Rig) -> Arc<Volume> {
+    open(rig, 90, false)
+}
+
+/// Bytes of a write: neither a whole number of blocks nor more than the room for checksums.
+const STEP: usize = 200_000;
+
+/// Writes `data` to the beginning of a file, piece by piece.
+fn fill(v: &Volume, ino: Ino, data: &[u8], what: &str) {
+    for (i, piece) in data.chunks(STEP).enumerate() {
+        let n = v.write(ino, (i * STEP) as u64, piece, WriteOptions::default());
+        assert_eq!(
+            n.unwrap_or_else(|e| panic!("{what}: {e} at {} of {}", i * STEP, data.len())),
+            piece.len(),
+            "{what}"
+        );
+    }
 }
 
 fn available(v: &Volume) -> u64 {
@@ -87,16 +108,126 @@ fn nearly_all_that_is_available_can_be_written() {
         prepare(&v);
         let ino = create(&v, "written");
         let wanted = (available(&v) - LEFT) * BLOCK;
-        let mut at = 0;
-        while at < wanted {
-            let len = (wanted - at).min(200_000) as usize;
-            let n = v.write(ino, at, &pattern(len, 3), WriteOptions::default());
-            at += n.unwrap_or_else(|e| panic!("{what}: {e} at {at} of {wanted}")) as u64;
-        }
+        fill(&v, ino, &pattern(wanted as usize, 3), what);
         v.sync().unwrap();
         assert!(find(&v, "written") == ino && v.getattr(ino).unwrap().size == wanted, "{what}");
         v.close().unwrap();
         drop(v);
         rig.must_be_sound();
     }
+}
+
+#[test]
+fn what_is_reserved_can_be_written() {
+    for (what, prepare) in USES {
+        for (percent, workers) in [(60, false), (60, true), (100, false), (100, true)] {
+            let what = format!("{what}, {percent} % reserved, workers: {workers}");
+            let rig = Rig::new(8 << 20, false);
+            let v = open(&rig, 90, workers);
+            prepare(&v);
+            let ino = create(&v, "reserved");
+            let blocks = available(&v) * percent / 100 - LEFT;
+            v.fallocate(ino, Fallocate::Allocate, 0, blocks * BLOCK).unwrap();
+            let data = pattern((blocks * BLOCK) as usize, 4);
+            fill(&v, ino, &data, &what);
+            v.sync().unwrap();
+            v.close().unwrap();
+            drop(v);
+            rig.must_be_sound();
+            assert!(contents(&still(&rig), ino) == data, "{what}");
+        }
+    }
+}
+
+#[test]
+fn data_on_nearly_full_disks_can_be_written_again() {
+    for (percent, workers) in [(65, false), (65, true), (90, false), (90, true)] {
+        let what = format!("{percent} % in use, workers: {workers}");
+        let rig = Rig::new(8 << 20, false);
+        let v = open(&rig, 0, workers);
+        let ino = create(&v, "again");
+        let len = (available(&v) * percent / 100 * BLOCK) as usize;
+        fill(&v, ino, &pattern(len, 0), &what);
+        v.sync().unwrap();
+        let before = available(&v);
+        for seed in 1..4 {
+            fill(&v, ino, &pattern(len, seed), &what);
+        }
+        v.sync().unwrap();
+        assert!(available(&v).abs_diff(before) <= LEFT, "{what}: {before} available before, {} after", available(&v));
+        v.close().unwrap();
+        drop(v);
+        rig.must_be_sound();
+        assert!(contents(&still(&rig), ino) == pattern(len, 3), "{what}");
+    }
+}
+
+/// What others have dirty is written back, too; and a reservation finds the room.
+#[test]
+fn what_others_replace_makes_room() {
+    for workers in [false, true] {
+        let rig = Rig::new(8 << 20, false);
+        let v = open(&rig, 0, workers);
+        let (others, ino) = (create(&v, "others"), create(&v, "new"));
+        let len = available(&v) as usize * BLOCK as usize * 45 / 100;
+        fill(&v, others, &pattern(len, 0), "others");
+        v.sync().unwrap();
+        let left = available(&v) - LEFT;
+        fill(&v, others, &pattern(len, 1), "others");
+        v.fallocate(ino, Fallocate::Allocate, 0, left * BLOCK).unwrap();
+        v.close().unwrap();
+        drop(v);
+        rig.must_be_sound();
+    }
+}
+
+/// Whoever writes what is new beyond the room gets ENOSPC in the end, however many write what is old.
+#[test]
+fn a_full_volume_says_so_while_others_write() {
+    for workers in [false, true] {
+        let rig = Rig::new(8 << 20, false);
+        let v = open(&rig, 0, workers);
+        let files = [create(&v, "one"), create(&v, "other")];
+        let len = available(&v) as usize * BLOCK as usize / 4;
+        files.iter().for_each(|&ino| fill(&v, ino, &pattern(len, 0), "first"));
+        v.sync().unwrap();
+        let grows = create(&v, "grows");
+        std::thread::scope(|scope| {
+            for ino in files {
+                let v = &v;
+                scope.spawn(move || {
+                    for (seed, at) in (0..2000).map(|i| (i as u8, i * 7919 * BLOCK % (len as u64 - BLOCK))) {
+                        let written = v.write(ino, at, &pattern(4096, seed), WriteOptions::default());
+                        assert!(written.is_ok_and(|n| n == 4096) || v.getattr(grows).unwrap().size > len as u64);
+                    }
+                });
+            }
+            let refused =
+                (0..).find_map(|i| v.write(grows, i * STEP as u64, &[1; STEP], WriteOptions::default()).err());
+            assert_eq!(refused.unwrap().errno(), libc::ENOSPC);
+        });
+        assert!(v.getattr(grows).unwrap().size > len as u64, "half of the volume was free");
+        v.sync().unwrap();
+        v.close().unwrap();
+        drop(v);
+        rig.must_be_sound();
+    }
+}
+
+#[test]
+fn a_full_volume_says_so_without_a_flush_for_each_write() {
+    let rig = Rig::new(8 << 20, false);
+    let v = open(&rig, 0, false);
+    let (ino, blocks) = (create(&v, "grows"), available(&v));
+    let flushes = || rig.disks.iter().map(|disk| disk.stats().flushes).sum::<u64>();
+    let write = |i: u64| v.write(ino, i * BLOCK, &[1; BLOCK as usize], WriteOptions::default());
+    let written = (0..).find(|&i| write(i).is_err()).unwrap();
+    assert!(written >= blocks, "{written} of {blocks}");
+    // With each flush the room for the checksums of what it wrote is left: a seventeenth, and a seventeenth of that.
+    assert!(flushes() <= 40, "{} flushes for {written} blocks", flushes());
+    let before = flushes();
+    (0..1000).for_each(|i| assert_eq!(write(written + i).unwrap_err().errno(), libc::ENOSPC));
+    assert_eq!(flushes(), before);
+    v.unlink(Ino::ROOT, b"grows").unwrap();
+    assert!(available(&v).abs_diff(blocks) <= LEFT, "{blocks} available before, {} after", available(&v));
 }
