@@ -2,11 +2,10 @@
 //! without being there, and until a dirty page is written back, room is promised to it beside the block that it replaces.
 //!
 //! Invariant: no write and no `fallocate` of a program is told that there is no room before dirty pages were written back, as long
-//! as any were promised room (but not more often than [`WRITEBACKS_MAX`] times: others may take what that frees); before a look
-//! at the tiers while no data moved,
-//! neither in the background nor by hand, and after the removed files that the kernel has forgotten had been reclaimed. It
-//! does not wait for that longer than [`ROOM_WAIT_MAX`]. With `migrate` off nobody waits for moves: what is moved by hand then
-//! takes room twice.
+//! as any were promised room (at most [`WRITEBACKS_MAX`] times: others may take what that frees); and before a look at the tiers
+//! while no data moved, neither in the background nor by hand, and after the removed files that the kernel has forgotten had been
+//! reclaimed. It does not wait for moves longer than [`ROOM_WAIT_MAX`]. With `migrate` off nobody waits for moves: what is moved by
+//! hand then takes room twice.
 
 use std::time::{Duration, Instant};
 
