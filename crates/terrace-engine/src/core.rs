@@ -35,7 +35,7 @@ use crate::error::{FsError, FsResult, advice, fail, fence};
 use crate::file::PmIo;
 use crate::index::Freed;
 use crate::inode::{Inner, Inode, Replay, kind_of};
-use crate::itable::{InodeTable, RecordState, record_state, shard_of};
+use crate::itable::{InodeTable, RecordState, first_generation, record_state, shard_of};
 use crate::journal::Journal;
 use crate::log::{Log, LogMedia};
 use crate::migrate::Buffers;
@@ -262,12 +262,9 @@ impl Core {
         Ok(())
     }
 
-    /// The generation of an inode whose record remembers none. Where a table has gaps, records have been forgotten.
+    /// The generation of an inode whose record remembers none.
     pub fn first_generation(&self, ino: Ino) -> u32 {
-        match self.gaps.load(Ordering::Relaxed) {
-            true => (self.secrets.hash_one((ino.0, Instant::now())) as u32).max(1),
-            false => 1,
-        }
+        first_generation(self.gaps.load(Ordering::Relaxed), &self.secrets, ino)
     }
 
     /// Marks what this mount commits with one fence.

@@ -9,6 +9,9 @@
 //! * A chunk is zeroed, durable, before the pointer to it is stored: a record of zeros is free.
 //! * `free` of a chunk is the number of its records that are free, on media or promised to be.
 
+use std::hash::{BuildHasher, RandomState};
+use std::time::Instant;
+
 use terrace_layout::{
     BLOCK_BYTES, BlockAddr, CHUNK_FREE_OFFSET, CHUNK_NEXT_OFFSET, CHUNK_RECORDS_MAX, CHUNK_RECORDS_MIN, CheckedPtr,
     ChunkHeader, INODE_BYTES, INODE_USED, InodeRecord, MediaStruct, ShardPage,
@@ -148,6 +151,13 @@ impl InodeTable {
     pub fn locate(&self, ino: Ino) -> Option<u64> {
         let index = (ino.0.checked_sub(1)?) / self.shards;
         self.chunk_of(index).map(|c| self.chunks[c].record_at(index))
+    }
+
+    /// The first record at or behind a shard index: its index, inode number and byte in PM. Leaps over gaps.
+    pub fn at_or_after(&self, index: u64) -> Option<(u64, Ino, u64)> {
+        let chunk = self.chunks.get(self.chunks.partition_point(|c| c.first_index + c.records <= index))?;
+        let index = index.max(chunk.first_index);
+        Some((index, self.ino(index), chunk.record_at(index)))
     }
 
     /// One more than the last index; not all below it need exist.
@@ -305,6 +315,14 @@ impl InodeTable {
     }
 }
 
+/// The generation of an inode whose record remembers none. Where tables have gaps, records have been forgotten.
+pub(crate) fn first_generation(has_gaps: bool, secrets: &RandomState, ino: Ino) -> u32 {
+    match has_gaps {
+        true => (secrets.hash_one((ino.0, Instant::now())) as u32).max(1),
+        false => 1,
+    }
+}
+
 /// What a record on media is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordState {
@@ -335,5 +353,38 @@ pub(crate) fn write_record(pm: &Pm, at: u64, record: &InodeRecord) {
     pm.store_u64(at, record.first_word());
     if !planted(Bug::RecordNotFlushed) {
         pm.flush(at, size_of::<InodeRecord>() as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever goes through a table meets each record once, and no place where there is none, however long the gaps are.
+    #[test]
+    fn a_walk_meets_each_record_and_no_gap() {
+        let chunk = |first_index, records| Chunk {
+            at: first_index << 20,
+            first_index,
+            records,
+            free: 0,
+            used: None,
+            cursor: 0,
+        };
+        for chunks in
+            [vec![(0, 15)], vec![(0, 15), (15, 31)], vec![(0, 3), (1 << 40, 1), ((1 << 40) + 2, 2), (1 << 50, 7)]]
+        {
+            let chunks = chunks.into_iter().map(|(first, records)| chunk(first, records)).collect();
+            let table = InodeTable { shard: 1, shards: 3, chunks, freed: 0 };
+            let mut next = 0;
+            let walk = std::iter::from_fn(|| {
+                let (index, ino, at) = table.at_or_after(next)?;
+                next = index + 1;
+                Some((ino, at))
+            });
+            assert!(walk.eq(table.records()), "{table:?}");
+            assert!(table.records().all(|(ino, at)| table.locate(ino) == Some(at)));
+            assert_eq!(next, table.end());
+        }
     }
 }

@@ -11,7 +11,8 @@
 //!   it, so that the messages which it waits for are answered.
 //! * Those messages need room among the requests that the kernel keeps under way in the background, as asynchronous
 //!   writes do. So not all of that room may be taken by writes whose answer is kept ([`Coherence::held_max`]). Beyond
-//!   that a write is answered first, and the kernel told as soon as possible.
+//!   that a write is answered first, and the kernel told as soon as possible: by an order that waits for the thread
+//!   already, if one covers the range.
 //! * It takes page locks and no others: whoever waits for an answer may hold any lock that is taken before them.
 //!
 //! What spares the call in most cases: of files with direct writes, [`Cached`] knows which pages the kernel may have.
@@ -23,6 +24,9 @@
 //!   `pages` or in `dropping`. A READ or buffered WRITE adds its pages before the engine serves it, and the kernel has
 //!   had them, locked or filled, since before it sent the message. A direct WRITE takes its pages out after the engine
 //!   served it, and before the kernel is told.
+//! * An order that covers a write has not begun when the engine has served the write.
+//! * At most [`ORDERS_MAX`] orders of a file, and one for the whole of it, wait beyond those that keep an answer. Only
+//!   files without orders make way for others: so each file in use has no more orders than that.
 //! * Forgetting a file is always right: its next direct write has the whole of it dropped.
 
 use std::collections::{BTreeMap, HashMap};
@@ -45,6 +49,9 @@ const FILES_MAX: usize = 4096;
 
 /// Runs of pages that are known of a file; beyond that, the gaps between them count as cached.
 const RUNS_MAX: usize = 256;
+
+/// Orders of a file that wait for the thread; beyond that, one has the whole file dropped, and covers what follows.
+const ORDERS_MAX: usize = 256;
 
 /// All pages of a file.
 const WHOLE: Range<u64> = 0..1 << 51;
@@ -77,8 +84,17 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Cached {
     pages: Runs,
-    /// What the thread is to drop, with the numbers of the orders.
-    dropping: Vec<(u64, Range<u64>)>,
+    /// What the thread is to drop.
+    dropping: Vec<Dropping>,
+}
+
+/// What is known of an order that is not carried out yet.
+#[derive(Debug)]
+struct Dropping {
+    number: u64,
+    pages: Range<u64>,
+    /// The kernel may have dropped some of the pages already.
+    has_begun: bool,
 }
 
 /// Pages of a file that the kernel is to drop, and the answer to give then.
@@ -86,6 +102,8 @@ struct Order {
     number: u64,
     inode: INodeNo,
     pages: Range<u64>,
+    /// Whether an answer may be kept; it counts in `held` then.
+    keeps_answer: bool,
     answer: Option<Box<dyn FnOnce() + Send>>,
 }
 
@@ -123,10 +141,10 @@ impl Coherence {
 
     /// After the engine wrote what came by a direct WRITE: `answer`s once the kernel has none of what it replaces.
     pub(crate) fn settle(&self, inode: INodeNo, offset: u64, len_bytes: u64, answer: impl FnOnce() + Send + 'static) {
-        let Some(mut order) = self.shared.order(inode, pages(offset, len_bytes)) else {
+        let Some(mut order) = self.shared.order(inode, pages(offset, len_bytes), self.held_max()) else {
             return answer();
         };
-        if self.shared.hold(self.held_max()) {
+        if order.keeps_answer {
             order.answer = Some(Box::new(answer));
         } else {
             answer();
@@ -163,22 +181,45 @@ impl Drop for Coherence {
 }
 
 impl Shared {
-    /// What has to be dropped before a direct write of these pages is answered, if anything has.
-    fn order(&self, inode: INodeNo, pages: Range<u64>) -> Option<Order> {
+    /// What the thread has to drop on account of a direct write of these pages; `None`: nothing, or nothing more than it
+    /// has been told. `held_max`: how many answers may be kept.
+    fn order(&self, inode: INodeNo, pages: Range<u64>, held_max: usize) -> Option<Order> {
         let mut files = self.files.lock();
         let known = files.get_mut(&inode.0).map(|cached| cached.must_drop(&pages));
         if known == Some(false) {
             return None;
         }
-        let pages = if known.is_some() { pages } else { WHOLE };
         if known.is_none() && files.len() >= FILES_MAX {
-            let other = *files.keys().next().expect("there are many");
-            files.remove(&other);
+            let other = files.iter().find(|(_, cached)| cached.dropping.is_empty()).map(|(&other, _)| other);
+            if let Some(other) = other {
+                files.remove(&other);
+            }
         }
+        let pages = if known.is_some() { pages } else { WHOLE };
+        let cached = files.entry(inode.0).or_default();
+        let keeps_answer = self.hold(held_max);
+        let pages = if keeps_answer { pages } else { cached.not_covered(pages)? };
         let number = self.ordered.fetch_add(1, Ordering::Relaxed);
-        files.entry(inode.0).or_default().dropping.push((number, pages.clone()));
+        cached.dropping.push(Dropping { number, pages: pages.clone(), has_begun: false });
         self.any.store(true, Ordering::Release);
-        Some(Order { number, inode, pages, answer: None })
+        Some(Order { number, inode, pages, keeps_answer, answer: None })
+    }
+
+    /// The thread begins with an order: from now on it covers no further write.
+    fn begin(&self, order: &Order) {
+        if let Some(cached) = self.files.lock().get_mut(&order.inode.0) {
+            cached.dropping.iter_mut().filter(|d| d.number == order.number).for_each(|d| d.has_begun = true);
+        }
+    }
+
+    /// An order has been carried out; unless the pages are `dropped`, the kernel may have them still.
+    fn end(&self, order: &Order, dropped: bool) {
+        if let Some(cached) = self.files.lock().get_mut(&order.inode.0) {
+            cached.dropping.retain(|d| d.number != order.number);
+            if !dropped {
+                cached.pages.insert(order.pages.clone());
+            }
+        }
     }
 
     /// Counts one more answer that is kept, if there may be one.
@@ -190,16 +231,12 @@ impl Shared {
     /// The thread.
     fn carry_out(&self, orders: &Receiver<Order>, transport: &Transport) {
         for order in orders {
+            self.begin(&order);
             let dropped = transport.drop_pages(order.inode, order.pages.start * PAGE_BYTES, bytes(&order.pages));
             if let Err(error) = &dropped {
                 tracing::warn!("inode {}: buffered readers may see old data: {error}", order.inode);
             }
-            if let Some(cached) = self.files.lock().get_mut(&order.inode.0) {
-                cached.dropping.retain(|&(number, _)| number != order.number);
-                if dropped.is_err() {
-                    cached.pages.insert(order.pages);
-                }
-            }
+            self.end(&order, dropped.is_ok());
             if let Some(answer) = order.answer {
                 answer();
                 self.held.fetch_sub(1, Ordering::Relaxed);
@@ -211,8 +248,16 @@ impl Shared {
 impl Cached {
     /// Takes out pages that are written directly; says whether the kernel may have any of them.
     fn must_drop(&mut self, pages: &Range<u64>) -> bool {
-        let dropping = self.dropping.iter().any(|(_, range)| range.start < pages.end && pages.start < range.end);
+        let overlaps = |d: &Dropping| d.pages.start < pages.end && pages.start < d.pages.end;
+        let dropping = self.dropping.iter().any(overlaps);
         self.pages.remove(pages) || dropping
+    }
+
+    /// What is to be ordered so that these pages are dropped from now on; `None`: an order that has not begun covers them.
+    fn not_covered(&self, pages: Range<u64>) -> Option<Range<u64>> {
+        let covers = |d: &Dropping| !d.has_begun && d.pages.start <= pages.start && pages.end <= d.pages.end;
+        let is_full = self.dropping.len() >= ORDERS_MAX;
+        (!self.dropping.iter().any(covers)).then_some(if is_full { WHOLE } else { pages })
     }
 }
 
@@ -249,6 +294,8 @@ impl Runs {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use super::*;
 
     /// Compared with a set of single pages, over a space so small that everything touches.
@@ -292,28 +339,121 @@ mod tests {
     fn a_write_orders_what_may_be_cached() {
         let shared = Shared::default();
         let file = INodeNo(7);
-        let first = shared.order(file, 0..1).expect("nothing is known of the file yet");
+        let order = |pages| shared.order(file, pages, usize::MAX);
+        let first = order(0..1).expect("nothing is known of the file yet");
         assert_eq!(first.pages, WHOLE);
-        let second = shared.order(file, 5..6).expect("the first is not carried out yet");
-        let cached = |change: &dyn Fn(&mut Cached)| change(shared.files.lock().get_mut(&7).unwrap());
-        for order in [first, second] {
-            cached(&|cached| cached.dropping.retain(|&(number, _)| number != order.number));
+        let second = order(5..6).expect("the first is not carried out yet");
+        [first, second].iter().for_each(|order| shared.end(order, true));
+        assert_eq!(pages_of(order(5..6)), None, "a file that nobody has read");
+        shared.files.lock().get_mut(&7).unwrap().pages.insert(4..8);
+        assert_eq!(pages_of(order(8..9)), None, "pages beside what was read");
+        assert_eq!(pages_of(order(7..9)), Some(7..9));
+        assert_eq!(pages_of(order(8..9)), Some(8..9), "not dropped yet");
+        assert_eq!(pages_of(order(4..5)), Some(4..5));
+    }
+
+    #[test]
+    fn a_write_that_is_answered_first_needs_no_order_if_one_that_waits_covers_it() {
+        let shared = Shared::default();
+        let order = |pages| shared.order(INodeNo(7), pages, 0);
+        let first = order(0..1).expect("nothing is known of the file yet");
+        assert_eq!(pages_of(order(5..6)), None, "the whole file will be dropped");
+        shared.begin(&first);
+        let second = order(4..8).expect("the first may have dropped them already");
+        assert_eq!(pages_of(order(5..7)), None);
+        assert_eq!(pages_of(order(7..9)), Some(7..9), "a page of it is not covered");
+        shared.begin(&second);
+        assert_eq!(pages_of(order(5..7)), Some(5..7));
+    }
+
+    /// The kernel, the engine and the thread, with every page of a file in any version; steps in any order.
+    #[derive(Default)]
+    struct Model {
+        shared: Shared,
+        orders: VecDeque<Order>,
+        /// The version that the kernel has cached, and that the engine has, by page.
+        kernel: BTreeMap<u64, u64>,
+        engine: BTreeMap<u64, u64>,
+        most: usize,
+    }
+
+    const FILE: INodeNo = INodeNo(7);
+
+    impl Model {
+        /// A buffered READ of a page.
+        fn read(&mut self, page: u64) {
+            if let Some(cached) = self.shared.files.lock().get_mut(&FILE.0) {
+                cached.pages.insert(page..page + 1);
+            }
+            self.kernel.insert(page, self.engine.get(&page).copied().unwrap_or(0));
         }
-        assert_eq!(pages_of(shared.order(file, 5..6)), None, "a file that nobody has read");
-        cached(&|cached| cached.pages.insert(4..8));
-        assert_eq!(pages_of(shared.order(file, 8..9)), None, "pages beside what was read");
-        assert_eq!(pages_of(shared.order(file, 7..9)), Some(7..9));
-        assert_eq!(pages_of(shared.order(file, 8..9)), Some(8..9), "not dropped yet");
-        assert_eq!(pages_of(shared.order(file, 4..5)), Some(4..5));
+
+        /// An asynchronous direct WRITE, with a READ of one of its pages before the engine serves it.
+        fn write(&mut self, pages: Range<u64>, read: Option<u64>, held_max: usize) {
+            self.kernel.retain(|page, _| !pages.contains(page));
+            read.into_iter().for_each(|page| self.read(page));
+            pages.clone().for_each(|page| *self.engine.entry(page).or_default() += 1);
+            self.orders.extend(self.shared.order(FILE, pages, held_max));
+            self.most = self.most.max(self.orders.len());
+        }
+
+        /// The thread carries out the first order; `meanwhile` comes when the kernel has dropped the pages.
+        fn carry_out(&mut self, meanwhile: impl FnOnce(&mut Self)) {
+            if let Some(order) = self.orders.pop_front() {
+                self.shared.begin(&order);
+                self.kernel.retain(|page, _| !order.pages.contains(page));
+                meanwhile(self);
+                self.shared.end(&order, true);
+                self.shared.held.fetch_sub(order.keeps_answer.into(), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// However far the thread lags behind, its orders are few, and in the end the kernel has nothing old.
+    #[test]
+    fn orders_stay_few_and_nothing_old_stays_cached() {
+        const HELD_MAX: usize = 3;
+        for (pages, lag) in [(8, 2), (8, 50), (4096, 2), (4096, 3000)] {
+            let mut model = Model::default();
+            let mut random = 1_u64;
+            let mut below = |n: u64| {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (random >> 33) % n
+            };
+            for _ in 0..20_000 {
+                let start = below(pages);
+                let range = start..(start + 1 + below(3)).min(pages);
+                let read = (below(2) == 0).then_some(start);
+                let write = |model: &mut Model| model.write(range, read, HELD_MAX);
+                match below(lag) {
+                    0 => model.carry_out(write),
+                    _ if below(3) == 0 => model.read(start),
+                    _ => write(&mut model),
+                }
+            }
+            while !model.orders.is_empty() {
+                model.carry_out(|_| ());
+            }
+            for (page, version) in &model.kernel {
+                assert_eq!(model.engine.get(page).unwrap_or(&0), version, "page {page} of {pages}, lag {lag}");
+            }
+            // One for the whole file waits beyond the limit, and one has begun.
+            assert!(model.most <= ORDERS_MAX + HELD_MAX + 2, "{} orders of {pages} pages, lag {lag}", model.most);
+        }
     }
 
     #[test]
     fn files_beyond_the_limit_push_others_out() {
         let shared = Shared::default();
-        for inode in 0..=FILES_MAX as u64 {
-            assert_eq!(pages_of(shared.order(INodeNo(inode), 0..1)), Some(WHOLE));
-        }
-        assert_eq!(shared.files.lock().len(), FILES_MAX);
+        let files = 0..=FILES_MAX as u64;
+        let order = |inode| shared.order(INodeNo(inode), 0..1, 0).expect("nothing is known of the file");
+        let orders: Vec<Order> = files.clone().map(order).collect();
+        assert!(orders.iter().all(|order| order.pages == WHOLE));
+        let again = |inode| pages_of(shared.order(INodeNo(inode), 0..1, 0));
+        assert!(files.clone().all(|inode| again(inode).is_none()), "none is pushed out while it has an order");
+        orders.iter().for_each(|order| shared.end(order, true));
+        assert_eq!(again(files.end() + 1), Some(WHOLE));
+        assert_eq!(shared.files.lock().len(), FILES_MAX + 1, "one has gone, and one has come");
     }
 
     #[test]

@@ -118,7 +118,10 @@ impl Between {
 
 /// **P-45** A handle from name_to_handle_at(2) opens its file with open_by_handle_at(2) as long as the
 /// file exists, whatever happens to its names, also after the kernel has forgotten it and on later
-/// mounts. After that it fails with ESTALE, also if another file has the inode number.
+/// mounts. After that it fails with ESTALE, also if another file has the inode number: a generation of
+/// 32 bits tells one from the other. It is counted per inode number, and where the volume has given
+/// back the record that counts, it begins at random: there a handle of a file that is gone opens
+/// another one with a chance of one in 2^32 for each file that gets the number.
 #[test]
 fn handles_last_as_long_as_files() {
     proof(|| {

@@ -26,7 +26,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
-use terrace_layout::{INODE_BYTES, InodeRecord};
+use terrace_layout::{INCOMPAT_GAPS, INODE_BYTES, InodeRecord};
 
 use super::places::Names;
 use super::{Check, CheckProblem, Finding};
@@ -35,7 +35,7 @@ use crate::core::free_record;
 use crate::error::{FsError, FsResult, fence};
 use crate::format::read_disk_superblock;
 use crate::inode::{Body, Inner, kind_of};
-use crate::itable::write_record;
+use crate::itable::{first_generation, write_record};
 use crate::offline::{Offline, journal};
 use crate::scan::{ProblemKind, Scan, scan};
 use crate::space::{Purpose, Space};
@@ -440,7 +440,9 @@ impl Check<'_> {
         loop {
             let (ino, at, generation) = offline.tables[0].alloc(self.pm, space.pm())?;
             if !survey.scan.references.contains_key(&ino.0) {
-                return Ok((ino, at, generation.unwrap_or(1)));
+                let has_gaps = self.sb.incompat & INCOMPAT_GAPS != 0;
+                let first = || first_generation(has_gaps, &RandomState::new(), ino);
+                return Ok((ino, at, generation.unwrap_or_else(first)));
             }
         }
     }

@@ -187,21 +187,11 @@ impl Scrubber<'_> {
 
     /// The table of a shard, and every inode in it.
     pub(super) fn inode_table(&mut self, shard: usize) -> Result<(), Stopped> {
-        let core = self.core;
         self.chunk_headers(shard);
-        let shards = core.shards.len() as u64;
-        for index in 0.. {
-            let ino = Ino(index * shards + shard as u64 + 1);
-            self.record.pace(INODE_BYTES)?;
-            let (at, state) = {
-                // The table may have grown since the last look, or given blocks back.
-                let table = core.shards[shard].table.read();
-                match table.locate(ino) {
-                    Some(at) => (at, self.record_at(at, ino)),
-                    None if index < table.end() => continue,
-                    None => break,
-                }
-            };
+        let mut next = 0;
+        // The table may have grown since the last look, or given blocks back.
+        while let Some((index, ino, at, state)) = self.first_record(shard, next) {
+            next = index + 1;
             match state {
                 RecordState::Free => {}
                 RecordState::Used(_) => self.inode(at, ino)?,
@@ -212,11 +202,19 @@ impl Scrubber<'_> {
             }
             self.record.verified(PM, ScrubKind::InodeTable, INODE_BYTES);
             self.record.passed(PM, INODE_BYTES);
+            self.record.pace(INODE_BYTES)?;
             if self.runs.len() >= RUNS_MAX {
                 self.data()?;
             }
         }
         Ok(())
+    }
+
+    /// The first record of a shard's table at or behind an index: its index, inode number, byte in PM and state.
+    fn first_record(&self, shard: usize, index: u64) -> Option<(u64, Ino, u64, RecordState)> {
+        let table = self.core.shards[shard].table.read();
+        let (index, ino, at) = table.at_or_after(index)?;
+        Some((index, ino, at, self.record_at(at, ino)))
     }
 
     fn chunk_headers(&self, shard: usize) {
