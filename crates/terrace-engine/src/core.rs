@@ -308,6 +308,18 @@ impl Core {
         self.mutate(operation)
     }
 
+    /// As [`Self::operate`], for what frees something, which changes nothing if it finds no room: then room is made once more, however
+    /// lately that was in vain, and it is tried again.
+    pub fn operate_to_free<T>(&self, mut operation: impl FnMut() -> FsResult<T>) -> FsResult<T> {
+        match self.operate(&mut operation) {
+            Err(error) if error.is_no_room() => {
+                self.relieve_pm(true);
+                self.mutate(operation)
+            }
+            done => done,
+        }
+    }
+
     /// Whether PM has next to no room left, for metadata either.
     pub fn pm_is_low(&self) -> bool {
         self.space.pm().free_blocks() < PM_RESERVE_BLOCKS + PM_LOW_BLOCKS

@@ -459,17 +459,18 @@ impl Core {
     /// Called, without any lock, by those who are about to need room in PM for metadata.
     pub fn relieve_pm_if_low(&self) {
         if self.pm_is_low() {
-            self.relieve_pm();
+            self.relieve_pm(false);
         }
     }
 
     /// Makes such room at once: nothing else does in time where files come faster than they grow cold. Whoever comes meanwhile waits for
-    /// this one. Read-only volumes are found out by who asked.
+    /// this one. Where it was in vain it rests, unless it is `urgent`. Read-only volumes are found out by who asked, who holds no lock.
     #[cold]
-    fn relieve_pm(&self) {
+    pub fn relieve_pm(&self, urgent: bool) {
         let mut relief = self.migration.relief.lock();
         let begun = Instant::now();
-        if !self.migrates() || relief.rests_until.is_some_and(|until| begun < until) {
+        let rests = !urgent && relief.rests_until.is_some_and(|until| begun < until);
+        if !self.migrates() || rests {
             return;
         }
         let _under_way = self.moves.begin();

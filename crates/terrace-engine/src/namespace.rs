@@ -426,7 +426,7 @@ impl Core {
     fn remove(&self, parent: Ino, name: &[u8], directory: bool) -> FsResult<()> {
         check_name(name)?;
         let dir = self.get(parent)?;
-        self.operate(|| {
+        self.operate_to_free(|| {
             let mut inner = dir.exclusive()?;
             let Some(dentry) = inner.dir()?.find(name) else {
                 return fail(libc::ENOENT);
@@ -521,14 +521,16 @@ impl Core {
             return fail(libc::EINVAL);
         }
         let (from_dir, to_dir) = (self.get(from)?, self.get(to)?);
-        self.operate(|| {
+        let frees = !flags.exchange && to_dir.shared()?.dir()?.find(to_name).is_some();
+        let rename = || {
             if !flags.exchange {
                 self.flush_before_replacing(&from_dir, from_name, &to_dir, to_name)?;
             }
             // Moves between directories exclude one another, so that ancestors hold still while they are compared.
             let _moving = (from_dir.ino != to_dir.ino && !planted(Bug::RenameUnlocked)).then(|| self.rename.lock());
             Rename { core: self, from_dir: &from_dir, from_name, to_dir: &to_dir, to_name, flags }.run()
-        })
+        };
+        if frees { self.operate_to_free(rename) } else { self.operate(rename) }
     }
 
     /// New data reaches its device before its name replaces an old file's: what programs rely on.

@@ -333,3 +333,50 @@ fn names_in_an_archive_go_and_can_be_taken_over() {
     drop(v);
     rig.must_be_sound();
 }
+
+/// The last room is for what frees something; where that is used up, more is made at once, however lately that was in vain.
+#[test]
+fn names_go_at_once_when_the_disk_that_makes_room_works_again() {
+    const DIRS: usize = 64;
+    let rig = Rig::new(2 << 20, false);
+    let v = rig.open_alone(&[(Param::LogsAt, 0), (Param::ColdAge, 0)]);
+    let dirs: Vec<Ino> = (0..DIRS).map(|d| make(&v, Ino::ROOT, &format!("d{d}"), &DIR)).collect();
+    for &dir in &dirs {
+        for n in 0..20 {
+            make(&v, dir, &n.to_string(), &FILE);
+        }
+    }
+    v.sync().unwrap();
+    a_moment_passes();
+    v.migrate(1).unwrap_err();
+    v.close().unwrap();
+    drop(v);
+    for &dir in &dirs {
+        let blocks = number_after(&rig.dump(dir), "log archive      ");
+        assert!(blocks.is_some_and(|n| n > 0), "the log is on no disk");
+    }
+    let (disks, sims): (_, Vec<_>) = rig.image().0[1..].iter().map(|bytes| sim_disk_from(bytes.clone())).unzip();
+    let rig = Rig { pm: rig.pm, disks };
+    let v = still(&rig);
+    fill(&v);
+    dirs.iter().for_each(|&dir| fill_page(&v, dir));
+    // Each takes a page; the first ones take what the inode tables give back.
+    let refused: Vec<Ino> = dirs.iter().copied().filter(|&dir| v.unlink(dir, b"1").is_err()).collect();
+    assert!(!refused.is_empty() && refused.len() < DIRS, "{refused:?}");
+    sims.iter().for_each(|sim| sim.fail_writes_after(0));
+    v.tune(Param::Migrate, 1).unwrap();
+    assert_eq!(v.unlink(refused[0], b"1").unwrap_err().errno(), libc::ENOSPC);
+    sims.iter().for_each(|sim| sim.clear_faults());
+    for &dir in &refused {
+        v.unlink(dir, b"1").unwrap();
+    }
+    let expected = found(&v);
+    assert_eq!(expected.len(), DIRS * 19 + 1);
+    v.abandon();
+    drop(v);
+    let v = still(&rig);
+    assert_eq!(found(&v), expected);
+    v.close().unwrap();
+    drop(v);
+    rig.must_be_sound();
+}
