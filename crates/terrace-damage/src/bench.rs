@@ -46,8 +46,9 @@ pub enum Outcome {
     /// The last change of a file is gone: its entry, or the data that this vouches for, looks as if a crash had torn it.
     /// In the second case the volume says so.
     RolledBack,
-    /// A file, or a directory and what is below it, is not as it is, but as its record or a slot in that says, which is a former one, or without
-    /// the change that a journal had committed and has forgotten: nothing tells that from the newest.
+    /// A file, or a directory and what is below it, is not as it is, but as its record or a slot in that says, which is
+    /// a former one, or without the change that a journal had committed and has forgotten: nothing tells that from the
+    /// newest.
     Older,
     /// Data that no checksum covers was read as it is.
     Unnoticed,
@@ -242,8 +243,8 @@ impl<'s> Bench<'s> {
         owners
     }
 
-    /// Whether a structure, or a part of it, is as it was earlier. Only of what stands in a record, and is not bound to a version, does that
-    /// matter.
+    /// Whether a structure, or a part of it, is as it was earlier. Only of what stands in a record, and is not bound to
+    /// a version, does that matter.
     fn is_former(&self, place: &Place) -> bool {
         let in_record = match place.region {
             Region::InodeRecord | Region::ArchiveEntry => true,

@@ -1,5 +1,5 @@
-//! The functions that fuzzers call: one per decoder, one for images of PM, one for whole volumes, two for what a daemon is told.
-//! None may panic, hang or take much memory, whatever it is given.
+//! The functions that fuzzers call: one per decoder, one for images of PM, one for whole volumes, two for what a daemon
+//! is told. None may panic, hang or take much memory, whatever it is given.
 //!
 //! What stands behind a checksum is reached because each decoder sees its input twice: as it is, and sealed.
 

@@ -129,8 +129,8 @@ fn a_check_of_anything_ends_and_makes_nothing_worse() {
     run("with check and repair", cases, true);
 }
 
-/// Runs of zeros, of ones, of what stands elsewhere, and of what stood there earlier, of every length: the answer is right, or an
-/// error.
+/// Runs of zeros, of ones, of what stands elsewhere, and of what stood there earlier, of every length: the answer is
+/// right, or an error.
 #[test]
 fn runs_of_every_length() {
     let mut random = Random::new(8);

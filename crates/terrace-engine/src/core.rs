@@ -308,8 +308,8 @@ impl Core {
         self.mutate(operation)
     }
 
-    /// As [`Self::operate`], for what frees something, which changes nothing if it finds no room: then room is made once more, however
-    /// lately that was in vain, and it is tried again.
+    /// As [`Self::operate`], for what frees something, which changes nothing if it finds no room: then room is made
+    /// once more, however lately that was in vain, and it is tried again.
     pub fn operate_to_free<T>(&self, mut operation: impl FnMut() -> FsResult<T>) -> FsResult<T> {
         match self.operate(&mut operation) {
             Err(error) if error.is_no_room() => {

@@ -2,9 +2,9 @@
 //!
 //! Invariants:
 //! * `by_name` and `entries` hold the same names.
-//! * A name has its cookie as long as it is there, whatever inode it leads to, and a new name gets the highest. A listing goes
-//!   from the highest to the lowest. So it ends, whatever changes meanwhile; it shows each name that stays exactly once; and it
-//!   shows no name twice, for one that is removed and made anew falls behind the reader.
+//! * A name has its cookie as long as it is there, whatever inode it leads to, and a new name gets the highest. A
+//!   listing goes from the highest to the lowest. So it ends, whatever changes meanwhile; it shows each name that stays
+//!   exactly once; and it shows no name twice, for one that is removed and made anew falls behind the reader.
 //! * Each entry holds one reference on its log entry.
 
 use std::collections::{BTreeMap, HashMap};
@@ -98,8 +98,8 @@ impl DirData {
         self.by_name.get(name).map(|cookie| &self.entries[cookie])
     }
 
-    /// The entries of a listing that go on at `position`: the newest first, each with its cookie, which is also the position
-    /// behind it. Before [`FIRST_COOKIE`] there is nothing of a listing but `.` and `..`.
+    /// The entries of a listing that go on at `position`: the newest first, each with its cookie, which is also the
+    /// position behind it. Before [`FIRST_COOKIE`] there is nothing of a listing but `.` and `..`.
     pub fn from(&self, position: u64) -> impl Iterator<Item = (u64, &Dentry)> {
         let end = if position < FIRST_COOKIE { u64::MAX } else { position };
         self.entries.range(..end).rev().map(|(&c, d)| (c, d))
@@ -189,7 +189,8 @@ impl DirData {
         self.removed(refs, position, cookie, mtime);
     }
 
-    /// The entry that added `name` says now that it is gone. The last entry that gives a time, this one or another, gives this one.
+    /// The entry that added `name` says now that it is gone. The last entry that gives a time, this one or another,
+    /// gives this one.
     pub fn struck(&mut self, refs: &mut Refs, name: &[u8], mtime: Time) {
         let cookie = self.by_name.remove(name).expect("the name was there");
         let dentry = self.entries.remove(&cookie).expect("by_name and entries hold the same names");

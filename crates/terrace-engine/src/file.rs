@@ -702,8 +702,8 @@ impl FileData {
         Ok(positions)
     }
 
-    /// Compaction moved the live entries of `runs` to `positions`, the last of which holds the size; the last entry that gives
-    /// the modification time is at `mtime`.
+    /// Compaction moved the live entries of `runs` to `positions`, the last of which holds the size; the last entry
+    /// that gives the modification time is at `mtime`.
     pub fn compacted(&mut self, refs: &mut Refs, runs: Vec<(u64, Extent)>, positions: &[u64], mtime: u64) {
         self.index.moved(refs, runs, |i| positions[i]);
         (self.size_ref, self.mtime_ref) = (0, 0);

@@ -170,8 +170,8 @@ impl InodeTable {
         self.chunks.iter().any(|c| (c.at..c.at + size_of::<ChunkHeader>() as u64).contains(&at))
     }
 
-    /// Takes a free record: its inode number, its byte in PM and the generation for the new inode, if the record remembers
-    /// that of an earlier one.
+    /// Takes a free record: its inode number, its byte in PM and the generation for the new inode, if the record
+    /// remembers that of an earlier one.
     ///
     /// # Errors
     /// `ENOSPC` if the table has to grow and PM is full.
@@ -360,7 +360,8 @@ pub(crate) fn write_record(pm: &Pm, at: u64, record: &InodeRecord) {
 mod tests {
     use super::*;
 
-    /// Whoever goes through a table meets each record once, and no place where there is none, however long the gaps are.
+    /// Whoever goes through a table meets each record once, and no place where there is none, however long the gaps
+    /// are.
     #[test]
     fn a_walk_meets_each_record_and_no_gap() {
         let chunk = |first_index, records| Chunk {

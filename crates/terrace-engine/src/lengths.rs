@@ -1,5 +1,5 @@
-//! Files as long as what the engine cuts work into, and a block shorter and longer: whoever goes through a file in pieces meets
-//! its end just before, at and just after the end of a piece, and extents that go on there.
+//! Files as long as what the engine cuts work into, and a block shorter and longer: whoever goes through a file in
+//! pieces meets its end just before, at and just after the end of a piece, and extents that go on there.
 
 use std::collections::BTreeSet;
 
@@ -59,8 +59,8 @@ fn limits() -> BTreeSet<u64> {
 enum Shape {
     /// Data from one end to the other, which begins on disks.
     Dense,
-    /// Reserved blocks, and across each limit that lies in the file a few that were written, so that none of them is an extent's
-    /// end.
+    /// Reserved blocks, and across each limit that lies in the file a few that were written, so that none of them is an
+    /// extent's end.
     Islands,
 }
 
@@ -264,8 +264,8 @@ fn edges(size: u64) -> BTreeSet<u64> {
     ends.into_iter().flat_map(|end| [end.saturating_sub(1), end, end.saturating_add(1)]).collect()
 }
 
-/// What is empty, lies inside of a block, across the end of a piece, or beyond the end of the file moves what it covers, and
-/// nothing else.
+/// What is empty, lies inside of a block, across the end of a piece, or beyond the end of the file moves what it
+/// covers, and nothing else.
 #[test]
 fn ranges_of_every_kind_move_what_they_cover() {
     let subject = Subject::new(STRETCH_BLOCKS + 2, Shape::Islands);

@@ -14,7 +14,8 @@
 //!   earlier one is gone, and the front has no earlier ones. What is dead further back goes with compaction, which
 //!   writes the live entries anew and swaps head and tail through the journal.
 //! * [`Refs`] counts references from the volatile state into each page. It is volatile, derived by walking.
-//! * Committed entries never change, but for a few that the journal changes where there is no room for others (see `rewrite`).
+//! * Committed entries never change, but for a few that the journal changes where there is no room for others (see
+//!   `rewrite`).
 //! * A dropped page is given back only after a fence has made the head that skips it durable.
 //! * The first part of the log may lie on a disk (see `archive`).
 

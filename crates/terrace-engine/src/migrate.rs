@@ -200,7 +200,8 @@ impl Volume {
         Ok(moved)
     }
 
-    /// As [`Self::move_range`], one stretch, of 64 MiB at most: whoever asks for more is kept no longer than that takes.
+    /// As [`Self::move_range`], one stretch, of 64 MiB at most: whoever asks for more is kept no longer than that
+    /// takes.
     ///
     /// # Errors
     /// As [`Self::move_file`].

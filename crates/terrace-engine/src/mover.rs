@@ -464,7 +464,8 @@ impl Core {
     }
 
     /// Makes such room at once: nothing else does in time where files come faster than they grow cold. Whoever comes meanwhile waits for
-    /// this one. Where it was in vain it rests, unless it is `urgent`. Read-only volumes are found out by who asked, who holds no lock.
+    /// this one. Where it was in vain it rests, unless it is `urgent`. Read-only volumes are found out by who asked,
+    /// who holds no lock.
     #[cold]
     pub fn relieve_pm(&self, urgent: bool) {
         let mut relief = self.migration.relief.lock();

@@ -1,11 +1,12 @@
-//! Room that is on its way back: until data has moved it takes room in both tiers, until a removed file is gone it takes room
-//! without being there, and until a dirty page is written back, room is promised to it beside the block that it replaces.
+//! Room that is on its way back: until data has moved it takes room in both tiers, until a removed file is gone it
+//! takes room without being there, and until a dirty page is written back, room is promised to it beside the block that
+//! it replaces.
 //!
-//! Invariant: no write and no `fallocate` of a program is told that there is no room before dirty pages were written back, as long
-//! as any were promised room (at most [`WRITEBACKS_MAX`] times: others may take what that frees); and before a look at the tiers
-//! while no data moved, neither in the background nor by hand, and after the removed files that the kernel has forgotten had been
-//! reclaimed. It does not wait for moves longer than [`ROOM_WAIT_MAX`]. With `migrate` off nobody waits for moves: what is moved by
-//! hand then takes room twice.
+//! Invariant: no write and no `fallocate` of a program is told that there is no room before dirty pages were written
+//! back, as long as any were promised room (at most [`WRITEBACKS_MAX`] times: others may take what that frees); and
+//! before a look at the tiers while no data moved, neither in the background nor by hand, and after the removed files
+//! that the kernel has forgotten had been reclaimed. It does not wait for moves longer than [`ROOM_WAIT_MAX`]. With
+//! `migrate` off nobody waits for moves: what is moved by hand then takes room twice.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,8 @@ const FORGET_WAIT: Duration = Duration::from_millis(2);
 /// How long who finds no room waits for moves: a thread that waits serves nobody else, and a disk may hang.
 const ROOM_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// How often in a row who finds no room writes back what is dirty. Each time others were faster, or write what no disk has room for.
+/// How often in a row who finds no room writes back what is dirty. Each time others were faster, or write what no disk
+/// has room for.
 const WRITEBACKS_MAX: usize = limit(32, 2);
 
 /// Who moves data, and who waits for the room that is left then. Its lock is the last of all.
@@ -154,8 +156,8 @@ impl Core {
         self.with_room_of_dirty(&attempt)
     }
 
-    /// Does `attempt`; if it finds no room, writes back what is dirty and does it again. Ends when nothing was promised to dirty
-    /// pages from before an attempt until after it: then writeback frees nothing.
+    /// Does `attempt`; if it finds no room, writes back what is dirty and does it again. Ends when nothing was promised
+    /// to dirty pages from before an attempt until after it: then writeback frees nothing.
     fn with_room_of_dirty<T>(&self, attempt: &impl Fn() -> FsResult<T>) -> FsResult<T> {
         for _ in 0..WRITEBACKS_MAX {
             // Both looks count: others may keep their promises, or get some, while this looks for room.

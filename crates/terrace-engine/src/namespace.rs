@@ -58,8 +58,8 @@ fn check_name(name: &[u8]) -> FsResult<()> {
 }
 
 impl Core {
-    /// Finds a name and counts a lookup of its inode. `.` is the inode itself, whatever it is, and `..` a directory's parent: for
-    /// those who know a number and no name.
+    /// Finds a name and counts a lookup of its inode. `.` is the inode itself, whatever it is, and `..` a directory's
+    /// parent: for those who know a number and no name.
     ///
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`, `ESTALE` for `.` and `..` of what has lost its last name; damage.
@@ -91,8 +91,8 @@ impl Core {
         self.looked_up(&child)
     }
 
-    /// The parent of a directory. Nobody knows it who has not come from there since the directory was read from media: then all
-    /// directories are looked through. The caller holds no lock.
+    /// The parent of a directory. Nobody knows it who has not come from there since the directory was read from media:
+    /// then all directories are looked through. The caller holds no lock.
     ///
     /// # Errors
     /// `ENOTDIR`; `ESTALE` if no name leads to it.
@@ -458,8 +458,8 @@ impl Core {
         })
     }
 
-    /// Removes a name of an inode, which may lose one link of several: by new entries, or, if there is no room for any, where
-    /// the old ones stand. Whether it was that.
+    /// Removes a name of an inode, which may lose one link of several: by new entries, or, if there is no room for any,
+    /// where the old ones stand. Whether it was that.
     fn remove_name(
         &self,
         shard: usize,

@@ -132,8 +132,8 @@ impl Offline {
         }
     }
 
-    /// A word of a journal that is no head, tail or slot of an inode's record, nor in a log page or the header of an inode table's
-    /// chunk: nothing here understands what it will change.
+    /// A word of a journal that is no head, tail or slot of an inode's record, nor in a log page or the header of an
+    /// inode table's chunk: nothing here understands what it will change.
     pub fn strange_word(&self, pm: &Pm) -> Option<u64> {
         let is_of_log = |at: u64| {
             let mut magic = [0u8; 4];

@@ -32,8 +32,8 @@ impl Volume {
         self.core.file_map(ino, MapFrom::default(), usize::MAX)
     }
 
-    /// As [`Self::file_map`], a part: of extents, and of stretches that are dirty in memory, the first `most` each from there on.
-    /// It takes as much time as its length, however many there are before it and behind it.
+    /// As [`Self::file_map`], a part: of extents, and of stretches that are dirty in memory, the first `most` each from
+    /// there on. It takes as much time as its length, however many there are before it and behind it.
     ///
     /// # Errors
     /// As [`Self::file_map`].

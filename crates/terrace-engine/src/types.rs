@@ -144,7 +144,8 @@ pub struct SetAttr {
     pub atime: Option<SetTime>,
     /// Modification time.
     pub mtime: Option<SetTime>,
-    /// Set-id bits to clear: the contents change, or are about to. Changes of owner clear [`KillPriv::Member`]'s by themselves.
+    /// Set-id bits to clear: the contents change, or are about to. Changes of owner clear [`KillPriv::Member`]'s by
+    /// themselves.
     pub kill_priv: KillPriv,
 }
 

@@ -1,5 +1,5 @@
-//! Listings of a directory that changes meanwhile, against what they may show: a listing comes to its end, shows each name that
-//! is there all the time exactly once, and shows no name twice.
+//! Listings of a directory that changes meanwhile, against what they may show: a listing comes to its end, shows each
+//! name that is there all the time exactly once, and shows no name twice.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -244,7 +244,8 @@ proptest! {
     }
 }
 
-/// Whoever changes each name that a listing shows comes to an end, whatever the change and however few entries a call takes.
+/// Whoever changes each name that a listing shows comes to an end, whatever the change and however few entries a call
+/// takes.
 #[test]
 fn changing_what_is_shown_ends() {
     type Change = fn(&Volume, Ino, &[u8]);

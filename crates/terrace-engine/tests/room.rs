@@ -1,5 +1,5 @@
-//! What `statfs` calls available can be taken: by `fallocate`, in one file, and by writes; whatever was taken before. And what a
-//! file has can be written again: what was reserved for it, and its data.
+//! What `statfs` calls available can be taken: by `fallocate`, in one file, and by writes; whatever was taken before.
+//! And what a file has can be written again: what was reserved for it, and its data.
 
 mod rig;
 

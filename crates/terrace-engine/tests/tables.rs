@@ -82,7 +82,8 @@ fn a_pm_that_was_full_of_inodes_is_free_again_and_again() {
     rig.must_be_sound();
 }
 
-/// Files here and there stay: tables have gaps between them, which are found after an unmount and after a crash, and filled.
+/// Files here and there stay: tables have gaps between them, which are found after an unmount and after a crash, and
+/// filled.
 #[test]
 fn tables_with_gaps_are_found_and_filled() {
     let rig = Rig::new(2 << 20, false);

@@ -2,8 +2,9 @@
 
 use fuser::Request;
 
-/// The groups of the caller, which decide whether setting an access ACL or changing contents clears set-group-id; `None` for root, whom
-/// nothing is cleared for. A message carries only one group; the rest is in `/proc`, read for this rare case only.
+/// The groups of the caller, which decide whether setting an access ACL or changing contents clears set-group-id;
+/// `None` for root, whom nothing is cleared for. A message carries only one group; the rest is in `/proc`, read for
+/// this rare case only.
 ///
 /// A process that cannot be seen from here (another PID namespace) counts as a member of that one group.
 pub(crate) fn groups(request: &Request) -> Option<Vec<u32>> {

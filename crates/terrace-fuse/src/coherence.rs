@@ -181,8 +181,8 @@ impl Drop for Coherence {
 }
 
 impl Shared {
-    /// What the thread has to drop on account of a direct write of these pages; `None`: nothing, or nothing more than it
-    /// has been told. `held_max`: how many answers may be kept.
+    /// What the thread has to drop on account of a direct write of these pages; `None`: nothing, or nothing more than
+    /// it has been told. `held_max`: how many answers may be kept.
     fn order(&self, inode: INodeNo, pages: Range<u64>, held_max: usize) -> Option<Order> {
         let mut files = self.files.lock();
         let known = files.get_mut(&inode.0).map(|cached| cached.must_drop(&pages));
@@ -253,7 +253,8 @@ impl Cached {
         self.pages.remove(pages) || dropping
     }
 
-    /// What is to be ordered so that these pages are dropped from now on; `None`: an order that has not begun covers them.
+    /// What is to be ordered so that these pages are dropped from now on; `None`: an order that has not begun covers
+    /// them.
     fn not_covered(&self, pages: Range<u64>) -> Option<Range<u64>> {
         let covers = |d: &Dropping| !d.has_begun && d.pages.start <= pages.start && pages.end <= d.pages.end;
         let is_full = self.dropping.len() >= ORDERS_MAX;

@@ -1,10 +1,11 @@
 //! How `terrace` commands talk to the daemon of a mount: ioctls on any open file or directory of it.
 //!
-//! An answer is a JSON text. It is fetched in pages, because an ioctl carries less than 16 KiB: each request asks for the
-//! page at an offset, each reply brings that page and the length of the whole. The first request of an answer makes the daemon
-//! keep it, under a number that the following requests repeat, so that pages of two different answers never mix. The daemon
-//! keeps only a few, and none for long; a reader whose answer is gone starts again. Answers are therefore short, and what may be
-//! of any length, the map of a file, is asked for in parts, of which the daemon keeps nothing: each says where the next begins.
+//! An answer is a JSON text. It is fetched in pages, because an ioctl carries less than 16 KiB: each request asks for
+//! the page at an offset, each reply brings that page and the length of the whole. The first request of an answer makes
+//! the daemon keep it, under a number that the following requests repeat, so that pages of two different answers never
+//! mix. The daemon keeps only a few, and none for long; a reader whose answer is gone starts again. Answers are
+//! therefore short, and what may be of any length, the map of a file, is asked for in parts, of which the daemon keeps
+//! nothing: each says where the next begins.
 //!
 //! What a command needs to know stands, as JSON, behind the header of the request that starts an answer.
 //!
@@ -47,8 +48,8 @@ pub(crate) enum Command {
     Stats,
     /// Everything dirty to its device; answers `null`.
     Sync,
-    /// Where the data of the open file lies: the part of its [`terrace_engine::FileMap`] for the [`terrace_engine::MapFrom`] of the request, the
-    /// first if it has none.
+    /// Where the data of the open file lies: the part of its [`terrace_engine::FileMap`] for the
+    /// [`terrace_engine::MapFrom`] of the request, the first if it has none.
     FileMap,
     /// Start a scrub as the [`terrace_engine::ScrubOptions`] of the request say; answers `null`.
     StartScrub,
@@ -60,7 +61,8 @@ pub(crate) enum Command {
     Thresholds,
     /// Change the thresholds that the request names, an object of names and values; answers `null`.
     SetThreshold,
-    /// Move the first stretch of a part of the open file to a tier as the request's [`MoveRange`] says: [`terrace_engine::FileMoved`].
+    /// Move the first stretch of a part of the open file to a tier as the request's [`MoveRange`] says:
+    /// [`terrace_engine::FileMoved`].
     MoveRange,
     /// Begin to record what the volume is asked to do: [`terrace_engine::Recording`].
     StartRecording,
@@ -216,7 +218,8 @@ pub fn opcodes() -> Vec<u32> {
     Command::ALL.map(Command::opcode).to_vec()
 }
 
-/// The page that asks for the part of an answer at an offset; 0 is the answer that it starts. For who tries what a daemon bears.
+/// The page that asks for the part of an answer at an offset; 0 is the answer that it starts. For who tries what a
+/// daemon bears.
 ///
 /// # Panics
 /// If `arguments` are longer than a page.
@@ -263,8 +266,8 @@ pub fn sync(mountpoint: &Path) -> Result<()> {
     ask(&file, mountpoint, Command::Sync, "").map(drop)
 }
 
-/// Where the data of the file at `path` lies, as the JSON object of a [`terrace_engine::FileMap`]. Its parts are of different
-/// moments, if somebody changes the file meanwhile.
+/// Where the data of the file at `path` lies, as the JSON object of a [`terrace_engine::FileMap`]. Its parts are of
+/// different moments, if somebody changes the file meanwhile.
 ///
 /// # Errors
 /// If `path` is not a regular file or directory that can be read, or is not on a live Terrace mount.

@@ -135,8 +135,9 @@ fn flags(config: &MountConfig) -> MountFlags {
     flags
 }
 
-/// Changes what the kernel sees to by itself of a mount: whether anything can be written, and what counts of set-id bits, device
-/// files and programs. Whether symbolic links are followed and access times kept stays as it is. The daemon hears nothing of it.
+/// Changes what the kernel sees to by itself of a mount: whether anything can be written, and what counts of set-id
+/// bits, device files and programs. Whether symbolic links are followed and access times kept stays as it is. The
+/// daemon hears nothing of it.
 ///
 /// # Errors
 /// `EBUSY`: it is to become read-only, and files are open for writing. `EPERM`: only root may.

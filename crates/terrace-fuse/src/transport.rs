@@ -47,10 +47,10 @@ const REQUIRED: InitFlags = InitFlags::FUSE_NO_OPEN_SUPPORT
     .union(InitFlags::FUSE_EXPLICIT_INVAL_DATA)
     .union(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
 
-/// Features that save time, and EXPORT_SUPPORT: inodes that the kernel has forgotten are looked up by number. Left out on purpose: WRITEBACK_CACHE (the placement predictors must see each write,
-/// and a synchronous write would cost three messages), AUTO_INVAL_DATA (nothing changes behind the kernel's back),
-/// ATOMIC_O_TRUNC (it needs OPEN), POSIX_LOCKS and FLOCK_LOCKS (the kernel keeps locks itself, and can interrupt a
-/// waiter).
+/// Features that save time, and EXPORT_SUPPORT: inodes that the kernel has forgotten are looked up by number. Left out
+/// on purpose: WRITEBACK_CACHE (the placement predictors must see each write, and a synchronous write would cost three
+/// messages), AUTO_INVAL_DATA (nothing changes behind the kernel's back), ATOMIC_O_TRUNC (it needs OPEN), POSIX_LOCKS
+/// and FLOCK_LOCKS (the kernel keeps locks itself, and can interrupt a waiter).
 const WANTED: InitFlags = InitFlags::FUSE_PARALLEL_DIROPS
     .union(InitFlags::FUSE_ASYNC_READ)
     .union(InitFlags::FUSE_ASYNC_DIO)

@@ -1,8 +1,8 @@
 //! What PM files and disk files share: creating them whole or not at all, and taking them
 //! exclusively.
 //!
-//! Invariant: nothing is created that another user may open, whatever the umask, not even for a moment: [`private`] gives
-//! the mode to open(2).
+//! Invariant: nothing is created that another user may open, whatever the umask, not even for a moment: [`private`]
+//! gives the mode to open(2).
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

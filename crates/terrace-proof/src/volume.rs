@@ -264,8 +264,8 @@ impl TestVolume {
         Ok(())
     }
 
-    /// Kills the daemon after `limit`, unless the result is dropped before: a daemon that does not answer any more holds
-    /// programs in the kernel, where nothing else ends their wait.
+    /// Kills the daemon after `limit`, unless the result is dropped before: a daemon that does not answer any more
+    /// holds programs in the kernel, where nothing else ends their wait.
     pub fn kill_after(&self, limit: Duration) -> Watch {
         let daemon = self.daemon.as_ref().and_then(|daemon| Pid::from_raw(i32::try_from(daemon.id()).ok()?));
         let (watch, dropped) = channel();

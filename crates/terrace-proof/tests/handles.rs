@@ -1,5 +1,5 @@
-//! Handles of files, name_to_handle_at(2) and open_by_handle_at(2): what they lead to whatever happens to names, beside the host's
-//! file system, after the kernel has forgotten the files, and on later mounts.
+//! Handles of files, name_to_handle_at(2) and open_by_handle_at(2): what they lead to whatever happens to names, beside
+//! the host's file system, after the kernel has forgotten the files, and on later mounts.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;

@@ -1,9 +1,10 @@
-//! Directories that change while they are listed, on a mount and on the host's file system: by the lister itself and by another
-//! process, with calls that take one entry and calls that take many.
+//! Directories that change while they are listed, on a mount and on the host's file system: by the lister itself and by
+//! another process, with calls that take one entry and calls that take many.
 //!
-//! On both, a listing must come to its end and show each name that stays exactly once, and both must be left with the same names.
-//! On the mount it must also show no name twice, and no more names than there were when it began. That does not hold where several
-//! listings share the kernel's cache, which may be filled by one before a name is removed and by another after it.
+//! On both, a listing must come to its end and show each name that stays exactly once, and both must be left with the
+//! same names. On the mount it must also show no name twice, and no more names than there were when it began. That does
+//! not hold where several listings share the kernel's cache, which may be filled by one before a name is removed and by
+//! another after it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;

@@ -1,5 +1,5 @@
-//! A live daemon and people who mean it no good: any ioctl with any bytes, from any user, and anything on its socket for metrics.
-//! `TERRACE_SEED` chooses other bytes; with TERRACE_LONG there are a hundred times as many.
+//! A live daemon and people who mean it no good: any ioctl with any bytes, from any user, and anything on its socket
+//! for metrics. `TERRACE_SEED` chooses other bytes; with TERRACE_LONG there are a hundred times as many.
 
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
@@ -27,7 +27,8 @@ fn rounds() -> u64 {
 
 /// Lets this thread act as another user on file systems, which only root can.
 fn act_as(uid: u32) {
-    // SAFETY: setfsgid(2) and setfsuid(2) take any number and change nothing but this thread's identity on file systems.
+    // SAFETY: setfsgid(2) and setfsuid(2) take any number and change nothing but this thread's identity on file
+    // systems.
     unsafe {
         libc::setfsgid(uid);
         libc::setfsuid(uid);
@@ -38,8 +39,8 @@ fn act_as(uid: u32) {
 fn ioctl(file: &File, command: &Command) -> Option<i32> {
     let mut argument = command.page.clone();
     argument.resize(ARGUMENT_BYTES, 0);
-    // SAFETY: `argument` is ours alone and as long as any code can say, and no code of other file systems that this descriptor
-    // may understand takes more.
+    // SAFETY: `argument` is ours alone and as long as any code can say, and no code of other file systems that this
+    // descriptor may understand takes more.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), command.opcode.into(), argument.as_mut_ptr()) };
     (result < 0).then(|| std::io::Error::last_os_error().raw_os_error().unwrap_or_default())
 }

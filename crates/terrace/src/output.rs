@@ -1,8 +1,8 @@
 //! Standard output, remarks and errors. A reader that has read enough (`terrace status | head -1`) is no error.
 //!
-//! Invariant: what a file is called, a label says or a user has typed reaches neither a terminal nor a file as a control
-//! character. Everything is written here, and names that stand in longer texts go through [`in_a_line`] before: what a
-//! line has of them is harmless, and stays one line.
+//! Invariant: what a file is called, a label says or a user has typed reaches neither a terminal nor a file as a
+//! control character. Everything is written here, and names that stand in longer texts go through [`in_a_line`] before:
+//! what a line has of them is harmless, and stays one line.
 
 use std::borrow::Cow;
 use std::io::{self, Write};

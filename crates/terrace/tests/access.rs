@@ -1,5 +1,5 @@
-//! Who may do what: modes and owners of everything that is created, what is said of devices that are open to others, and
-//! what each command may do as another user, in another group, and on a file that cannot be read.
+//! Who may do what: modes and owners of everything that is created, what is said of devices that are open to others,
+//! and what each command may do as another user, in another group, and on a file that cannot be read.
 
 mod common;
 
@@ -30,7 +30,8 @@ fn chmod(path: &str, mode: u32) {
     fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
 }
 
-/// Type, mode and owner of everything below a directory on the same file system, by name. Names of volumes are left out.
+/// Type, mode and owner of everything below a directory on the same file system, by name. Names of volumes are left
+/// out.
 fn created(dir: &Path, uuid: &str) -> Vec<String> {
     let device = fs::symlink_metadata(dir).unwrap().dev();
     let (mut open, mut found) = (vec![dir.to_owned()], Vec::new());
@@ -286,7 +287,8 @@ fn what_others_may_do_with_files() {
     place.umount();
 }
 
-/// Every command that takes a volume, by a stranger: on a mount that lets others in, on one that does not, and on devices.
+/// Every command that takes a volume, by a stranger: on a mount that lets others in, on one that does not, and on
+/// devices.
 #[test]
 fn what_others_may_do_with_volumes() {
     if !can_mount() {

@@ -68,8 +68,8 @@ fn a_file_that_fails_is_named_and_the_others_are_done() {
     place.umount();
 }
 
-/// Longer than what one request moves; most of it lies on the disk before it is moved there, as a file does that is longer than
-/// PM. Some blocks are reserved: their extents go on beyond the end of a piece.
+/// Longer than what one request moves; most of it lies on the disk before it is moved there, as a file does that is
+/// longer than PM. Some blocks are reserved: their extents go on beyond the end of a piece.
 #[test]
 fn long_files_are_evicted_warmed_and_pinned() {
     if !can_mount() {

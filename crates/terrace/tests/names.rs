@@ -1,5 +1,5 @@
-//! Whatever files, devices and directories are called: what is said of them harms no terminal and keeps to its lines. And
-//! one thing is not called several.
+//! Whatever files, devices and directories are called: what is said of them harms no terminal and keeps to its lines.
+//! And one thing is not called several.
 
 mod common;
 
@@ -16,7 +16,8 @@ use serde_json::Value;
 const HOSTILE: &str = "x\nforged: line\r\u{1b}[31m\u{9b}2J\u{202e}\u{7}\ty";
 const HARMLESS: &str = "plain";
 
-/// Everything that commands say of a volume that lies in `dir`, with what was said of what. One file is damaged meanwhile.
+/// Everything that commands say of a volume that lies in `dir`, with what was said of what. One file is damaged
+/// meanwhile.
 fn everything_said(dir: &Path) -> Vec<(String, Ran)> {
     let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
     let (pm, disk, mnt, log) = (path("pm"), path("disk"), path("mnt"), path("log"));

@@ -940,7 +940,8 @@ fn a_signal_at_any_moment_of_the_beginning_unmounts_cleanly() {
     }
 }
 
-/// A recovery may take long: a signal gives it up, or ends the mount that follows if it comes too late for that. Nothing is lost.
+/// A recovery may take long: a signal gives it up, or ends the mount that follows if it comes too late for that.
+/// Nothing is lost.
 #[test]
 fn a_signal_during_recovery_loses_nothing() {
     if !can_mount() {

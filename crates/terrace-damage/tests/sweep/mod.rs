@@ -133,8 +133,8 @@ pub enum Instead {
     Former,
 }
 
-/// Runs of each length that is a power of two, 8 bytes to 1 MiB, of each kind, in so many regions of the specimen, one after the other;
-/// of each region some place.
+/// Runs of each length that is a power of two, 8 bytes to 1 MiB, of each kind, in so many regions of the specimen, one
+/// after the other; of each region some place.
 pub fn runs(specimen: &'static Specimen, regions_each: usize, random: &mut Random) -> Vec<Case> {
     use Instead::{Another, Former, Ones, Zeros};
     let regions: Vec<Region> = specimen.places.iter().map(|p| p.region).collect::<BTreeSet<_>>().into_iter().collect();

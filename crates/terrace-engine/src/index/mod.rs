@@ -222,8 +222,8 @@ impl Index {
         })
     }
 
-    /// The extents that reach into `from..to`, whole, in order of the file; none into a range that is empty or ends before it
-    /// begins.
+    /// The extents that reach into `from..to`, whole, in order of the file; none into a range that is empty or ends
+    /// before it begins.
     pub fn overlaps(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, Extent)> {
         let reaches_in = |&(&start, e): &(&u64, &Extent)| from < to && start + u64::from(e.blocks) > from;
         let before = self.tree.range(..from).next_back().filter(reaches_in);

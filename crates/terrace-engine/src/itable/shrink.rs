@@ -1,8 +1,9 @@
 //! An inode table gives back blocks in which no inode has a record.
 //!
-//! A chunk that nobody uses leaves the chain. Of another one, the blocks that nobody uses are cut out, and what is behind them
-//! is a chunk of its own, whose header takes the place of a free record: one journal record stores both headers. The indexes
-//! of what is cut out, and of that record, are a gap: no inode has them, until a chunk fills the gap.
+//! A chunk that nobody uses leaves the chain. Of another one, the blocks that nobody uses are cut out, and what is
+//! behind them is a chunk of its own, whose header takes the place of a free record: one journal record stores both
+//! headers. The indexes of what is cut out, and of that record, are a gap: no inode has them, until a chunk fills the
+//! gap.
 
 use terrace_layout::{BLOCK_BYTES, BlockAddr, CHUNK_NEXT_OFFSET, CheckedPtr, JournalWord};
 use terrace_media::Pm;
@@ -37,8 +38,8 @@ impl Chunk {
         runs
     }
 
-    /// The part of it that is left when it begins with block `from`, whose first record makes room for the header, and ends
-    /// before block `to`.
+    /// The part of it that is left when it begins with block `from`, whose first record makes room for the header, and
+    /// ends before block `to`.
     fn part(&self, from: u64, to: u64) -> Chunk {
         let (first, records) = (from * RECORDS_PER_BLOCK, (to - from) * RECORDS_PER_BLOCK - 1);
         let mut used = vec![0u64; records.div_ceil(64) as usize];

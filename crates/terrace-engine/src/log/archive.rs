@@ -162,7 +162,8 @@ pub(crate) struct Draft {
     seed: u32,
     slots_max: u64,
     bytes: Vec<u8>,
-    /// The log as it was: its tail, the sequence number of the next page, which is the archive's, and what changed where it stood.
+    /// The log as it was: its tail, the sequence number of the next page, which is the archive's, and what changed
+    /// where it stood.
     tail: u64,
     sequence: u64,
     rewrites: u64,

@@ -1,11 +1,12 @@
-//! Entries changed where they stand, where there is no room for new ones: what removes a name frees an inode, and must not
-//! need any.
+//! Entries changed where they stand, where there is no room for new ones: what removes a name frees an inode, and must
+//! not need any.
 //!
-//! The journal stores the words, all or none, with the others of the same change. So an entry is whole at any time, and says
-//! the one or the other. A name that is removed this way leaves in its place the entry that removes it, and pads behind that.
+//! The journal stores the words, all or none, with the others of the same change. So an entry is whole at any time, and
+//! says the one or the other. A name that is removed this way leaves in its place the entry that removes it, and pads
+//! behind that.
 //!
-//! Invariant: whoever asks for such stores is counted (`Log::rewrites`), whether they are committed or not: a draft of the log
-//! that was made before is none of it any more.
+//! Invariant: whoever asks for such stores is counted (`Log::rewrites`), whether they are committed or not: a draft of
+//! the log that was made before is none of it any more.
 
 use std::mem::offset_of;
 

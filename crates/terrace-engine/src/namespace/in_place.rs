@@ -1,7 +1,8 @@
 //! Names that go, or pass to another inode, where their entries stand: what frees an inode needs no room in PM.
 //!
 //! One journal record changes all entries concerned (see `log::rewrite`): those of the names, the last that gave the
-//! directory's times, and that of the attributes of a file that has other names. What lies on a disk cannot be changed so.
+//! directory's times, and that of the attributes of a file that has other names. What lies on a disk cannot be changed
+//! so.
 
 use std::mem::offset_of;
 

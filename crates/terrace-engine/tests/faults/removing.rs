@@ -242,8 +242,8 @@ fn times_of_a_compacted_directory_outlive_a_removal_in_place() {
     rig.must_be_sound();
 }
 
-/// What changes where it stands makes no log longer, and two such changes may be of one tick of the clock: a log that moves
-/// notices all the same.
+/// What changes where it stands makes no log longer, and two such changes may be of one tick of the clock: a log that
+/// moves notices all the same.
 #[test]
 fn a_name_removed_in_place_while_its_log_moves_stays_removed() {
     let rig = Rig::new(2 << 20, false);
@@ -334,7 +334,8 @@ fn names_in_an_archive_go_and_can_be_taken_over() {
     rig.must_be_sound();
 }
 
-/// The last room is for what frees something; where that is used up, more is made at once, however lately that was in vain.
+/// The last room is for what frees something; where that is used up, more is made at once, however lately that was in
+/// vain.
 #[test]
 fn names_go_at_once_when_the_disk_that_makes_room_works_again() {
     const DIRS: usize = 64;

@@ -1,10 +1,10 @@
 //! The daemon's side of [`control`](super).
 //!
 //! Invariants:
-//! * A page is only ever cut from an answer to the same command on the same inode, so nobody reads the map of a file that he
-//!   does not have open.
-//! * What is kept for readers takes no more than [`KEPT_BYTES_MAX`] or, if that is longer, one answer: the youngest. An answer
-//!   goes with its last page, and is forgotten by the first request that comes `KEPT_FOR` after it.
+//! * A page is only ever cut from an answer to the same command on the same inode, so nobody reads the map of a file
+//!   that he does not have open.
+//! * What is kept for readers takes no more than [`KEPT_BYTES_MAX`] or, if that is longer, one answer: the youngest. An
+//!   answer goes with its last page, and is forgotten by the first request that comes `KEPT_FOR` after it.
 //! * No answer grows with a file: a map is answered in parts of [`MAP_ITEMS`].
 
 use std::collections::{BTreeMap, VecDeque};

@@ -45,7 +45,8 @@ pub fn spans(text: &str) -> Vec<String> {
     joined.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// A comment begins at the line's start or behind white space, as in the shell; no command of the docs has a `#` in quotes.
+/// A comment begins at the line's start or behind white space, as in the shell; no command of the docs has a `#` in
+/// quotes.
 fn without_comment(line: &str) -> &str {
     let end = if line.starts_with('#') { Some(0) } else { line.find(" #") };
     line[..end.unwrap_or(line.len())].trim_end()

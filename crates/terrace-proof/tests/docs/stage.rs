@@ -69,8 +69,8 @@ impl Step {
     }
 }
 
-/// Runs all commands of a page on a stage of their own, as `steps` say. `elsewhere` are those that something else runs, each with
-/// the reason.
+/// Runs all commands of a page on a stage of their own, as `steps` say. `elsewhere` are those that something else runs,
+/// each with the reason.
 ///
 /// # Errors
 /// If page and steps are not the same commands in the same order; if one fails, or does not print what it should.

@@ -127,8 +127,8 @@ pub(super) fn create_disk(
     Ok(())
 }
 
-/// The length of the file to create; `None` if none is to be, because the device exists. A regular file that is there makes way if `force` is
-/// set and `open` shows that nobody uses it.
+/// The length of the file to create; `None` if none is to be, because the device exists. A regular file that is there
+/// makes way if `force` is set and `open` shows that nobody uses it.
 fn len_to_create(device: &DeviceArg, force: bool, open: impl FnOnce(&Path) -> Result<()>) -> Result<Option<u64>> {
     let path = &device.path;
     let Some(size_bytes) = device.size_bytes else {

@@ -1,10 +1,10 @@
 //! Serving metrics from a thread of the daemon.
 //!
 //! Invariants:
-//! * Nobody who connects can cost more than [`CONNECTIONS_MAX`] connections, each with a few KiB and an answer, and each ends
-//!   after [`EXCHANGE_MAX`], whatever the other side does.
-//! * Nobody waits for another: the thread never waits for one connection alone, and one that comes while there are as many as
-//!   there may be takes the place of the oldest.
+//! * Nobody who connects can cost more than [`CONNECTIONS_MAX`] connections, each with a few KiB and an answer, and
+//!   each ends after [`EXCHANGE_MAX`], whatever the other side does.
+//! * Nobody waits for another: the thread never waits for one connection alone, and one that comes while there are as
+//!   many as there may be takes the place of the oldest.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -218,8 +218,8 @@ trait Stream: Read + Write + AsFd {}
 
 impl<S: Read + Write + AsFd> Stream for S {}
 
-/// One connection: a request is read, then an answer written, then the rest of what comes is passed over until the other side
-/// has done: a connection that is closed while something unread is left in it may take the answer along.
+/// One connection: a request is read, then an answer written, then the rest of what comes is passed over until the
+/// other side has done: a connection that is closed while something unread is left in it may take the answer along.
 struct Exchange {
     stream: Box<dyn Stream>,
     deadline: Instant,
@@ -276,7 +276,8 @@ mod tests {
     use super::*;
     use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
-    /// Asks until there is an answer: on a machine where nothing has its turn for [`EXCHANGE_MAX`], there is none at first.
+    /// Asks until there is an answer: on a machine where nothing has its turn for [`EXCHANGE_MAX`], there is none at
+    /// first.
     fn get<S: Read + Write>(connect: impl Fn() -> io::Result<S>, request: &str) -> String {
         let begun = Instant::now();
         loop {
@@ -312,8 +313,8 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    /// Whoever says half of something, or nothing, or does not read, or will not end, keeps nobody else out, however many there
-    /// are. They may stay for an hour: an answer does not come from their end.
+    /// Whoever says half of something, or nothing, or does not read, or will not end, keeps nobody else out, however
+    /// many there are. They may stay for an hour: an answer does not come from their end.
     #[test]
     fn nobody_waits_for_another() {
         let any_port = Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));

@@ -26,8 +26,9 @@ import org.jspecify.annotations.Nullable;
 ///
 /// Getters read the pool in place: the value first, then the pool's [Epoch], which says whether anything has happened since the object's
 /// header was last compared. If so, they compare it again. Where there is more to see than what is in place, or an
-/// object has extensions, or was stored in another form of its class, they go through [Fields], which also says what is wrong. A handle has no state but
-/// where its object is, and since when that is known, so any number of threads may use it.
+/// object has extensions, or was stored in another form of its class, they go through [Fields], which also says what is
+/// wrong. A handle has no state but where its object is, and since when that is known, so any number of threads may use
+/// it.
 ///
 /// Two handles are equal if they lead to the same object of the same pool.
 public abstract class DurableObject {
@@ -137,7 +138,8 @@ public abstract class DurableObject {
         return Long.hashCode(reference() * 0x9e3779b97f4a7c15L);
     }
 
-    /// The text of an object: its class and its fields. It is for debuggers and logs, so it says why a field cannot be read instead of throwing.
+    /// The text of an object: its class and its fields. It is for debuggers and logs, so it says why a field cannot be
+    /// read instead of throwing.
     ///
     /// @param values the text or value of each of the fields, by their numbers among `fields`
     protected static String describe(String type, List<String> fields, IntFunction<@Nullable Object> values) {

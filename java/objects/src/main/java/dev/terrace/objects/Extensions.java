@@ -13,8 +13,8 @@ import org.jspecify.annotations.Nullable;
 /// * The records of an object say where each of its fields is, whatever class looks: in the first that has it, or in
 ///   the last extension that took it
 ///   over ([TypeMapping#takesOver]). So no build of a class reads what another one has left behind.
-/// * An extension holds something that no record before it can: a field, a wider one, or a constant of an enum, of which
-///   it has all that they had. So builds that take turns do not lengthen an object for ever.
+/// * An extension holds something that no record before it can: a field, a wider one, or a constant of an enum, of
+///   which it has all that they had. So builds that take turns do not lengthen an object for ever.
 /// * An extension is whole before anything leads to it, and once something does, nothing reads the object in place as
 ///   before.
 final class Extensions {

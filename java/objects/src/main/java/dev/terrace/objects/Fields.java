@@ -130,7 +130,8 @@ final class Fields {
         return guarded(() -> extensions.toRead(object, field));
     }
 
-    /// What a field of an object is to be written to. Only as long as nobody else writes: another build of the class may have the field lie elsewhere then.
+    /// What a field of an object is to be written to. Only as long as nobody else writes: another build of the class
+    /// may have the field lie elsewhere then.
     DurableObject toWrite(DurableObject object, int field) {
         return guarded(() -> extensions.toWrite(object, field));
     }

@@ -68,8 +68,8 @@ public final class Pool implements AutoCloseable {
 
     /// Opens a pool, or makes it.
     ///
-    /// A pool that is open in this process already is shared, and closed when it has been closed as often as it was opened. Who opens one to be read that is
-    /// open to be written gets another, which sees what has been committed.
+    /// A pool that is open in this process already is shared, and closed when it has been closed as often as it was
+    /// opened. Who opens one to be read that is open to be written gets another, which sees what has been committed.
     ///
     /// @param directory that its file in persistent memory lies in
     /// @throws IOException if its files cannot be opened

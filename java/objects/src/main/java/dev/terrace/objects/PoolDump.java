@@ -135,7 +135,8 @@ public final class PoolDump {
         return known;
     }
 
-    /// The object, or extension, that begins there, without fields that are not its to hold: those that records before it hold.
+    /// The object, or extension, that begins there, without fields that are not its to hold: those that records before
+    /// it hold.
     private GenericObject object(TypeMapping mapping, long record, List<FieldSpec> held, int depth) {
         Part handle = Part.at(pool, mapping, record, store.word(record));
         Map<String, @Nullable Object> fields = new LinkedHashMap<>();

@@ -17,9 +17,10 @@ import org.jspecify.annotations.Nullable;
 /// @param extentBytes by how much files become longer, a power of two from 1 MiB to 1 GiB; for files that are made
 /// @param disks its disks; none: one, an SSD, in the pool's own directory
 /// @param remote its remote tier; null: it has none
-/// @param patience for how long a read of a pool that is only read is repeated while another process commits all the time, and for how long a
-/// thread waits for a transaction whose own thread only waits
-/// @param pmemChecksums whether strings, arrays and other values outside of their records get checksums in persistent memory, from now on and for all
+/// @param patience for how long a read of a pool that is only read is repeated while another process commits all the
+/// time, and for how long a thread waits for a transaction whose own thread only waits
+/// @param pmemChecksums whether strings, arrays and other values outside of their records get checksums in persistent
+/// memory, from now on and for all
 ///     who write; false: as it was
 public record PoolOptions(
         boolean readOnly,
@@ -109,14 +110,15 @@ public record PoolOptions(
     }
 
     /// The same, whose reads, where it is only read, are repeated for so long while another process commits all the time; then they throw
-    /// [PoolBusyException]. So does who has waited for so long for a transaction whose own thread waits, and does nothing else.
+    /// [PoolBusyException]. So does who has waited for so long for a transaction whose own thread waits, and does
+    /// nothing else.
     public PoolOptions patience(Duration time) {
         return new PoolOptions(readOnly, create, pmemBytesMax, extentBytes, disks, remote, time, pmemChecksums);
     }
 
-    /// The same, whose values in persistent memory get checksums, as those on disks have. A pool that was once opened to be written so keeps it; values
-    /// that are there already get theirs when they are written or moved. Numbers, references and short values, which lie within records and collections, have
-    /// none.
+    /// The same, whose values in persistent memory get checksums, as those on disks have. A pool that was once opened
+    /// to be written so keeps it; values that are there already get theirs when they are written or moved. Numbers,
+    /// references and short values, which lie within records and collections, have none.
     public PoolOptions withPmemChecksums() {
         return new PoolOptions(readOnly, create, pmemBytesMax, extentBytes, disks, remote, patience, true);
     }
@@ -143,7 +145,8 @@ public record PoolOptions(
         return remote(segments, Long.MAX_VALUE);
     }
 
-    /// What would be another for a pool in a directory that is open than these options say. What matters only for files that are made is not compared.
+    /// What would be another for a pool in a directory that is open than these options say. What matters only for files
+    /// that are made is not compared.
     ///
     /// @param hasChecksums whether values that the open pool writes to persistent memory get checksums
     List<String> differences(PoolOptions open, Path pool, boolean hasChecksums) {

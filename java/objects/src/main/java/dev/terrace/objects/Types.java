@@ -56,8 +56,8 @@ final class Types {
         return mapping;
     }
 
-    /// The form of a new extension of an object: as the class is now, but enums have the constants, too, that the object
-    /// has them among. In a transaction.
+    /// The form of a new extension of an object: as the class is now, but enums have the constants, too, that the
+    /// object has them among. In a transaction.
     ///
     /// @param held how each field is held by what the object has already; null if it is not
     TypeMapping extending(ObjectType<?> type, IntFunction<@Nullable FieldSpec> held) {
@@ -218,7 +218,8 @@ final class Types {
 
     /// How fields of a class are found in objects of the form with this number.
     ///
-    /// @throws SchemaMismatchException if that is a form of another class, or this class cannot be what the pool has of it
+    /// @throws SchemaMismatchException if that is a form of another class, or this class cannot be what the pool has of
+    /// it
     TypeMapping stored(ObjectType<?> type, int id) {
         Forms its = forms.get(type);
         TypeMapping known = its == null ? null : its.mapping(id);

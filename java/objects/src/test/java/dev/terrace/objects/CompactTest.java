@@ -216,7 +216,8 @@ class CompactTest {
                         List.of(readers.submit(() -> look(people, done)), readers.submit(() -> look(theirs, done)));
                 try {
                     for (int round = 0; round < ROUNDS; round++) {
-                        // What is read lies at the end of the file then: what it replaces is free only when all of it is there.
+                        // What is read lies at the end of the file then: what it replaces is free only when all of it
+                        // is there.
                         DurablePerson filler = DurablePerson.create(pool);
                         filler.setImage(new byte[900_000]);
                         pool.transact(() -> people.forEach(person -> person.setImage(image(person.getAge()))));

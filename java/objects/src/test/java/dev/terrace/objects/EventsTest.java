@@ -100,7 +100,8 @@ class EventsTest {
         assertTrue(events.getFirst().getInt("words") > 0);
     }
 
-    /// One name that finds no room may take several demotions: together they are what the pool has counted when it is closed.
+    /// One name that finds no room may take several demotions: together they are what the pool has counted when it is
+    /// closed.
     @Test
     void valuesThatMoveAreRecorded() throws Exception {
         long[] demoted = {0};

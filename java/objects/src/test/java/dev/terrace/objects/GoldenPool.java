@@ -19,7 +19,8 @@ import java.util.zip.GZIPInputStream;
 import java.util.zip.GZIPOutputStream;
 import org.jspecify.annotations.Nullable;
 
-/// Pools that were made when a version or a feature of the format was, kept among the tests: what was written then is read for good.
+/// Pools that were made when a version or a feature of the format was, kept among the tests: what was written then is
+/// read for good.
 public final class GoldenPool {
     /// What the superblock was made of.
     public static final Superblock SUPERBLOCK = new Superblock(new UUID(0x0102030405060708L, 0x1112131415161718L), 0x5eed, 20, 1 << 16);

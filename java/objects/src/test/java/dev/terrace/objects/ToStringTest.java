@@ -31,7 +31,8 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// The text of whatever a program holds of a pool can be asked for at any time, as debuggers and logs do: nothing is thrown, and nothing changes.
+/// The text of whatever a program holds of a pool can be asked for at any time, as debuggers and logs do: nothing is
+/// thrown, and nothing changes.
 class ToStringTest {
     private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
     private static final ObjectType<Thing> THING = Thing.on(StorageTier.PMEM);

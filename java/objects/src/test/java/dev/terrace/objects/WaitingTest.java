@@ -29,7 +29,8 @@ import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// A thread that waits for a transaction that waits for it is told so; one that waits for a transaction at work waits, and keeps its turn.
+/// A thread that waits for a transaction that waits for it is told so; one that waits for a transaction at work waits,
+/// and keeps its turn.
 class WaitingTest {
     private static final PoolOptions IMPATIENT =
             PoolOptions.defaults().extents(1 << 20).patience(Duration.ofMillis(50));
@@ -206,8 +207,8 @@ class WaitingTest {
         }
     }
 
-    /// Has another thread set what a transaction has begun with, and waits for that: the transaction does so much longer than the pool's
-    /// patience.
+    /// Has another thread set what a transaction has begun with, and waits for that: the transaction does so much
+    /// longer than the pool's patience.
     private static void isWaitedFor(Pool pool, Runnable work) throws ExecutionException, InterruptedException {
         DurablePerson bob = DurablePerson.create(pool);
         FutureTask<Integer> other = new FutureTask<>(() -> bob.setAge(2), 2);

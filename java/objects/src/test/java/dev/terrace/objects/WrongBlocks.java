@@ -7,8 +7,8 @@ import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.Random;
 
-/// Blocks of a file that become what a device may give instead of what was stored: zeros, ones, another block of the file, or what the block was before. They have from 8
-/// bytes to 1 MiB, and are blocks of that size.
+/// Blocks of a file that become what a device may give instead of what was stored: zeros, ones, another block of the
+/// file, or what the block was before. They have from 8 bytes to 1 MiB, and are blocks of that size.
 public final class WrongBlocks {
     /// How many are tried: a sample, or, as `-Dterrace.long=true` says, many.
     public static final int TRIALS = Boolean.getBoolean("terrace.long") ? 4_000 : 400;

@@ -31,7 +31,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /// Whoever reads a pool whose device gives [WrongBlocks] gets what was stored, or an exception of this library's.
 ///
-/// Numbers, references and slots in persistent memory have no checksum, so there a null, or something else that was stored at some time, may be read.
+/// Numbers, references and slots in persistent memory have no checksum, so there a null, or something else that was
+/// stored at some time, may be read.
 class WrongBlocksTest {
     private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
     private static final int PEOPLE = 24;

@@ -27,8 +27,8 @@ import org.junit.jupiter.api.extension.ExtensionContext;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.api.io.TempDirFactory;
 
-/// Each command that the pages on durable objects print runs as it is printed, on a small pool, and prints what it should.
-/// A command that is new on a page needs a step here, or a reason why it has none.
+/// Each command that the pages on durable objects print runs as it is printed, on a small pool, and prints what it
+/// should. A command that is new on a page needs a step here, or a reason why it has none.
 class DocumentedCommandsIT {
     private static final Path DOCS = Path.of("..", "docs");
     private static final String PERSON = "org.example.Person";
@@ -85,7 +85,8 @@ class DocumentedCommandsIT {
 
     private Path work = Path.of("");
 
-    /// A folder with the guide's classes, a profile of the guide's pool, whose names are on the disk, and one person that no root leads to.
+    /// A folder with the guide's classes, a profile of the guide's pool, whose names are on the disk, and one person
+    /// that no root leads to.
     @BeforeEach
     void makePool() throws IOException {
         work = Files.createDirectory(dir.resolve("work"));

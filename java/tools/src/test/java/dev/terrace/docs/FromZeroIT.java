@@ -19,7 +19,8 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// Does what GUIDE.md tells a newcomer, with a copy of this library's sources, in empty folders, under a home directory that holds nothing.
+/// Does what GUIDE.md tells a newcomer, with a copy of this library's sources, in empty folders, under a home directory
+/// that holds nothing.
 class FromZeroIT {
     private static final Path ROOT = Path.of("..", "..").toAbsolutePath().normalize();
     private static final Path GRADLE_SHIM = Path.of("src", "test", "resources", "old.gradle").toAbsolutePath();
@@ -137,8 +138,8 @@ class FromZeroIT {
         printsWhatThePageSays(shell, commands.get(4));
     }
 
-    /// A `gradle` that leaves no process and nothing in the user's directory. One that is too old for a JDK 25, and for some of what the page uses, runs on the
-    /// machine's own Java and is taught that; the page's text stays as it is.
+    /// A `gradle` that leaves no process and nothing in the user's directory. One that is too old for a JDK 25, and for
+    /// some of what the page uses, runs on the machine's own Java and is taught that; the page's text stays as it is.
     private static Path gradleWithoutDaemon() throws IOException, InterruptedException {
         String path = System.getenv("PATH");
         Matcher version = Pattern.compile("(?m)^Gradle ([0-9]+)\\.")

@@ -11,7 +11,8 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 
-/// Runs a command as a reader of a page would, in a directory, on the places of a test instead of those that the page names.
+/// Runs a command as a reader of a page would, in a directory, on the places of a test instead of those that the page
+/// names.
 final class Shell {
     private static final int PATIENCE_MINUTES = 10;
 

@@ -284,8 +284,8 @@ final class Anchor {
         });
     }
 
-    /// The text of the collection, or of a view of it, as `java.util` writes it. It is for debuggers and logs, so it ends where it is long enough for
-    /// those, and says why an element cannot be read instead of throwing.
+    /// The text of the collection, or of a view of it, as `java.util` writes it. It is for debuggers and logs, so it
+    /// ends where it is long enough for those, and says why an element cannot be read instead of throwing.
     String text(String brackets, Iterable<?> elements) {
         StringBuilder text = new StringBuilder();
         String because = "";

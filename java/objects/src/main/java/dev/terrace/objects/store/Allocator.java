@@ -43,7 +43,8 @@ final class Allocator {
     private byte[] hints = {};
     /// Chunks in which nothing new is stored, because what is there is to leave them.
     private BitSet avoided = new BitSet();
-    /// Free chunks in a row that nothing is stored in, of persistent memory: for the logs of transactions that free something when nothing else is free.
+    /// Free chunks in a row that nothing is stored in, of persistent memory: for the logs of transactions that free
+    /// something when nothing else is free.
     private final BitSet kept = new BitSet();
 
     /// What sees how chunks are used; each but those that are taken for good.

@@ -17,12 +17,14 @@ import org.jspecify.annotations.Nullable;
 /// Values of any length, on any tier, and the words (*slots*) that lead to them.
 ///
 /// A slot is 0 for null; or up to seven bytes, with their number; or a place: kind (4 bits), disk (4 bits), nonce (16 bits), offset by
-/// 16 (40 bits). In persistent memory a buffer is a header, its length, its bytes; on a disk its length, their CRC-32C, its bytes. Those that
-/// are written now to disks, and in pools that have it so in persistent memory, are *checked*: [CheckedFront] stands for the length. A slot
-/// of a value on the remote tier leads to its record in persistent memory ([Remote]).
+/// 16 (40 bits). In persistent memory a buffer is a header, its length, its bytes; on a disk its length, their CRC-32C,
+/// its bytes. Those that are written now to disks, and in pools that have it so in persistent memory, are *checked*:
+/// [CheckedFront] stands for the length. A slot of a value on the remote tier leads to its record in persistent memory
+/// ([Remote]).
 ///
 /// Invariant: a buffer is written once, before the slot that leads to it is. Who reads a slot, the buffer, and the same slot again, all
-/// within 2^15 commits, has read that buffer: the nonce tells it from others that have been at that place. What fits into a slot has none.
+/// within 2^15 commits, has read that buffer: the nonce tells it from others that have been at that place. What fits
+/// into a slot has none.
 public final class Buffers {
     /// The slot of null.
     public static final long NULL = 0;
@@ -310,8 +312,8 @@ public final class Buffers {
     }
 
     /// The bits of an element, the rest zero, of the array of elements of `width` bytes that the slot at `at` leads to. Only the element
-    /// is read, unless the array is on a disk or checked: there a checksum vouches for the whole, and without that it might be
-    /// another's bytes, or what the device makes of them.
+    /// is read, unless the array is on a disk or checked: there a checksum vouches for the whole, and without that it
+    /// might be another's bytes, or what the device makes of them.
     ///
     /// @param lengthOfNull how many elements, all zero, there are if the slot is null
     /// @throws IndexOutOfBoundsException if there is no such element

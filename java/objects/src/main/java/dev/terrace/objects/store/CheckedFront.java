@@ -2,11 +2,11 @@ package dev.terrace.objects.store;
 
 import dev.terrace.objects.PoolDamagedException;
 
-/// The two words before the bytes of a checked value: length and CRC-32C of the bytes, and a *seal* of that word, of the slot that leads there, and of
-/// the pool.
+/// The two words before the bytes of a checked value: length and CRC-32C of the bytes, and a *seal* of that word, of
+/// the slot that leads there, and of the pool.
 ///
-/// The slot names the place and, by its nonce, the commit. So zeros, what lay there before, and what lies elsewhere or in another pool have
-/// another seal, also where their own bytes and checksums are right.
+/// The slot names the place and, by its nonce, the commit. So zeros, what lay there before, and what lies elsewhere or
+/// in another pool have another seal, also where their own bytes and checksums are right.
 ///
 /// Invariant: for one slot, each other word has another seal; for one word, each other slot has.
 final class CheckedFront {

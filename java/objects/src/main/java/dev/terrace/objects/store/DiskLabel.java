@@ -10,8 +10,8 @@ import java.util.Arrays;
 import java.util.UUID;
 import java.util.zip.CRC32C;
 
-/// The first bytes of a disk's file: which pool it belongs to, as which of its disks, and, behind that, of which tier it was made. Files that
-/// were made when the tier was not written have zeros there, and may be named as either.
+/// The first bytes of a disk's file: which pool it belongs to, as which of its disks, and, behind that, of which tier
+/// it was made. Files that were made when the tier was not written have zeros there, and may be named as either.
 final class DiskLabel {
     private static final long MAGIC = 0x4b53494452524554L;
     private static final int BYTES = 40;

@@ -6,11 +6,11 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Arrays;
 
-/// What a pool may have that not every library knows: bits of three words of the superblock. The word says what a library does that
-/// does not know a bit of it.
+/// What a pool may have that not every library knows: bits of three words of the superblock. The word says what a
+/// library does that does not know a bit of it.
 ///
-/// Invariant: a bit is durable before anything is written that it is about, and is never taken back. Each word has a checksum of its own, so
-/// it changes by one store.
+/// Invariant: a bit is durable before anything is written that it is about, and is never taken back. Each word has a
+/// checksum of its own, so it changes by one store.
 public enum Feature {
     /// Values on a remote tier.
     REMOTE(Word.INCOMPATIBLE, 0),

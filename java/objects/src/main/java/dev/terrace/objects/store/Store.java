@@ -698,7 +698,8 @@ public final class Store implements AutoCloseable {
         }
     }
 
-    /// Sets for how long reads are repeated where nobody can be kept from writing, and for how long a transaction is waited for whose thread waits itself.
+    /// Sets for how long reads are repeated where nobody can be kept from writing, and for how long a transaction is
+    /// waited for whose thread waits itself.
     public void setPatience(Duration time) {
         // As long as clocks can tell.
         Duration most = Duration.ofNanos(Long.MAX_VALUE);
@@ -707,7 +708,8 @@ public final class Store implements AutoCloseable {
         writer.setPatience(patience);
     }
 
-    /// Throws if whoever writes has given a pool that is only read a format that this library does not know: what looks like damage here is none.
+    /// Throws if whoever writes has given a pool that is only read a format that this library does not know: what looks
+    /// like damage here is none.
     ///
     /// @throws dev.terrace.objects.PoolFormatException if so
     public void requireKnownFormat() {

@@ -25,7 +25,8 @@ public final class StoredSize {
         return bytes <= Buffers.INLINE_BYTES_MAX;
     }
 
-    /// A value of so many bytes in persistent memory, outside of the record, in a pool without checksums there: with them it is eight bytes more.
+    /// A value of so many bytes in persistent memory, outside of the record, in a pool without checksums there: with
+    /// them it is eight bytes more.
     public static long inPmem(long bytes) {
         return isInSlot(bytes) ? 0 : allocated(Buffers.PMEM_FRONT_BYTES + bytes);
     }

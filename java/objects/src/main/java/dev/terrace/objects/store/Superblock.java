@@ -126,8 +126,8 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
         read(region.name(), page, true);
     }
 
-    /// A version that is damaged is not to be taken for a later one. The checksum of a version before it, where there may be a later one, shows
-    /// damage almost always: seldom does a process end between the two stores of [#upgrade].
+    /// A version that is damaged is not to be taken for a later one. The checksum of a version before it, where there
+    /// may be a later one, shows damage almost always: seldom does a process end between the two stores of [#upgrade].
     private static RuntimeException newer(String name, byte[] page, int version) {
         if (crc(page) == ByteBuffer.wrap(page).order(ByteOrder.LITTLE_ENDIAN).getLong(CHECKED_BYTES)) {
             return new PoolFormatException(name + " is a pool of version " + version + ", and this library knows versions "
@@ -137,8 +137,9 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
                 + version + ": open it with that library, or use a copy");
     }
 
-    /// Has a pool that is to be written be of this version: one of an earlier version gets the features that this stood for. They come first; version
-    /// and checksum are stored one after the other, so a pool may be found that has the checksum of a version before.
+    /// Has a pool that is to be written be of this version: one of an earlier version gets the features that this stood
+    /// for. They come first; version and checksum are stored one after the other, so a pool may be found that has the
+    /// checksum of a version before.
     public static void upgrade(Region region) {
         byte[] page = new byte[CHECKED_BYTES + 8];
         region.get(0, MemorySegment.ofArray(page), 0, page.length);

@@ -15,19 +15,21 @@ import org.jspecify.annotations.Nullable;
 
 /// The lock of who writes to a pool.
 ///
-/// A transaction whose thread waits for others to do parts of its work waits for ever: they wait for this lock. A thread that waits here
-/// therefore looks at what the owner does. An owner that has only waited, for as long as the pool's patience says, is not waited for any
-/// more. How long one is at work does not matter.
+/// A transaction whose thread waits for others to do parts of its work waits for ever: they wait for this lock. A
+/// thread that waits here therefore looks at what the owner does. An owner that has only waited, for as long as the
+/// pool's patience says, is not waited for any more. How long one is at work does not matter.
 ///
 /// Invariants:
-/// * Threads get the lock in the order in which they came. They queue at `first`, whose owner alone waits for the lock itself. It alone looks
-///   at the owner, so the others cost nothing, and keep their places.
-/// * A thread that comes may overtake those that have waited for less than [#OVERTAKEN_NANOS_MAX]: otherwise each of many short transactions
-///   would need a switch of threads. It overtakes nobody else.
-/// * What was seen of the owner is for the next who looks, too: all that wait are told at once, not one patience after another.
-/// * A thread is at work if it does not wait, or waits for a tier, or waits for a pool whose owner is at work. It has been at work if it
-///   has used the processor or has written since the look before. Nobody can tell how long a virtual thread has used the processor: such
-///   a thread that waits whenever somebody looks has only waited, unless it has written.
+/// * Threads get the lock in the order in which they came. They queue at `first`, whose owner alone waits for the lock
+///   itself. It alone looks at the owner, so the others cost nothing, and keep their places.
+/// * A thread that comes may overtake those that have waited for less than [#OVERTAKEN_NANOS_MAX]: otherwise each of
+///   many short transactions would need a switch of threads. It overtakes nobody else.
+/// * What was seen of the owner is for the next who looks, too: all that wait are told at once, not one patience after
+///   another.
+/// * A thread is at work if it does not wait, or waits for a tier, or waits for a pool whose owner is at work. It has
+///   been at work if it has used the processor or has written since the look before. Nobody can tell how long a virtual
+///   thread has used the processor: such a thread that waits whenever somebody looks has only waited, unless it has
+///   written.
 final class WriterLock extends ReentrantLock {
     private static final long serialVersionUID = 1L;
     private static final int LOOKS = 8;
@@ -60,7 +62,8 @@ final class WriterLock extends ReentrantLock {
 
     /// What can be seen of a thread that waits: it stays the same as long as the thread does nothing else.
     ///
-    /// @param thread the number of the thread that the owner, if it waits for another pool, waits for in the end; the owner's, if not
+    /// @param thread the number of the thread that the owner, if it waits for another pool, waits for in the end; the
+    /// owner's, if not
     /// @param turns of the locks that are on the way there
     /// @param cpuNanos for how long that thread has used the processor, or [#UNKNOWN]
     private record Idle(long thread, long turns, long cpuNanos) {}

@@ -17,8 +17,8 @@ import org.jspecify.annotations.Nullable;
 /// The values of a column in one block after the other. What of it is asked for is copied out of the pool when it is, as a whole, into arrays that are
 /// used again: who only asks which rows are null reads no values.
 ///
-/// Invariant: each array has exactly as many elements as the block has rows, or as the offsets say, and offsets never fall, before anything of it is
-/// shown. So nobody is ever shown what another block has left in an array.
+/// Invariant: each array has exactly as many elements as the block has rows, or as the offsets say, and offsets never
+/// fall, before anything of it is shown. So nobody is ever shown what another block has left in an array.
 final class BlockVector extends ColumnVector {
     private static final int UNKNOWN = -1;
 

@@ -67,7 +67,8 @@ record TableOptions(Map<String, String> values) implements Serializable {
         return key.startsWith(TIER) || KEPT.contains(key);
     }
 
-    /// Throws if one is neither a table's option nor one of a read or a write, nor Spark's own word: a slip of the pen would change nothing, and nobody would know.
+    /// Throws if one is neither a table's option nor one of a read or a write, nor Spark's own word: a slip of the pen
+    /// would change nothing, and nobody would know.
     ///
     /// @throws IllegalArgumentException with the options that there are, those first whose names are nearest
     static void requireKnown(Map<String, String> options) {

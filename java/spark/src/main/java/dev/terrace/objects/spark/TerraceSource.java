@@ -89,7 +89,8 @@ public final class TerraceSource implements SupportsCatalogOptions, DataSourceRe
         }
     }
 
-    /// Spark, which is written in Scala, expects an [AnalysisException] wherever it analyses a query, though what it calls declares none.
+    /// Spark, which is written in Scala, expects an [AnalysisException] wherever it analyses a query, though what it
+    /// calls declares none.
     @SuppressWarnings("unchecked")
     private static <E extends Throwable> RuntimeException unchecked(AnalysisException e) throws E {
         throw (E) e;

@@ -32,9 +32,11 @@ import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// Whoever reads a table's part whose device gives [WrongBlocks] gets the rows that were stored, or an exception of this library's.
+/// Whoever reads a table's part whose device gives [WrongBlocks] gets the rows that were stored, or an exception of
+/// this library's.
 ///
-/// In persistent memory numbers and slots of a block have no checksum. There a row may get a value of another, or none; never what nobody has stored, nor another number of rows.
+/// In persistent memory numbers and slots of a block have no checksum. There a row may get a value of another, or none;
+/// never what nobody has stored, nor another number of rows.
 class WrongPartsTest {
     private static final StructType SCHEMA = new StructType()
             .add("id", DataTypes.LongType)
