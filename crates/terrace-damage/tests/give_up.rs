@@ -14,7 +14,10 @@ use terrace_damage::seal::seal;
 use terrace_damage::specimen::{Contents, Left, Plan, Specimen, pattern};
 use terrace_damage::{Devices, Image, Tree, read_tree};
 use terrace_engine::{CheckOptions, CheckReport, FileKind, FsResult, Ino, NewInode, WriteOptions, check};
-use terrace_layout::{DentryAddEntry, EntryType, MediaStruct};
+use terrace_layout::{
+    ChunkHeader, DentryAddEntry, EntryType, INCOMPAT_GAPS, INODE_BYTES, INODE_USED, InodeRecord, MediaStruct,
+    Superblock,
+};
 use terrace_media::{Disk, DiskFault, Pm, sim_disk_from};
 
 const FILE: NewInode = NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 1, gid: 2, rdev: 0 };
@@ -261,6 +264,38 @@ fn a_directory_without_a_name_is_saved_though_it_is_cut_short() {
     }
 }
 
+/// Where records have been forgotten, nobody has a handle that leads to a new directory by accident.
+#[test]
+fn a_new_directory_begins_with_any_generation_where_records_have_been_forgotten() {
+    let specimen = specimen(Contents::Many, Left::Clean, 1, false);
+    let lost = inode(&specimen, "/names");
+    let record = specimen.places(|p| p.region == Region::InodeRecord && p.owner == Some(lost))[0];
+    let mut image = specimen.image.clone();
+    image.0[0][specimen.places[record].at + 20] ^= 0x24;
+    for chunk in specimen.places(|p| p.region == Region::ChunkHeader) {
+        let records = &mut image.0[0][specimen.places[chunk].at..];
+        let count = ChunkHeader::from_bytes(records).records as usize;
+        let of_chunk = records.chunks_mut(INODE_BYTES as usize).take(count).skip(1);
+        of_chunk.filter(|bytes| InodeRecord::from_bytes(bytes).state != INODE_USED).for_each(|bytes| bytes.fill(0));
+    }
+    let generation = |image: &Image| {
+        let devices = Devices::new(image);
+        give_up(&devices);
+        must_be_sound(&devices, "its names have the generation, too");
+        let volume = devices.open(90).unwrap();
+        let generation = volume.lookup(Ino::ROOT, b"lost+found").unwrap().generation;
+        volume.abandon();
+        generation
+    };
+    assert_eq!(generation(&image), 1, "a record that remembers nothing");
+    for copy in specimen.places(|p| p.region == Region::Superblock) {
+        let features = offset_of!(Superblock, incompat);
+        change_entry(&mut image, &specimen.places[copy], |bytes| bytes[features] |= INCOMPAT_GAPS as u8);
+    }
+    let drawn: BTreeSet<u32> = (0..3).map(|_| generation(&image)).collect();
+    assert!(drawn.len() == 3 && !drawn.contains(&1), "{drawn:?}");
+}
+
 /// The entry of the root directory's log that names `path`.
 fn root_entry<'a>(specimen: &'a Specimen, path: &str) -> &'a Place {
     let ino = inode(specimen, path);
@@ -273,7 +308,7 @@ fn root_entry<'a>(specimen: &'a Specimen, path: &str) -> &'a Place {
     &specimen.places[specimen.places(names_it)[0]]
 }
 
-/// Changes an entry, and seals it.
+/// Changes an entry, or another structure, and seals it.
 fn change_entry(image: &mut Image, place: &Place, change: impl FnOnce(&mut [u8])) {
     let bytes = &mut image.0[place.device][place.at..place.at + place.len];
     change(bytes);
