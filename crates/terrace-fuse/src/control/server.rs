@@ -5,7 +5,7 @@
 //!   that he does not have open.
 //! * What is kept for readers takes no more than [`KEPT_BYTES_MAX`] or, if that is longer, one answer: the youngest. An
 //!   answer goes with its last page, and is forgotten by the first request that comes `KEPT_FOR` after it.
-//! * No answer grows with a file: a map is answered in parts of [`MAP_ITEMS`].
+//! * No answer grows with a file: a map is answered in parts of `MAP_ITEMS`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
