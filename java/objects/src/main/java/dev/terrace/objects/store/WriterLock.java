@@ -82,9 +82,9 @@ final class WriterLock extends ReentrantLock {
         this.pool = pool;
     }
 
+    /// The time is one that nanoseconds can tell, which [Store#setPatience(Duration)] sees to.
     void setPatience(Duration time) {
-        Duration most = Duration.ofNanos(Long.MAX_VALUE);
-        patienceNanos = time.compareTo(most) < 0 ? time.toNanos() : Long.MAX_VALUE;
+        patienceNanos = time.toNanos();
     }
 
     /// Does what may wait for a tier. That ends, so it counts as work, whichever pools this thread writes to.
