@@ -1,4 +1,5 @@
-//! A volume for benchmarks: its PM a file on tmpfs, its disk, if any, a sparse file or a block device.
+//! A volume for benchmarks: its PM a file on tmpfs, its disk, if any, a sparse file or a block
+//! device.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,7 +7,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use rustix::process::{getegid, geteuid};
 use terrace_engine::{FormatOptions, OpenOptions, Volume};
-use terrace_media::{DeviceModel, Disk, DiskOpenOptions, Pm, PmOpenOptions, create_disk_file, open_disk};
+use terrace_media::{
+    DeviceModel, Disk, DiskOpenOptions, Pm, PmOpenOptions, create_disk_file, open_disk,
+};
 
 use crate::workload::BLOCK_BYTES;
 
@@ -53,7 +56,13 @@ impl Bed {
     ///
     /// # Errors
     /// If the system or the engine refuses.
-    pub fn new(directory: &Path, name: &str, pm_bytes: u64, disk: &DiskKind, open: OpenOptions) -> Result<Self> {
+    pub fn new(
+        directory: &Path,
+        name: &str,
+        pm_bytes: u64,
+        disk: &DiskKind,
+        open: OpenOptions,
+    ) -> Result<Self> {
         Self::modelled(directory, name, pm_bytes, disk, open, None)
     }
 
@@ -84,21 +93,27 @@ impl Bed {
         let devices = bed.open_devices()?;
         map_all(&devices.pm);
         let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-        let format = FormatOptions { pm_data_checksums: false, uid, gid, ..FormatOptions::default() };
-        terrace_engine::format(&devices.pm, &devices.disks(), &format).context("formatting a volume")?;
+        let format =
+            FormatOptions { pm_data_checksums: false, uid, gid, ..FormatOptions::default() };
+        terrace_engine::format(&devices.pm, &devices.disks(), &format)
+            .context("formatting a volume")?;
         bed.start(devices)?;
         Ok(bed)
     }
 
     fn open_devices(&self) -> Result<Devices> {
-        let pm = Pm::open(&self.pm_path, &PmOpenOptions { model: self.model, ..PmOpenOptions::default() })?;
+        let pm = Pm::open(
+            &self.pm_path,
+            &PmOpenOptions { model: self.model, ..PmOpenOptions::default() },
+        )?;
         let open = |path: &PathBuf| open_disk(path, &DiskOpenOptions::default());
         Ok(Devices { pm, disk: self.disk_path.as_ref().map(open).transpose()? })
     }
 
     fn start(&mut self, devices: Devices) -> Result<()> {
         let (pm, open) = (devices.pm.clone(), self.open.clone());
-        let volume = Volume::open(pm, devices.disks(), open, &|_, _, _| {}).context("opening the volume")?;
+        let volume =
+            Volume::open(pm, devices.disks(), open, &|_, _, _| {}).context("opening the volume")?;
         self.running = Some(Running { volume, devices });
         Ok(())
     }
@@ -150,8 +165,8 @@ impl Bed {
     }
 }
 
-/// Touches every page, as a daemon has done that has run for a while: a first touch is a page fault, which would be
-/// measured in place of the operation that happens to be the first.
+/// Touches every page, as a daemon has done that has run for a while: a first touch is a page
+/// fault, which would be measured in place of the operation that happens to be the first.
 fn map_all(pm: &Pm) {
     for page in (0..pm.len()).step_by(BLOCK_BYTES) {
         std::hint::black_box(pm.load_u64(page));

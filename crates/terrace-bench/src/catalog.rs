@@ -1,7 +1,8 @@
-//! Which benchmarks there are, what each is compared with, the ratio it is to reach, and how its rows are called.
+//! Which benchmarks there are, what each is compared with, the ratio it is to reach, and how its
+//! rows are called.
 //!
-//! Most are contests: an operation on our side and on baselines, in rounds (`contest`). The rest measure by themselves
-//! (`large`, `dram`) and return rows.
+//! Most are contests: an operation on our side and on baselines, in rounds (`contest`). The rest
+//! measure by themselves (`large`, `dram`) and return rows.
 
 use anyhow::Result;
 
@@ -67,10 +68,11 @@ pub struct Contest {
     pub slowest_reach: Option<f64>,
     /// What is counted.
     pub unit: Unit,
-    /// Of writes in process: bytes that the program writes, and at most how many may be stored to PM for them, if
-    /// that is a target. A row compares the two.
+    /// Of writes in process: bytes that the program writes, and at most how many may be stored to
+    /// PM for them, if that is a target. A row compares the two.
     pub payload: Option<(usize, Option<usize>)>,
-    /// READ messages that each operation must take on every FUSE mount, if that is what it is about.
+    /// READ messages that each operation must take on every FUSE mount, if that is what it is
+    /// about.
     pub reads: Option<u64>,
     /// Nearly all of it must be read from disks, where there are any.
     pub cold: bool,
@@ -128,16 +130,23 @@ impl Contest {
 
     /// The grounds of all sides, ours first.
     pub fn grounds(&self) -> Vec<Ground> {
-        std::iter::once(self.ground).chain(self.against.iter().map(|against| against.ground)).collect()
+        std::iter::once(self.ground)
+            .chain(self.against.iter().map(|against| against.ground))
+            .collect()
     }
 
     /// How large files are to be.
     pub fn sizes(&self, options: &Options) -> Sizes {
-        if self.ground == Ground::Engine { Sizes::in_process(options) } else { Sizes::on_mounts(options) }
+        if self.ground == Ground::Engine {
+            Sizes::in_process(options)
+        } else {
+            Sizes::on_mounts(options)
+        }
     }
 
     fn row_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.against.iter().map(|against| self.rate_row_name(against)).collect();
+        let mut names: Vec<String> =
+            self.against.iter().map(|against| self.rate_row_name(against)).collect();
         names.extend(self.slowest_reach.map(|_| self.slowest_row_name()));
         names.extend(self.payload.map(|_| self.bytes_row_name()));
         names
@@ -157,7 +166,9 @@ impl Benchmark {
     pub fn row_names(&self) -> Vec<String> {
         match self {
             Benchmark::Contest(contest) => contest.row_names(),
-            Benchmark::Measurement(measurement) => measurement.rows.iter().map(|&row| row.to_owned()).collect(),
+            Benchmark::Measurement(measurement) => {
+                measurement.rows.iter().map(|&row| row.to_owned()).collect()
+            }
         }
     }
 
@@ -228,13 +239,23 @@ const fn mounted(name: &'static str, how: OnFiles, against: &'static [Against]) 
 
 /// The same, durable.
 const fn durable(name: &'static str, how: OnFiles, against: &'static [Against]) -> Contest {
-    Contest { place: "mount -o durable", ground: Ground::Mount { durable: true }, ..mounted(name, how, against) }
+    Contest {
+        place: "mount -o durable",
+        ground: Ground::Mount { durable: true },
+        ..mounted(name, how, against)
+    }
 }
 
 /// On a mount whose files are on disk, in MiB per second.
 const fn streamed(name: &'static str, how: OnFiles, against: &'static [Against]) -> Contest {
     let (place, ground) = ("mount", Ground::MountOnDisk);
-    Contest { place, ground, unit: Unit::MibPerSecond, slowest_reach: Some(0.9), ..mounted(name, how, against) }
+    Contest {
+        place,
+        ground,
+        unit: Unit::MibPerSecond,
+        slowest_reach: Some(0.9),
+        ..mounted(name, how, against)
+    }
 }
 
 /// On a mount with a small PM and a disk.
@@ -250,8 +271,13 @@ const fn in_process(name: &'static str, how: OnVolume, against: &'static [Agains
 }
 
 /// The same, mounted and durable.
-const fn small_pm_durable(name: &'static str, how: OnFiles, against: &'static [Against]) -> Contest {
-    let (place, ground) = ("mount -o durable, small PM", Ground::Tiered { small: true, durable: true });
+const fn small_pm_durable(
+    name: &'static str,
+    how: OnFiles,
+    against: &'static [Against],
+) -> Contest {
+    let (place, ground) =
+        ("mount -o durable, small PM", Ground::Tiered { small: true, durable: true });
     Contest { place, ground, ..mounted(name, how, against) }
 }
 
@@ -278,7 +304,8 @@ macro_rules! null_and_tmpfs {
     };
 }
 
-/// What a journaling file system would be set up with in place of Terrace, and what FUSE alone costs.
+/// What a journaling file system would be set up with in place of Terrace, and what FUSE alone
+/// costs.
 macro_rules! null_and_journals {
     ($how:expr, $null:expr) => {
         &[
@@ -317,9 +344,17 @@ pub static CATALOG: &[Benchmark] = &[
     )),
     Benchmark::Contest(Contest {
         payload: Some((RECORD_BYTES, Some(2 * RECORD_BYTES))),
-        ..engine("128-byte durable append", engine::append, &[target("tmpfs", TMPFS, How::Files(files::append), 2.0)])
+        ..engine(
+            "128-byte durable append",
+            engine::append,
+            &[target("tmpfs", TMPFS, How::Files(files::append), 2.0)],
+        )
     }),
-    Benchmark::Contest(mounted("4 KiB write", files::overwrite, null_and_tmpfs!(files::overwrite, Some(0.9), None))),
+    Benchmark::Contest(mounted(
+        "4 KiB write",
+        files::overwrite,
+        null_and_tmpfs!(files::overwrite, Some(0.9), None),
+    )),
     Benchmark::Contest(mounted(
         "fsync after a 4 KiB write",
         files::fsync,
@@ -334,22 +369,43 @@ pub static CATALOG: &[Benchmark] = &[
         "4 KiB write + fsync",
         files::overwrite_fsync,
         &[
-            target("without -o durable", Ground::Mount { durable: false }, How::Files(files::overwrite_fsync), 1.6),
+            target(
+                "without -o durable",
+                Ground::Mount { durable: false },
+                How::Files(files::overwrite_fsync),
+                1.6,
+            ),
             reported(FUSE, NULL_DURABLE, How::Files(files::overwrite_fsync)),
             reported("tmpfs", TMPFS, How::Files(files::overwrite_fsync)),
         ],
     )),
     Benchmark::Contest(Contest {
         reads: Some(1),
-        ..mounted("4 KiB read, cold", files::cold_read, null_and_tmpfs!(files::cold_read, Some(0.9), None))
+        ..mounted(
+            "4 KiB read, cold",
+            files::cold_read,
+            null_and_tmpfs!(files::cold_read, Some(0.9), None),
+        )
     }),
     Benchmark::Contest(Contest {
         reads: Some(0),
         ..mounted("4 KiB read, cached", files::read, null_and_tmpfs!(files::read, None, None))
     }),
-    Benchmark::Contest(mounted("create", names::create, null_and_tmpfs!(names::create, Some(0.9), None))),
-    Benchmark::Contest(mounted("unlink", names::unlink, null_and_tmpfs!(names::unlink, Some(0.9), None))),
-    Benchmark::Contest(mounted("stat, cached", names::stat, null_and_tmpfs!(names::stat, None, Some(0.9)))),
+    Benchmark::Contest(mounted(
+        "create",
+        names::create,
+        null_and_tmpfs!(names::create, Some(0.9), None),
+    )),
+    Benchmark::Contest(mounted(
+        "unlink",
+        names::unlink,
+        null_and_tmpfs!(names::unlink, Some(0.9), None),
+    )),
+    Benchmark::Contest(mounted(
+        "stat, cached",
+        names::stat,
+        null_and_tmpfs!(names::stat, None, Some(0.9)),
+    )),
     Benchmark::Contest(Contest {
         reads: Some(0),
         ..mounted(
@@ -358,21 +414,35 @@ pub static CATALOG: &[Benchmark] = &[
             null_and_tmpfs!(files::open_read_close, None, Some(0.9)),
         )
     }),
-    Benchmark::Contest(mounted("128-byte append", files::append, null_and_tmpfs!(files::append, None, None))),
+    Benchmark::Contest(mounted(
+        "128-byte append",
+        files::append,
+        null_and_tmpfs!(files::append, None, None),
+    )),
     Benchmark::Contest(Contest {
         cold: true,
         ..streamed(
             "sequential read of a file on disk, cold",
             stream::read,
-            &[reported("ext4", Ground::Ext4, How::Files(stream::read)), reported(FUSE, NULL, How::Files(stream::read))],
+            &[
+                reported("ext4", Ground::Ext4, How::Files(stream::read)),
+                reported(FUSE, NULL, How::Files(stream::read)),
+            ],
         )
     }),
     Benchmark::Contest(streamed(
         "sequential write of a file on disk + fsync",
         stream::write,
-        &[reported("ext4", Ground::Ext4, How::Files(stream::write)), reported(FUSE, NULL, How::Files(stream::write))],
+        &[
+            reported("ext4", Ground::Ext4, How::Files(stream::write)),
+            reported(FUSE, NULL, How::Files(stream::write)),
+        ],
     )),
-    Benchmark::Contest(mounted("RocksDB fillseq, sync", rocksdb::fillseq, null_and_journals!(rocksdb::fillseq, NULL))),
+    Benchmark::Contest(mounted(
+        "RocksDB fillseq, sync",
+        rocksdb::fillseq,
+        null_and_journals!(rocksdb::fillseq, NULL),
+    )),
     Benchmark::Contest(durable(
         "RocksDB fillseq, sync",
         rocksdb::fillseq,
@@ -404,14 +474,26 @@ pub static CATALOG: &[Benchmark] = &[
         lsm::fill_at_random,
         &[target(LARGE_PM, ENGINE_TIERED, How::Volume(lsm::fill_at_random), 0.95)],
     )),
-    Benchmark::Contest(small_pm("RocksDB fillseq, sync", rocksdb::fillseq, null_and_journals!(rocksdb::fillseq, NULL))),
+    Benchmark::Contest(small_pm(
+        "RocksDB fillseq, sync",
+        rocksdb::fillseq,
+        null_and_journals!(rocksdb::fillseq, NULL),
+    )),
     Benchmark::Contest(small_pm_durable(
         "RocksDB fillseq, sync",
         rocksdb::fillseq,
         null_and_journals!(rocksdb::fillseq, NULL_DURABLE),
     )),
-    Benchmark::Contest(small_pm("varmail", loads::varmail, null_and_journals!(loads::varmail, NULL))),
-    Benchmark::Contest(small_pm_durable("varmail", loads::varmail, null_and_journals!(loads::varmail, NULL_DURABLE))),
+    Benchmark::Contest(small_pm(
+        "varmail",
+        loads::varmail,
+        null_and_journals!(loads::varmail, NULL),
+    )),
+    Benchmark::Contest(small_pm_durable(
+        "varmail",
+        loads::varmail,
+        null_and_journals!(loads::varmail, NULL_DURABLE),
+    )),
     Benchmark::Contest(mounted(
         "fileserver",
         loads::fileserver,
@@ -476,7 +558,12 @@ pub static CATALOG: &[Benchmark] = &[
     Benchmark::Contest(engine(
         "4 KiB durable overwrite in a file of 100 GiB",
         many::overwrite_large_file,
-        &[target("in files of 1 MiB", Ground::Engine, How::Volume(many::overwrite_small_files), 0.8)],
+        &[target(
+            "in files of 1 MiB",
+            Ground::Engine,
+            How::Volume(many::overwrite_small_files),
+            0.8,
+        )],
     )),
     Benchmark::Contest(engine(
         "4 KiB read in a file of 100 GiB",
@@ -553,7 +640,12 @@ mod tests {
         }) {
             let sides = contest.against.iter().map(|against| (against.ground, against.how));
             for (ground, how) in sides.chain([(contest.ground, contest.how)]) {
-                assert_eq!(matches!(how, How::Volume(_)), ground.is_in_process(), "{}: {ground}", contest.title());
+                assert_eq!(
+                    matches!(how, How::Volume(_)),
+                    ground.is_in_process(),
+                    "{}: {ground}",
+                    contest.title()
+                );
             }
             assert!(!contest.against.is_empty(), "{}", contest.title());
         }

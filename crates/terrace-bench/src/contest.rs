@@ -1,5 +1,5 @@
-//! A contest: baseline, ours, baseline, ours … in short rounds, so that a busy moment of the machine hits both sides
-//! alike. Ratios are taken pair by pair within a round.
+//! A contest: baseline, ours, baseline, ours … in short rounds, so that a busy moment of the
+//! machine hits both sides alike. Ratios are taken pair by pair within a round.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,8 @@ use crate::workload::{PIECE_BYTES, Workload};
 /// Tries at a round, of which each but the last may be disturbed.
 const ROUND_TRIES: u32 = 3;
 
-/// Something else on the machine changed what a row is about. The row can then not be measured; nothing else is wrong.
+/// Something else on the machine changed what a row is about. The row can then not be measured;
+/// nothing else is wrong.
 #[derive(Debug, thiserror::Error)]
 #[error("disturbed: {0}; repeat it on a quiet machine with memory to spare")]
 pub struct Disturbed(String);
@@ -57,11 +58,15 @@ struct Reading {
 
 impl Meter {
     fn of(site: &Site) -> Self {
-        Self { pm: site.pm().cloned(), messages: site.fuse().map(|mounted| mounted.shared_counts()) }
+        Self {
+            pm: site.pm().cloned(),
+            messages: site.fuse().map(|mounted| mounted.shared_counts()),
+        }
     }
 
     fn read(&self) -> Reading {
-        let messages = self.messages.as_ref().map(|counts| counts.snapshot().without(Message::Forget));
+        let messages =
+            self.messages.as_ref().map(|counts| counts.snapshot().without(Message::Forget));
         Reading {
             pm_bytes_stored: self.pm.as_ref().map_or(0, |pm| pm.stats().bytes_stored),
             messages: messages.map_or(0, |messages| messages.total()),
@@ -114,9 +119,10 @@ impl Side {
         let site = stage.site(ground)?;
         let workload = match how {
             How::Files(on_files) => on_files(site.directory(), stage.sizes()),
-            How::Volume(on_volume) => {
-                on_volume(site.volume().with_context(|| format!("{ground} has no volume"))?, stage.sizes())
-            }
+            How::Volume(on_volume) => on_volume(
+                site.volume().with_context(|| format!("{ground} has no volume"))?,
+                stage.sizes(),
+            ),
         };
         let workload = workload.with_context(|| format!("preparing {name}"))?;
         Ok(Self {
@@ -152,7 +158,9 @@ impl Side {
             let used = self.meter.read().since(before);
             round.add(ops, self.workload.spent().unwrap_or(spent), used);
         }
-        if let (true, Some(before), Some(after)) = (contest.cold, disk_before, site.disk_bytes_read()) {
+        if let (true, Some(before), Some(after)) =
+            (contest.cold, disk_before, site.disk_bytes_read())
+        {
             check_cold(round.ops * PIECE_BYTES as u64, after - before)?;
         }
         if let (Some(reads), true) = (contest.reads, self.meter.messages.is_some()) {
@@ -175,17 +183,26 @@ fn check_messages(ops: u64, expected: u64, came: u64) -> Result<(), Disturbed> {
     if came == expected {
         return Ok(());
     }
-    Err(Disturbed(format!("the kernel's cache had {ops} operations take {came} READ messages instead of {expected}")))
+    Err(Disturbed(format!(
+        "the kernel's cache had {ops} operations take {came} READ messages instead of {expected}"
+    )))
 }
 
 /// Runs a contest and returns its selected rows.
 ///
 /// # Errors
-/// If an operation fails or the run is interrupted; [`Disturbed`] if caches did something else in each try.
-pub fn hold(contest: &Contest, stage: &mut Stage, options: &Options, progress: &Progress) -> Result<Vec<Row>> {
+/// If an operation fails or the run is interrupted; [`Disturbed`] if caches did something else in
+/// each try.
+pub fn hold(
+    contest: &Contest,
+    stage: &mut Stage,
+    options: &Options,
+    progress: &Progress,
+) -> Result<Vec<Row>> {
     // The row against the slowest needs them all.
     let all = contest.slowest_reach.is_some() && is_selected(&contest.slowest_row_name(), options);
-    let is_compared = |against: &&Against| all || is_selected(&contest.rate_row_name(against), options);
+    let is_compared =
+        |against: &&Against| all || is_selected(&contest.rate_row_name(against), options);
     let compared: Vec<&Against> = contest.against.iter().filter(is_compared).collect();
     let mut sides = Vec::new();
     for against in &compared {
@@ -207,7 +224,9 @@ pub fn hold(contest: &Contest, stage: &mut Stage, options: &Options, progress: &
     }
     let ours = sides.remove(our_place);
     let fdatasync_us = stage.probe().and_then(|probe| probe.fdatasync_us());
-    let rated = |name, baseline: &[f64], reach| rate_row(name, contest, &ours, baseline, reach, fdatasync_us);
+    let rated = |name, baseline: &[f64], reach| {
+        rate_row(name, contest, &ours, baseline, reach, fdatasync_us)
+    };
     let mut rows: Vec<Row> = (compared.iter().zip(&sides))
         .map(|(against, side)| rated(contest.rate_row_name(against), &side.rates, against.reach))
         .collect();
@@ -222,7 +241,9 @@ pub fn hold(contest: &Contest, stage: &mut Stage, options: &Options, progress: &
 /// The lowest rate of all sides in each round.
 fn slowest(sides: &[Side]) -> Vec<f64> {
     let rounds = sides.iter().map(|side| side.rates.len()).min().unwrap_or(0);
-    (0..rounds).map(|round| sides.iter().map(|side| side.rates[round]).fold(f64::INFINITY, f64::min)).collect()
+    (0..rounds)
+        .map(|round| sides.iter().map(|side| side.rates[round]).fold(f64::INFINITY, f64::min))
+        .collect()
 }
 
 fn rate_row(
@@ -233,7 +254,8 @@ fn rate_row(
     reach: Option<f64>,
     fdatasync_us: Option<f64>,
 ) -> Row {
-    let ratios: Vec<f64> = ours.rates.iter().zip(baseline).map(|(ours, baseline)| ours / baseline).collect();
+    let ratios: Vec<f64> =
+        ours.rates.iter().zip(baseline).map(|(ours, baseline)| ours / baseline).collect();
     let ratio = median(&ratios);
     let messages = ours.total.used.messages as f64 / ours.total.ops as f64;
     Row {
@@ -245,8 +267,8 @@ fn rate_row(
     }
 }
 
-/// Bytes that the program writes, as the baseline, and bytes stored to PM for them. The ratio is the share of payload,
-/// so that here, too, more is better.
+/// Bytes that the program writes, as the baseline, and bytes stored to PM for them. The ratio is
+/// the share of payload, so that here, too, more is better.
 fn bytes_row(contest: &Contest, total: &Tally) -> Option<Row> {
     let (payload_bytes, stored_bytes_max) = contest.payload?;
     let payload = payload_bytes as f64;
@@ -254,7 +276,14 @@ fn bytes_row(contest: &Contest, total: &Tally) -> Option<Row> {
     let reach = stored_bytes_max.map(|stored_bytes_max| payload / stored_bytes_max as f64);
     Some(Row {
         note: Some(format!("{:+.0} bytes", stored - payload)),
-        ..Row::new(contest.bytes_row_name(), Unit::BytesPerOp, payload, stored, payload / stored, reach)
+        ..Row::new(
+            contest.bytes_row_name(),
+            Unit::BytesPerOp,
+            payload,
+            stored,
+            payload / stored,
+            reach,
+        )
     })
 }
 
@@ -347,8 +376,12 @@ mod tests {
         let contest = contest("engine: 4 KiB random read");
         // The machine was half as fast in the second round; the ratio does not show it.
         let ours = side(&[80.0, 40.0, 90.0]);
-        let row = rate_row("row".to_owned(), &contest, &ours, &[100.0, 50.0, 100.0], Some(0.9), None);
-        assert_eq!((row.baseline, row.ours, row.ratio, row.met), (Some(100.0), 80.0, Some(0.8), Some(false)));
+        let row =
+            rate_row("row".to_owned(), &contest, &ours, &[100.0, 50.0, 100.0], Some(0.9), None);
+        assert_eq!(
+            (row.baseline, row.ours, row.ratio, row.met),
+            (Some(100.0), 80.0, Some(0.8), Some(false))
+        );
         assert_eq!((row.ratio_min, row.ratio_max), (0.8, 0.9));
     }
 
@@ -362,6 +395,9 @@ mod tests {
         let used = Reading { pm_bytes_stored: 2560, ..Reading::default() };
         let append = contest("engine: 128-byte durable append");
         let row = bytes_row(&append, &Tally { ops: 10, used, ..Tally::default() }).unwrap();
-        assert_eq!((row.baseline, row.ours, row.ratio, row.met), (Some(128.0), 256.0, Some(0.5), Some(true)));
+        assert_eq!(
+            (row.baseline, row.ours, row.ratio, row.met),
+            (Some(128.0), 256.0, Some(0.5), Some(true))
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The disk under the benchmarks that touch one: where files on it go, and what it takes to make a block durable.
+//! The disk under the benchmarks that touch one: where files on it go, and what it takes to make a
+//! block durable.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -13,8 +14,8 @@ use crate::workload::{BLOCK_BYTES, FILLING};
 
 const PROBES: u32 = 9;
 
-/// The directory for files that stand for disks: what `--disk-dir` says, or the first for temporary files that is not
-/// in memory.
+/// The directory for files that stand for disks: what `--disk-dir` says, or the first for temporary
+/// files that is not in memory.
 ///
 /// # Errors
 /// If there is none.
@@ -24,7 +25,8 @@ pub fn disk_directory(options: &Options) -> Result<PathBuf> {
         None => vec![std::env::temp_dir(), PathBuf::from("/var/tmp")],
     };
     for directory in &candidates {
-        let statfs = rustix::fs::statfs(directory).with_context(|| directory.display().to_string())?;
+        let statfs =
+            rustix::fs::statfs(directory).with_context(|| directory.display().to_string())?;
         if !is_tmpfs(&statfs) {
             return Ok(directory.clone());
         }
@@ -46,7 +48,11 @@ impl DiskProbe {
     /// # Errors
     /// If the system refuses.
     pub fn new(directory: &Path) -> Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(directory.join("probe"))?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(directory.join("probe"))?;
         file.write_all_at(&FILLING, 0)?;
         file.sync_all()?;
         Ok(Self { file, medians: Vec::new() })
@@ -59,7 +65,8 @@ impl DiskProbe {
     pub fn measure(&mut self) -> Result<()> {
         let mut samples = Vec::new();
         for block in 0..PROBES {
-            self.file.write_all_at(&FILLING[..BLOCK_BYTES], u64::from(block) * BLOCK_BYTES as u64)?;
+            self.file
+                .write_all_at(&FILLING[..BLOCK_BYTES], u64::from(block) * BLOCK_BYTES as u64)?;
             let start = Instant::now();
             self.file.sync_data()?;
             samples.push(start.elapsed());

@@ -1,4 +1,5 @@
-//! What inodes take in DRAM: memory that stays allocated when they are used for the first time after a mount.
+//! What inodes take in DRAM: memory that stays allocated when they are used for the first time
+//! after a mount.
 
 use anyhow::{Result, ensure};
 use terrace_engine::{Fallocate, FileKind, Ino, NewInode, OpenOptions, Volume};
@@ -29,9 +30,12 @@ fn files(options: &Options) -> u64 {
 }
 
 fn pm_bytes(options: &Options) -> u64 {
-    // A record, a directory entry and a slot for each file and each write entry; the extents; blocks of all entries.
+    // A record, a directory entry and a slot for each file and each write entry; the extents;
+    // blocks of all entries.
     let of_files = files(options) * (512 + 128 + BLOCK_BYTES as u64);
-    of_files.next_multiple_of(BLOCK_BYTES as u64) + EXTENT_FILES * (EXTENT_BYTES + (1 << 20)) + (64 << 20)
+    of_files.next_multiple_of(BLOCK_BYTES as u64)
+        + EXTENT_FILES * (EXTENT_BYTES + (1 << 20))
+        + (64 << 20)
 }
 
 /// What it needs.
@@ -45,7 +49,13 @@ pub fn room(options: &Options) -> Room {
 /// If the system or the engine refuses.
 pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
     let memory = memory_directory()?;
-    let mut bed = Bed::new(memory.path(), "dram", pm_bytes(options), &DiskKind::None, OpenOptions::default())?;
+    let mut bed = Bed::new(
+        memory.path(),
+        "dram",
+        pm_bytes(options),
+        &DiskKind::None,
+        OpenOptions::default(),
+    )?;
     progress.step("making files");
     let files = files(options);
     populate(bed.volume(), files)?;
@@ -65,7 +75,9 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
         Ok(directory)
     })?;
     let (inodes_bytes, ()) = kept_bytes(|| -> Result<()> {
-        (0..files).try_for_each(|file| Ok(volume.lookup(directory, file.to_string().as_bytes()).map(drop)?))
+        (0..files).try_for_each(|file| {
+            Ok(volume.lookup(directory, file.to_string().as_bytes()).map(drop)?)
+        })
     })?;
     let entries_bytes = use_bytes(volume, "entries", 1)?;
     let small_bytes = use_bytes(volume, "small", EXTENT_FILES)?;
@@ -73,7 +85,8 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
     bed.close()?;
 
     let each = |bytes: i64, count: u64| bytes as f64 / count as f64;
-    let (small_each, large_each) = (each(small_bytes, EXTENT_FILES), each(large_bytes, EXTENT_FILES));
+    let (small_each, large_each) =
+        (each(small_bytes, EXTENT_FILES), each(large_bytes, EXTENT_FILES));
     Ok(vec![
         Row::figure(NAME, Unit::Bytes, each(names_bytes, files)),
         Row::figure(INODE, Unit::Bytes, each(inodes_bytes, files)),

@@ -5,20 +5,30 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use terrace_engine::{FileKind, Ino, KillPriv, NewInode, Volume, WriteOptions};
 
-use crate::workload::{BLOCK_BYTES, FILLING, RECORD_BYTES, RandomOffsets, Sizes, Workload, write_aged};
+use crate::workload::{
+    BLOCK_BYTES, FILLING, RECORD_BYTES, RandomOffsets, Sizes, Workload, write_aged,
+};
 
 /// Makes a workload on a volume.
 pub type OnVolume = fn(&Arc<Volume>, Sizes) -> Result<Box<dyn Workload>>;
 
 const NAME: &[u8] = b"file";
 /// A new file.
-pub const FILE: NewInode = NewInode { kind: FileKind::Regular, mode: 0o600, umask: 0, uid: 0, gid: 0, rdev: 0 };
+pub const FILE: NewInode =
+    NewInode { kind: FileKind::Regular, mode: 0o600, umask: 0, uid: 0, gid: 0, rdev: 0 };
 /// Durable when it returns.
-pub const DURABLE: WriteOptions = WriteOptions { append: false, durable: true, kill_priv: KillPriv::Nothing };
+pub const DURABLE: WriteOptions =
+    WriteOptions { append: false, durable: true, kill_priv: KillPriv::Nothing };
 const APPEND: WriteOptions = WriteOptions { append: true, ..DURABLE };
 
 /// Writes all of `data`.
-pub fn write_all(volume: &Volume, ino: Ino, offset: u64, data: &[u8], options: WriteOptions) -> Result<()> {
+pub fn write_all(
+    volume: &Volume,
+    ino: Ino,
+    offset: u64,
+    data: &[u8],
+    options: WriteOptions,
+) -> Result<()> {
     let written = volume.write(ino, offset, data, options)?;
     ensure!(written == data.len(), "a write of {} bytes wrote {written}", data.len());
     Ok(())
@@ -27,7 +37,8 @@ pub fn write_all(volume: &Volume, ino: Ino, offset: u64, data: &[u8], options: W
 /// A file that has been written whole and then block by block.
 pub fn aged_file(volume: &Volume, name: &[u8], sizes: Sizes) -> Result<Ino> {
     let ino = volume.create(Ino::ROOT, name, &FILE)?.ino;
-    write_aged(sizes, |offset, data| write_all(volume, ino, offset, data, DURABLE)).context("filling a file")?;
+    write_aged(sizes, |offset, data| write_all(volume, ino, offset, data, DURABLE))
+        .context("filling a file")?;
     Ok(ino)
 }
 
@@ -46,7 +57,13 @@ struct Overwrite {
 impl Workload for Overwrite {
     fn run(&mut self, ops: u64) -> Result<()> {
         for _ in 0..ops {
-            write_all(&self.volume, self.ino, self.offsets.next(), &FILLING[..BLOCK_BYTES], DURABLE)?;
+            write_all(
+                &self.volume,
+                self.ino,
+                self.offsets.next(),
+                &FILLING[..BLOCK_BYTES],
+                DURABLE,
+            )?;
         }
         Ok(())
     }
@@ -75,7 +92,8 @@ impl Workload for Read {
     }
 }
 
-/// Creation of a new name, durable write of a block, unlink and the last forget, which frees the inode.
+/// Creation of a new name, durable write of a block, unlink and the last forget, which frees the
+/// inode.
 pub fn create_write_unlink(volume: &Arc<Volume>, _sizes: Sizes) -> Result<Box<dyn Workload>> {
     Ok(Box::new(CreateWriteUnlink { volume: volume.clone(), created: 0 }))
 }
@@ -102,7 +120,12 @@ impl Workload for CreateWriteUnlink {
 /// Durable append of a small record.
 pub fn append(volume: &Arc<Volume>, sizes: Sizes) -> Result<Box<dyn Workload>> {
     let ino = volume.create(Ino::ROOT, NAME, &FILE)?.ino;
-    Ok(Box::new(Append { volume: volume.clone(), ino, len_bytes: 0, len_bytes_max: sizes.appended_bytes_max }))
+    Ok(Box::new(Append {
+        volume: volume.clone(),
+        ino,
+        len_bytes: 0,
+        len_bytes_max: sizes.appended_bytes_max,
+    }))
 }
 
 struct Append {

@@ -1,5 +1,5 @@
-//! Operations on file data through system calls, on whatever file system a directory belongs to. Names are opened
-//! relative to the directory, so that no side pays for a longer path.
+//! Operations on file data through system calls, on whatever file system a directory belongs to.
+//! Names are opened relative to the directory, so that no side pays for a longer path.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -10,7 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{Advice, AtFlags, CWD, Mode, OFlags, fadvise, openat, unlinkat};
 
 use crate::workload::{
-    BLOCK_BYTES, FILLING, RECORD_BYTES, RandomOffsets, Sizes, Workload, shuffled_offsets, write_aged,
+    BLOCK_BYTES, FILLING, RECORD_BYTES, RandomOffsets, Sizes, Workload, shuffled_offsets,
+    write_aged,
 };
 
 /// Makes a workload in a directory.
@@ -41,12 +42,20 @@ fn aged_file(directory: &Path, sizes: Sizes) -> Result<File> {
 
 /// pwrite of a block at a random offset.
 pub fn overwrite(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
-    Ok(Box::new(Overwrite { file: aged_file(directory, sizes)?, offsets: RandomOffsets::new(sizes), fsync: false }))
+    Ok(Box::new(Overwrite {
+        file: aged_file(directory, sizes)?,
+        offsets: RandomOffsets::new(sizes),
+        fsync: false,
+    }))
 }
 
 /// The same, each followed by fsync.
 pub fn overwrite_fsync(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
-    Ok(Box::new(Overwrite { file: aged_file(directory, sizes)?, offsets: RandomOffsets::new(sizes), fsync: true }))
+    Ok(Box::new(Overwrite {
+        file: aged_file(directory, sizes)?,
+        offsets: RandomOffsets::new(sizes),
+        fsync: true,
+    }))
 }
 
 struct Overwrite {
@@ -203,7 +212,8 @@ struct OpenReadClose {
 impl Workload for OpenReadClose {
     fn run(&mut self, ops: u64) -> Result<()> {
         for _ in 0..ops {
-            let file = openat(&self.directory, NAME, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+            let file =
+                openat(&self.directory, NAME, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
             let len_bytes = rustix::io::pread(&file, &mut self.buffer, 0)?;
             if len_bytes != self.buffer.len() {
                 bail!("{NAME} has {} bytes, but a read got {len_bytes}", self.buffer.len());

@@ -1,5 +1,5 @@
-//! The least that an operation in process can cost on this machine: its stores and fences, or its copy, on bare PM of the
-//! same size and kind, and the checksums that make one fence enough.
+//! The least that an operation in process can cost on this machine: its stores and fences, or its
+//! copy, on bare PM of the same size and kind, and the checksums that make one fence enough.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -39,7 +39,8 @@ use Act::{Block, Checksum, Fence, Log, Read};
 /// A step that an operation cannot do without: what it is called, what it does.
 pub struct Step(pub &'static str, &'static [Act]);
 
-/// Steps of a durable overwrite; here as below, each contains those before it, but for the checksums.
+/// Steps of a durable overwrite; here as below, each contains those before it, but for the
+/// checksums.
 pub const OVERWRITE: &[Step] = &[
     Step("4 KiB to any block", &[Block]),
     Step("+ an entry and a fence", &[Block, Log(ENTRY_BYTES), Fence]),
@@ -60,7 +61,18 @@ pub const CREATE: &[Step] = &[
     Step("record, name, fence, tail, fence", &NAME),
     Step(
         "+ 4 KiB, an entry and a fence, an entry and a fence",
-        &[NAME[0], NAME[1], NAME[2], NAME[3], NAME[4], Block, Log(ENTRY_BYTES), Fence, Log(ENTRY_BYTES), Fence],
+        &[
+            NAME[0],
+            NAME[1],
+            NAME[2],
+            NAME[3],
+            NAME[4],
+            Block,
+            Log(ENTRY_BYTES),
+            Fence,
+            Log(ENTRY_BYTES),
+            Fence,
+        ],
     ),
     Step("checksums of all", &[Checksum(BLOCK_BYTES), ENTRY, ENTRY, ENTRY, ENTRY, ENTRY]),
 ];

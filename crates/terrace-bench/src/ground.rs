@@ -7,12 +7,13 @@ use std::fmt;
 pub enum Ground {
     /// A volume in process.
     Engine,
-    /// A mounted volume whose PM has room for everything; `durable` as in `terrace mount -o durable`.
+    /// A mounted volume whose PM has room for everything; `durable` as in `terrace mount -o
+    /// durable`.
     Mount { durable: bool },
     /// A mounted volume that keeps file data on its disk.
     MountOnDisk,
-    /// A mounted volume with a disk like that of [`Ground::MountOnDisk`] and all that the policy does; `small`: its PM is a few
-    /// percent of the data.
+    /// A mounted volume with a disk like that of [`Ground::MountOnDisk`] and all that the policy
+    /// does; `small`: its PM is a few percent of the data.
     Tiered { small: bool, durable: bool },
     /// The same without a mount.
     EngineTiered { small: bool },
@@ -33,12 +34,21 @@ pub enum Ground {
 impl Ground {
     /// Whether FUSE is needed.
     pub fn is_fuse(self) -> bool {
-        matches!(self, Ground::Mount { .. } | Ground::MountOnDisk | Ground::Tiered { .. } | Ground::Null { .. })
+        matches!(
+            self,
+            Ground::Mount { .. }
+                | Ground::MountOnDisk
+                | Ground::Tiered { .. }
+                | Ground::Null { .. }
+        )
     }
 
     /// Whether a file on a disk serves it as a block device.
     pub fn has_image(self) -> bool {
-        let is_tiered = matches!(self, Ground::MountOnDisk | Ground::Tiered { .. } | Ground::EngineTiered { .. });
+        let is_tiered = matches!(
+            self,
+            Ground::MountOnDisk | Ground::Tiered { .. } | Ground::EngineTiered { .. }
+        );
         is_tiered || matches!(self, Ground::Ext4 | Ground::Ext4Journal | Ground::XfsLog)
     }
 
@@ -49,7 +59,8 @@ impl Ground {
 
     /// Whether a volume is behind it.
     pub fn is_volume(self) -> bool {
-        let is_mounted = matches!(self, Ground::Mount { .. } | Ground::MountOnDisk | Ground::Tiered { .. });
+        let is_mounted =
+            matches!(self, Ground::Mount { .. } | Ground::MountOnDisk | Ground::Tiered { .. });
         is_mounted || self.is_in_process()
     }
 }

@@ -1,10 +1,11 @@
-//! Counts the memory that is allocated: what structures in DRAM take, which the size of the process does not tell, since
-//! that includes mapped PM.
+//! Counts the memory that is allocated: what structures in DRAM take, which the size of the process
+//! does not tell, since that includes mapped PM.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
-/// The system's allocator with a counter, which stands still unless somebody asks: rates are not to pay for it.
+/// The system's allocator with a counter, which stands still unless somebody asks: rates are not to
+/// pay for it.
 pub struct Counting;
 
 static COUNTS: AtomicBool = AtomicBool::new(false);

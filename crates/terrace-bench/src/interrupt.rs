@@ -1,5 +1,5 @@
-//! Ctrl-C and its like set a flag, which the work asks at every batch: so everything that was made is removed on the
-//! way out.
+//! Ctrl-C and its like set a flag, which the work asks at every batch: so everything that was made
+//! is removed on the way out.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,8 +18,9 @@ extern "C" fn on_signal(_signal: libc::c_int) {
 /// If the system refuses.
 pub fn listen() -> Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: all-zero is a valid sigaction (empty mask). The handler only stores to an atomic, which is
-        // async-signal-safe; SA_RESTART keeps the signal from failing system calls of any thread.
+        // SAFETY: all-zero is a valid sigaction (empty mask). The handler only stores to an atomic,
+        // which is async-signal-safe; SA_RESTART keeps the signal from failing system calls of any
+        // thread.
         let refused = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_signal as *const () as usize;

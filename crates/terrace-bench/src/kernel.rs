@@ -1,8 +1,9 @@
-//! The kernel's own file systems on loop devices over files that have been written whole, so that no allocation of the
-//! file system below is measured.
+//! The kernel's own file systems on loop devices over files that have been written whole, so that
+//! no allocation of the file system below is measured.
 //!
-//! Invariant: a loop device is told to go as soon as it is there, and then lives exactly as long as something uses it:
-//! the descriptor in [`LoopDevice`], a mount, a volume. So none outlives the process, however that ends.
+//! Invariant: a loop device is told to go as soon as it is there, and then lives exactly as long as
+//! something uses it: the descriptor in [`LoopDevice`], a mount, a volume. So none outlives the
+//! process, however that ends.
 
 use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
@@ -12,7 +13,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
-use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount,
+};
 
 use crate::ground::Ground;
 use crate::interrupt;
@@ -45,7 +48,9 @@ impl LoopDevice {
     /// If the system refuses.
     pub fn over(file: &Path, direct: bool) -> Result<Self> {
         let mut attach = Command::new("losetup");
-        attach.args(["--find", "--show", if direct { "--direct-io=on" } else { "--direct-io=off" }]).arg(file);
+        attach
+            .args(["--find", "--show", if direct { "--direct-io=on" } else { "--direct-io=off" }])
+            .arg(file);
         let path = PathBuf::from(run(&mut attach)?.trim());
         let hold = File::open(&path).with_context(|| format!("opening {}", path.display()));
         // It goes when nobody uses it any more: see the invariant.
@@ -69,7 +74,10 @@ pub fn disk_image(path: &Path, len_bytes: u64) -> Result<LoopDevice> {
         fallocate(&file, FallocateFlags::empty(), 0, len_bytes)?;
         for offset in (0..len_bytes).step_by(FILLING.len()) {
             interrupt::check()?;
-            file.write_all_at(&FILLING[..FILLING.len().min((len_bytes - offset) as usize)], offset)?;
+            file.write_all_at(
+                &FILLING[..FILLING.len().min((len_bytes - offset) as usize)],
+                offset,
+            )?;
         }
         file.sync_all()?;
         Ok(fadvise(&file, 0, None, Advice::DontNeed)?)
@@ -88,7 +96,8 @@ pub struct KernelMount {
 }
 
 impl KernelMount {
-    /// Makes and mounts a file system on `disk`; files in `memory` hold its log, if it gets one there.
+    /// Makes and mounts a file system on `disk`; files in `memory` hold its log, if it gets one
+    /// there.
     ///
     /// # Errors
     /// If that is not one of the kernel's, or the system refuses.
@@ -96,7 +105,8 @@ impl KernelMount {
         let device = disk.path().to_owned();
         let mut devices = vec![disk];
         let mut log = || -> Result<PathBuf> {
-            let path = memory.join(format!("log-of-{}", device.file_name().unwrap_or_default().display()));
+            let path =
+                memory.join(format!("log-of-{}", device.file_name().unwrap_or_default().display()));
             File::create_new(&path)?.set_len(LOG_BYTES)?;
             let log = LoopDevice::over(&path, false)?;
             let path = log.path().to_owned();
@@ -105,7 +115,9 @@ impl KernelMount {
         };
         let (kind, options) = match ground {
             Ground::Ext4 => {
-                run(mkfs("ext4").args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]).arg(&device))?;
+                run(mkfs("ext4")
+                    .args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"])
+                    .arg(&device))?;
                 (c"ext4", String::new())
             }
             Ground::Ext4Journal => {
@@ -119,7 +131,10 @@ impl KernelMount {
             }
             Ground::XfsLog => {
                 let log = log()?;
-                run(mkfs("xfs").args(["-q", "-f", "-l"]).arg(format!("logdev={}", log.display())).arg(&device))?;
+                run(mkfs("xfs")
+                    .args(["-q", "-f", "-l"])
+                    .arg(format!("logdev={}", log.display()))
+                    .arg(&device))?;
                 (c"xfs", format!("logdev={}", log.display()))
             }
             other => bail!("{other} is not a file system of the kernel's on a disk"),
@@ -134,7 +149,8 @@ impl KernelMount {
     /// # Errors
     /// If the system refuses.
     pub fn huge_tmpfs(mountpoint: &Path) -> Result<Self> {
-        let mut mounted = Self { mountpoint: mountpoint.to_owned(), mounted: false, devices: Vec::new() };
+        let mut mounted =
+            Self { mountpoint: mountpoint.to_owned(), mounted: false, devices: Vec::new() };
         mounted.mount(Path::new("tmpfs"), c"tmpfs", "huge=always,size=100%,mode=700")?;
         Ok(mounted)
     }
@@ -142,7 +158,9 @@ impl KernelMount {
     fn mount(&mut self, device: &Path, kind: &CStr, options: &str) -> Result<()> {
         let options = std::ffi::CString::new(options)?;
         mount(device, &self.mountpoint, kind, MountFlags::NOATIME, options.as_c_str())
-            .with_context(|| format!("mounting {} as {}", device.display(), kind.to_string_lossy()))?;
+            .with_context(|| {
+                format!("mounting {} as {}", device.display(), kind.to_string_lossy())
+            })?;
         self.mounted = true;
         Ok(())
     }
@@ -151,7 +169,8 @@ impl KernelMount {
     pub fn disk_bytes_read(&self) -> Option<u64> {
         const SECTOR_BYTES: u64 = 512;
         let device = self.devices.first()?.path().file_name()?;
-        let stat = std::fs::read_to_string(Path::new("/sys/block").join(device).join("stat")).ok()?;
+        let stat =
+            std::fs::read_to_string(Path::new("/sys/block").join(device).join("stat")).ok()?;
         // Reads, merged reads, sectors read.
         Some(stat.split_whitespace().nth(2)?.parse::<u64>().ok()? * SECTOR_BYTES)
     }
@@ -188,10 +207,16 @@ fn mkfs(kind: &str) -> Command {
 /// If it cannot be started or fails: with what it said.
 pub fn run(command: &mut Command) -> Result<String> {
     let name = command.get_program().display().to_string();
-    let output =
-        command.output().with_context(|| format!("starting {name} (is it installed? `scripts/setup.sh bench`)"))?;
+    let output = command
+        .output()
+        .with_context(|| format!("starting {name} (is it installed? `scripts/setup.sh bench`)"))?;
     interrupt::check()?;
-    ensure!(output.status.success(), "{name}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+    ensure!(
+        output.status.success(),
+        "{name}: {}: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 

@@ -1,9 +1,9 @@
 //! Mount and recovery of very many files.
 //!
-//! Files lie in directories of a thousand. Write entries come from `fallocate` on a sparse disk, block by block with
-//! gaps between them: real entries of the log, each an extent of its own, without the data that would take days and
-//! terabytes. Nine files in ten have two of them, which fit into the inode's record, the tenth has the rest, in pages of its
-//! log.
+//! Files lie in directories of a thousand. Write entries come from `fallocate` on a sparse disk,
+//! block by block with gaps between them: real entries of the log, each an extent of its own,
+//! without the data that would take days and terabytes. Nine files in ten have two of them, which
+//! fit into the inode's record, the tenth has the rest, in pages of its log.
 
 use std::time::{Duration, Instant};
 
@@ -25,11 +25,14 @@ const MOUNT_FEW: &str = "mount: after a clean unmount, 10 thousand files";
 const MOUNT_MORE: &str = "mount: after a clean unmount, 100 thousand files vs 10 thousand";
 const MOUNT_MANY: &str = "mount: after a clean unmount, 1 million files vs 10 thousand";
 const MOUNT_LIMIT: &str = "mount: after a clean unmount, 1 million files vs 1 s";
-const RECOVERY_RATE: &str = "recovery: 1 million files, 10 million write entries, rate vs 1 million/s/core";
-const RECOVERY_TIME: &str = "recovery: 1 million files, 10 million write entries, until it serves vs 10 s";
+const RECOVERY_RATE: &str =
+    "recovery: 1 million files, 10 million write entries, rate vs 1 million/s/core";
+const RECOVERY_TIME: &str =
+    "recovery: 1 million files, 10 million write entries, until it serves vs 10 s";
 
 /// All rows.
-pub const ROWS: &[&str] = &[MOUNT_FEW, MOUNT_MORE, MOUNT_MANY, MOUNT_LIMIT, RECOVERY_RATE, RECOVERY_TIME];
+pub const ROWS: &[&str] =
+    &[MOUNT_FEW, MOUNT_MORE, MOUNT_MANY, MOUNT_LIMIT, RECOVERY_RATE, RECOVERY_TIME];
 
 const FILES_PER_DIRECTORY: u64 = 1000;
 /// Entries of nine files in ten, and of the tenth: ten on average.
@@ -43,7 +46,8 @@ const RECOVERY_MS_MAX: f64 = 10_000.0;
 const RECOVERY_RATE_MIN: f64 = 1e6;
 
 fn pm_bytes(options: &Options) -> u64 {
-    // A record, a directory entry and ten slots each, and as much again for pages that are not full.
+    // A record, a directory entry and ten slots each, and as much again for pages that are not
+    // full.
     (options.many() * 1900).next_multiple_of(BLOCK_BYTES as u64) + (64 << 20)
 }
 
@@ -86,7 +90,9 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
     let (few, more, all) = (mount_ms[0], mount_ms[1], mount_ms[2]);
     let noted = |row: Row, note: String| Row { note: Some(note), ..row };
     let files = |row: Row, files: u64| noted(row, format!("{files} files"));
-    let lower = |name, baseline, ours, reach| Row::lower_is_better(name, Unit::Milliseconds, baseline, ours, reach);
+    let lower = |name, baseline, ours, reach| {
+        Row::lower_is_better(name, Unit::Milliseconds, baseline, ours, reach)
+    };
     let what = format!("{many} files, {entries} write entries, {cores} cores");
     Ok(vec![
         files(Row::figure(MOUNT_FEW, Unit::Milliseconds, few), many / 100),
@@ -119,8 +125,15 @@ impl Town {
     fn new(options: &Options) -> Result<Self> {
         let directory = memory_directory()?;
         let disk_bytes = options.many() * 12 * BLOCK_BYTES as u64 + (64 << 20);
-        let open = OpenOptions { pm_full_percent: 0, cache_bytes: 16 << 20, ..OpenOptions::default() };
-        let bed = Bed::new(directory.path(), "town", pm_bytes(options), &DiskKind::Sparse(disk_bytes), open)?;
+        let open =
+            OpenOptions { pm_full_percent: 0, cache_bytes: 16 << 20, ..OpenOptions::default() };
+        let bed = Bed::new(
+            directory.path(),
+            "town",
+            pm_bytes(options),
+            &DiskKind::Sparse(disk_bytes),
+            open,
+        )?;
         std::fs::create_dir(directory.path().join("mount"))?;
         Ok(Self { bed, directory, fuse: why_no_fuse().is_none(), inodes: Vec::new() })
     }
@@ -168,7 +181,8 @@ impl Town {
             anyhow::ensure!(found.kind == FileKind::Regular, "file 1 is none");
             return Ok(Recovery { opening, serving: start.elapsed() });
         }
-        let mounted = mount(volume.clone(), &self.directory.path().join("mount"), &MountConfig::default())?;
+        let mounted =
+            mount(volume.clone(), &self.directory.path().join("mount"), &MountConfig::default())?;
         std::fs::metadata(mounted.mountpoint().join("0/1")).context("the first file")?;
         let serving = start.elapsed();
         mounted.unmount()?;
@@ -183,7 +197,12 @@ impl Town {
             let entries = if file % 10 == 0 { MANY_ENTRIES } else { FEW_ENTRIES };
             for entry in 0..entries {
                 let offset = 2 * entry * BLOCK_BYTES as u64;
-                self.bed.volume().fallocate(ino, Fallocate::AllocateKeepSize, offset, BLOCK_BYTES as u64)?;
+                self.bed.volume().fallocate(
+                    ino,
+                    Fallocate::AllocateKeepSize,
+                    offset,
+                    BLOCK_BYTES as u64,
+                )?;
             }
             written += entries;
         }

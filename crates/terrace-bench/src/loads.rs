@@ -1,8 +1,9 @@
-//! Loads like those of servers, with the parameters of Filebench's workloads of the same names: what each thread does over and
-//! over to a set of files. `docs/PERFORMANCE.md` lists the parameters.
+//! Loads like those of servers, with the parameters of Filebench's workloads of the same names:
+//! what each thread does over and over to a set of files. `docs/PERFORMANCE.md` lists the
+//! parameters.
 //!
-//! Each thread has its share of the files to itself, in directories that it shares with the other: none finds a file gone that
-//! it was about to open.
+//! Each thread has its share of the files to itself, in directories that it shares with the other:
+//! none finds a file gone that it was about to open.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -28,7 +29,8 @@ const LOG_BYTES_MAX: u64 = 16 << 20;
 /// Loops of each thread between two looks at the clock.
 const LOOPS: u64 = 32;
 
-/// What a thread does, in a row; the comments name Filebench's operations, each of which counts as one.
+/// What a thread does, in a row; the comments name Filebench's operations, each of which counts as
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// deletefile.
@@ -74,7 +76,12 @@ pub const VARMAIL: Load = Load {
     dir_width: 1_000_000,
     mean_file_bytes: 16 << 10,
     preallocated: 4,
-    steps: &[Step::Delete, Step::Create { whole: false, fsync: true }, Step::Append { read: true, fsync: true }, READ],
+    steps: &[
+        Step::Delete,
+        Step::Create { whole: false, fsync: true },
+        Step::Append { read: true, fsync: true },
+        READ,
+    ],
 };
 
 const FILESERVER: Load = Load {
@@ -101,7 +108,15 @@ const WEBPROXY: Load = Load {
     dir_width: 1_000_000,
     mean_file_bytes: 16 << 10,
     preallocated: 4,
-    steps: &[Step::Delete, Step::Create { whole: false, fsync: false }, READ, READ, READ, READ, READ],
+    steps: &[
+        Step::Delete,
+        Step::Create { whole: false, fsync: false },
+        READ,
+        READ,
+        READ,
+        READ,
+        READ,
+    ],
 };
 
 /// The load of a mail server.
@@ -150,9 +165,13 @@ impl Load {
         let directory = file / self.dir_width;
         let parents = match self.dir_width >= FILES_MAX {
             true => Vec::new(),
-            false => vec![format!("{}", directory / self.dir_width), format!("{}", directory % self.dir_width)],
+            false => vec![
+                format!("{}", directory / self.dir_width),
+                format!("{}", directory % self.dir_width),
+            ],
         };
-        let path = parents.iter().fold(String::new(), |path, name| path + name + "/") + &format!("file{file}");
+        let path = parents.iter().fold(String::new(), |path, name| path + name + "/")
+            + &format!("file{file}");
         (parents, path)
     }
 }
@@ -196,9 +215,14 @@ impl Running {
     /// If the file system refuses.
     pub fn loops(&mut self, loops: u64) -> Result<()> {
         std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                self.threads.iter_mut().map(|client| scope.spawn(move || client.loops(loops))).collect();
-            threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
+            let threads: Vec<_> = self
+                .threads
+                .iter_mut()
+                .map(|client| scope.spawn(move || client.loops(loops)))
+                .collect();
+            threads
+                .into_iter()
+                .try_for_each(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
         })
     }
 }
@@ -241,7 +265,10 @@ impl Client {
     fn loops(&mut self, loops: u64) -> Result<()> {
         for _ in 0..loops {
             interrupt::check()?;
-            self.load.steps.iter().try_for_each(|&step| self.step(step).with_context(|| format!("{step:?}")))?;
+            self.load
+                .steps
+                .iter()
+                .try_for_each(|&step| self.step(step).with_context(|| format!("{step:?}")))?;
         }
         Ok(())
     }
@@ -274,13 +301,19 @@ impl Client {
             Step::Read => {
                 let at = self.any_present();
                 let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-                let file = openat(&self.root, self.present[at].path.as_str(), flags, Mode::empty())?.into();
+                let file =
+                    openat(&self.root, self.present[at].path.as_str(), flags, Mode::empty())?
+                        .into();
                 self.read_whole(&file, at)
             }
             Step::Stat => {
                 let at = self.any_present();
                 let stat = statat(&self.root, self.present[at].path.as_str(), AtFlags::empty())?;
-                ensure!(stat.st_size as u64 == self.present[at].len_bytes, "a file has {} bytes", stat.st_size);
+                ensure!(
+                    stat.st_size as u64 == self.present[at].len_bytes,
+                    "a file has {} bytes",
+                    stat.st_size
+                );
                 Ok(())
             }
             Step::Log => self.append_to_log(),
@@ -339,8 +372,8 @@ fn write_out(file: &File, offset: u64, len_bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// A size of Filebench's distribution: gamma, of shape 1.5. That is the sum of an exponential variable and of half the
-/// square of a normal one.
+/// A size of Filebench's distribution: gamma, of shape 1.5. That is the sum of an exponential
+/// variable and of half the square of a normal one.
 fn gamma(random: &mut Random, mean: u64) -> u64 {
     const SHAPE: f64 = 1.5;
     let mut unit = || (random.below(1 << 53) + 1) as f64 / (1_u64 << 53) as f64;
@@ -360,13 +393,17 @@ mod tests {
         let mean = drawn.iter().sum::<f64>() / drawn.len() as f64;
         assert!((mean / f64::from(16 << 10) - 1.0).abs() < 0.02, "{mean}");
         // Of shape k, the variance is the square of the mean divided by k.
-        let variance = drawn.iter().map(|size| (size - mean).powi(2)).sum::<f64>() / drawn.len() as f64;
+        let variance =
+            drawn.iter().map(|size| (size - mean).powi(2)).sum::<f64>() / drawn.len() as f64;
         assert!((mean * mean / variance - 1.5).abs() < 0.05, "{variance}");
     }
 
     #[test]
     fn loops_have_as_many_operations_as_filebench_s() {
-        assert_eq!([VARMAIL, FILESERVER, WEBSERVER, WEBPROXY].map(|load| load.ops()), [13, 11, 31, 19]);
+        assert_eq!(
+            [VARMAIL, FILESERVER, WEBSERVER, WEBPROXY].map(|load| load.ops()),
+            [13, 11, 31, 19]
+        );
     }
 
     #[test]
@@ -397,7 +434,8 @@ mod tests {
             let directory = tempfile::TempDir::new().unwrap();
             let mut running = Running::new(load, directory.path(), 100).unwrap();
             running.loops(20).unwrap();
-            let present: Vec<&Known> = running.threads.iter().flat_map(|client| &client.present).collect();
+            let present: Vec<&Known> =
+                running.threads.iter().flat_map(|client| &client.present).collect();
             assert_eq!(present.len() as u64, 20 * load.preallocated);
             for known in present {
                 let metadata = std::fs::metadata(directory.path().join(&known.path)).unwrap();

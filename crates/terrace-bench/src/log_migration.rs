@@ -1,4 +1,5 @@
-//! Log migration: how fast logs of cold files give their pages in PM back, and what it costs whoever uses such a file first.
+//! Log migration: how fast logs of cold files give their pages in PM back, and what it costs
+//! whoever uses such a file first.
 
 use std::time::Instant;
 
@@ -18,7 +19,8 @@ use crate::report::{Row, Unit};
 use crate::stage::{Room, memory_directory, new_directory};
 use crate::workload::{BLOCK_BYTES, Random};
 
-const GIVEN: &str = "migration: PM given back by logs of cold files, a page each, vs the disk, sequentially";
+const GIVEN: &str =
+    "migration: PM given back by logs of cold files, a page each, vs the disk, sequentially";
 const FIRST_USE: &str = "engine: first getattr of a file after a mount, its log on a disk vs in PM";
 
 /// All rows.
@@ -53,7 +55,8 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
     create_disk_file(&disk, DISK_BYTES)?;
     // Nothing moves by itself: what is measured is asked for.
     let open = OpenOptions { cache_bytes: 64 << 20, workers: false, ..OpenOptions::default() };
-    let mut bed = Bed::new(memory.path(), "logs", pm_bytes(options), &DiskKind::Device(disk), open)?;
+    let mut bed =
+        Bed::new(memory.path(), "logs", pm_bytes(options), &DiskKind::Device(disk), open)?;
     progress.step("making files");
     let inos = make_files(bed.volume(), files(options))?;
     bed.close()?;
@@ -63,7 +66,10 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
     bed.close()?;
     bed.reopen()?;
     progress.step("migrating");
-    let alone = write_disk(on_disk.path(), (inos.len() * BLOCK_BYTES).next_multiple_of(GROUP_BYTES) as u64)?;
+    let alone = write_disk(
+        on_disk.path(),
+        (inos.len() * BLOCK_BYTES).next_multiple_of(GROUP_BYTES) as u64,
+    )?;
     let rate = migrate(bed.volume(), inos.len() as u64)?;
     bed.close()?;
     bed.reopen()?;
@@ -83,7 +89,13 @@ fn make_files(volume: &Volume, count: u64) -> Result<Vec<Ino>> {
             }
             let ino = volume.create(Ino::ROOT, number.to_string().as_bytes(), &FILE)?.ino;
             for xattr in 0..XATTRS {
-                volume.setxattr(ino, format!("user.{xattr}").as_bytes(), &[7; 100], XattrFlags::default(), None)?;
+                volume.setxattr(
+                    ino,
+                    format!("user.{xattr}").as_bytes(),
+                    &[7; 100],
+                    XattrFlags::default(),
+                    None,
+                )?;
             }
             volume.forget(ino, 1);
             Ok(ino)
@@ -103,7 +115,10 @@ fn migrate(volume: &Volume, files: u64) -> Result<f64> {
     let ended: Vec<_> = (0..volume.shards()).map(|shard| volume.migrate_shard(shard)).collect();
     let time = begin.elapsed();
     let given = volume.stats().counters.get(Counter::MigratedLogs);
-    ensure!(given >= files * BLOCK_BYTES as u64, "no more than {given} bytes of logs have left PM: {ended:?}");
+    ensure!(
+        given >= files * BLOCK_BYTES as u64,
+        "no more than {given} bytes of logs have left PM: {ended:?}"
+    );
     Ok(given as f64 / f64::from(1 << 20) / time.as_secs_f64())
 }
 

@@ -1,7 +1,8 @@
-//! What a log-structured store such as RocksDB asks of a file system, on a volume in process: each put is appended to a log and
-//! synced; a table in memory that is full becomes a file, written in long pieces and synced once, and its log is removed;
-//! files are merged into others. As there, one thread puts and another flushes and merges, one table behind at most. What is
-//! merged is not read: a mount's kernel has it cached, so that the volume is not asked for it either.
+//! What a log-structured store such as RocksDB asks of a file system, on a volume in process: each
+//! put is appended to a log and synced; a table in memory that is full becomes a file, written in
+//! long pieces and synced once, and its log is removed; files are merged into others. As there, one
+//! thread puts and another flushes and merges, one table behind at most. What is merged is not
+//! read: a mount's kernel has it cached, so that the volume is not asked for it either.
 //!
 //! Sizes are a 64th of RocksDB's defaults for a 64th of 8 GiB, and so on.
 
@@ -63,7 +64,9 @@ impl File {
     }
 
     fn remove(self, volume: &Volume) -> Result<()> {
-        volume.unlink(Ino::ROOT, self.name.as_bytes()).with_context(|| format!("removing {}", self.name))?;
+        volume
+            .unlink(Ino::ROOT, self.name.as_bytes())
+            .with_context(|| format!("removing {}", self.name))?;
         volume.forget(self.ino, 1);
         Ok(())
     }
@@ -114,7 +117,8 @@ impl Workload for Store {
 
     fn run(&mut self, ops: u64) -> Result<()> {
         let (full, logs) = sync_channel(0);
-        let mut tables = Tables::new(&self.volume, self.puts_per_table * RECORD_BYTES as u64, self.merges);
+        let mut tables =
+            Tables::new(&self.volume, self.puts_per_table * RECORD_BYTES as u64, self.merges);
         std::thread::scope(|scope| {
             let flusher = scope.spawn(move || tables.follow(&logs));
             let put = self.put(ops, &full);
@@ -161,7 +165,8 @@ impl Tables {
 
     /// Merges files with the oldest `overlaps` of the level below.
     fn merge(&mut self, above: VecDeque<File>, below: usize, overlaps: usize) -> Result<()> {
-        let olds: Vec<File> = above.into_iter().chain(self.levels[below].drain(..overlaps)).collect();
+        let olds: Vec<File> =
+            above.into_iter().chain(self.levels[below].drain(..overlaps)).collect();
         for _ in &olds {
             interrupt::check()?;
             let table = self.write()?;
@@ -194,7 +199,8 @@ mod tests {
     fn filled(make: OnVolume) -> (u64, usize, [u64; 2]) {
         let directory = crate::stage::memory_directory().unwrap();
         let disk = DiskKind::Sparse(256 << 20);
-        let mut bed = Bed::new(directory.path(), "lsm", 32 << 20, &disk, OpenOptions::default()).unwrap();
+        let mut bed =
+            Bed::new(directory.path(), "lsm", 32 << 20, &disk, OpenOptions::default()).unwrap();
         let sizes = Sizes::on_mounts(&Options::parse_from(["terrace-bench", "--size", "16M"]));
         let volume = bed.volume().clone();
         let mut store = make(&volume, sizes).unwrap();

@@ -1,5 +1,5 @@
-//! Benchmarks of Terrace FS, each beside its baseline in the same run. `docs/PERFORMANCE.md` says how to run them and
-//! what each row means.
+//! Benchmarks of Terrace FS, each beside its baseline in the same run. `docs/PERFORMANCE.md` says
+//! how to run them and what each row means.
 //!
 //! | module | idea |
 //! |---|---|
@@ -20,8 +20,8 @@
 //! | `report` | rows, the table, the machine |
 //! | `options`, `progress`, `interrupt` | the command line, what is shown meanwhile, Ctrl-C |
 //!
-//! Invariant: whatever a benchmark makes is owned by its `Stage` and removed with it. Ctrl-C and errors therefore end
-//! the run by returning, never by exiting.
+//! Invariant: whatever a benchmark makes is owned by its `Stage` and removed with it. Ctrl-C and
+//! errors therefore end the run by returning, never by exiting.
 
 mod bed;
 mod catalog;
@@ -110,7 +110,8 @@ fn run(options: &Options) -> Result<()> {
             Err(error) => {
                 let disturbed = error.is::<Disturbed>();
                 failed += usize::from(!disturbed);
-                let why = if disturbed { format!("{error:#}") } else { format!("failed: {error:#}") };
+                let why =
+                    if disturbed { format!("{error:#}") } else { format!("failed: {error:#}") };
                 rows.extend(not_measured(benchmark, options, &why));
             }
         }
@@ -132,26 +133,34 @@ fn not_measured(benchmark: &Benchmark, options: &Options, why: &str) -> Vec<Row>
 
 /// The benchmarks asked for, and rows for those of them that this machine or user cannot run.
 fn select(options: &Options) -> Result<(Vec<&'static Benchmark>, Vec<Row>)> {
-    let mut selected: Vec<&Benchmark> = CATALOG.iter().filter(|benchmark| benchmark.matches(options)).collect();
+    let mut selected: Vec<&Benchmark> =
+        CATALOG.iter().filter(|benchmark| benchmark.matches(options)).collect();
     if selected.is_empty() {
         let names: Vec<String> = CATALOG.iter().flat_map(Benchmark::row_names).collect();
-        bail!("--filter {:?} selects no row; these exist:\n  {}", options.filter, names.join("\n  "));
+        bail!(
+            "--filter {:?} selects no row; these exist:\n  {}",
+            options.filter,
+            names.join("\n  ")
+        );
     }
     let mut skipped = Vec::new();
-    let mut skip = |what: &str, needs: fn(&Benchmark) -> bool, why_not: &dyn Fn() -> Option<anyhow::Error>| {
-        if selected.iter().any(|benchmark| needs(benchmark))
-            && let Some(reason) = why_not()
-        {
-            let why = format!("rows on {what} are skipped: {reason:#}");
-            eprintln!("terrace-bench: {why}");
-            for benchmark in selected.iter().filter(|benchmark| needs(benchmark)) {
-                skipped.extend(not_measured(benchmark, options, &why));
+    let mut skip =
+        |what: &str, needs: fn(&Benchmark) -> bool, why_not: &dyn Fn() -> Option<anyhow::Error>| {
+            if selected.iter().any(|benchmark| needs(benchmark))
+                && let Some(reason) = why_not()
+            {
+                let why = format!("rows on {what} are skipped: {reason:#}");
+                eprintln!("terrace-bench: {why}");
+                for benchmark in selected.iter().filter(|benchmark| needs(benchmark)) {
+                    skipped.extend(not_measured(benchmark, options, &why));
+                }
+                selected.retain(|benchmark| !needs(benchmark));
             }
-            selected.retain(|benchmark| !needs(benchmark));
-        }
-    };
+        };
     skip("mounts", Benchmark::needs_fuse, &why_no_fuse);
-    skip("loop devices", Benchmark::needs_loop_devices, &|| kernel::why_no_loop_devices(&std::env::temp_dir()));
+    skip("loop devices", Benchmark::needs_loop_devices, &|| {
+        kernel::why_no_loop_devices(&std::env::temp_dir())
+    });
     skip("RocksDB", rocksdb::is_used_by, &rocksdb::why_not);
     if selected.is_empty() {
         bail!("no row is left to measure");

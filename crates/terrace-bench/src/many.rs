@@ -1,8 +1,8 @@
-//! The same operation where there is little and where there is very much: a directory of ten files and one of a
-//! million, files of 1 MiB and one of 100 GiB. Its cost must not depend on that.
+//! The same operation where there is little and where there is very much: a directory of ten files
+//! and one of a million, files of 1 MiB and one of 100 GiB. Its cost must not depend on that.
 //!
-//! Files: both sides have the same number of blocks, so that the processor's caches serve both alike, and what differs
-//! is how far the blocks of a file are apart.
+//! Files: both sides have the same number of blocks, so that the processor's caches serve both
+//! alike, and what differs is how far the blocks of a file are apart.
 
 use std::sync::Arc;
 
@@ -38,7 +38,8 @@ impl Directory {
 
     fn named(volume: &Arc<Volume>, name: &str, files: u64) -> Result<Self> {
         let ino = volume.create(Ino::ROOT, name.as_bytes(), &DIRECTORY)?.ino;
-        let directory = Self { volume: volume.clone(), ino, files, random: Random::new(), first: 0, end: 0 };
+        let directory =
+            Self { volume: volume.clone(), ino, files, random: Random::new(), first: 0, end: 0 };
         for file in 0..files {
             interrupt::check()?;
             directory.create_name(&format!("stays {file}"))?;
@@ -151,7 +152,10 @@ pub fn lookup_among_few(volume: &Arc<Volume>, _sizes: Sizes) -> Result<Box<dyn W
 /// Lookup of any of very many files, in directories of few.
 pub fn lookup_in_many(volume: &Arc<Volume>, sizes: Sizes) -> Result<Box<dyn Workload>> {
     let named = |number: u64| Directory::named(volume, &format!("{number} of {FEW}"), FEW);
-    Ok(Box::new(LookupInMany((0..sizes.many / FEW).map(named).collect::<Result<_>>()?, Random::nth(1))))
+    Ok(Box::new(LookupInMany(
+        (0..sizes.many / FEW).map(named).collect::<Result<_>>()?,
+        Random::nth(1),
+    )))
 }
 
 /// Lookup of any file in a directory of very many.
@@ -171,7 +175,13 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn new(volume: &Arc<Volume>, name: &str, files: u64, blocks: u64, stride_bytes: u64) -> Result<Self> {
+    fn new(
+        volume: &Arc<Volume>,
+        name: &str,
+        files: u64,
+        blocks: u64,
+        stride_bytes: u64,
+    ) -> Result<Self> {
         let create = |file| -> Result<Ino> {
             let ino = volume.create(Ino::ROOT, format!("{name} {file}").as_bytes(), &FILE)?.ino;
             for block in 0..blocks {
@@ -180,13 +190,20 @@ impl Blocks {
             }
             Ok(ino)
         };
-        let files = (0..files).map(create).collect::<Result<Vec<Ino>>>().context("filling files")?;
+        let files =
+            (0..files).map(create).collect::<Result<Vec<Ino>>>().context("filling files")?;
         Ok(Self { volume: volume.clone(), files, blocks, stride_bytes, random: Random::new() })
     }
 
     fn in_small_files(volume: &Arc<Volume>, sizes: Sizes) -> Result<Self> {
         let blocks = (PIECE_BYTES / BLOCK_BYTES) as u64;
-        Self::new(volume, "small", sizes.file_bytes / SHARE / PIECE_BYTES as u64, blocks, BLOCK_BYTES as u64)
+        Self::new(
+            volume,
+            "small",
+            sizes.file_bytes / SHARE / PIECE_BYTES as u64,
+            blocks,
+            BLOCK_BYTES as u64,
+        )
     }
 
     fn in_large_file(volume: &Arc<Volume>, sizes: Sizes) -> Result<Self> {

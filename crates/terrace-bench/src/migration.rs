@@ -1,5 +1,5 @@
-//! Migration: how fast groups go to disk, beside the disk alone and beside one entry at a time; and what it costs programs
-//! that write meanwhile.
+//! Migration: how fast groups go to disk, beside the disk alone and beside one entry at a time; and
+//! what it costs programs that write meanwhile.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,9 +20,12 @@ use crate::report::{Row, Unit};
 use crate::stage::{Room, memory_directory, new_directory};
 use crate::workload::{BLOCK_BYTES, FILLING};
 
-const GROUPS: &str = "migration: PM to disk in groups, data of random 4 KiB writes vs the disk, sequentially";
-const SINGLY: &str = "migration: PM to disk in groups, data of random 4 KiB writes vs entry by entry";
-const BESIDE: &str = "migration: p99 of durable 4 KiB overwrites while it runs flat out vs without it";
+const GROUPS: &str =
+    "migration: PM to disk in groups, data of random 4 KiB writes vs the disk, sequentially";
+const SINGLY: &str =
+    "migration: PM to disk in groups, data of random 4 KiB writes vs entry by entry";
+const BESIDE: &str =
+    "migration: p99 of durable 4 KiB overwrites while it runs flat out vs without it";
 
 /// All rows.
 pub const ROWS: &[&str] = &[GROUPS, SINGLY, BESIDE];
@@ -59,7 +62,8 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
     create_disk_file(&disk_path, DISK_BYTES)?;
     // Nothing moves by itself: what is measured is asked for.
     let open = OpenOptions { cache_bytes: 64 << 20, workers: false, ..OpenOptions::default() };
-    let mut bed = Bed::new(memory.path(), "migration", PM_BYTES, &DiskKind::Device(disk_path), open)?;
+    let mut bed =
+        Bed::new(memory.path(), "migration", PM_BYTES, &DiskKind::Device(disk_path), open)?;
     let volume = bed.volume().clone();
     for param in [Param::MigrateMin, Param::MigrateAt, Param::MigrateMax] {
         volume.tune(param, 1)?;
@@ -68,7 +72,8 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
     // What stays cached costs a copy, and is nothing that the disk is compared with.
     volume.tune(Param::KeepCached, 0)?;
     let cold = cold_files(&volume)?;
-    let (mut disk_rates, mut group_ratios, mut group_rates, mut single_rates) = (vec![], vec![], vec![], vec![]);
+    let (mut disk_rates, mut group_ratios, mut group_rates, mut single_rates) =
+        (vec![], vec![], vec![], vec![]);
     for round in 1..=rounds {
         progress.step(&format!("round {round} of {rounds}"));
         interrupt::check()?;
@@ -87,7 +92,8 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
 
     let (disk, groups, singly) = (median(&disk_rates), median(&group_rates), median(&single_rates));
     let spread = |row: Row, ratios: &[f64]| {
-        let (min, max) = ratios.iter().fold((f64::MAX, f64::MIN), |(min, max), &r| (min.min(r), max.max(r)));
+        let (min, max) =
+            ratios.iter().fold((f64::MAX, f64::MIN), |(min, max), &r| (min.min(r), max.max(r)));
         Row { ratio_min: min, ratio_max: max, ..row }
     };
     let row = |name: &str, baseline, ratio, reach| {
@@ -111,7 +117,8 @@ fn median(values: &[f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// What the disk takes of as much data in long writes to a new file, all of it durable at the end; MiB/s.
+/// What the disk takes of as much data in long writes to a new file, all of it durable at the end;
+/// MiB/s.
 ///
 /// # Errors
 /// If the system refuses.
@@ -166,10 +173,12 @@ fn migrate_in_groups(volume: &Volume, files: &[Ino], bytes: u64) -> Result<f64> 
     let moved = || volume.stats().counters.get(Counter::MigratedWrite);
     let before = moved();
     let begin = Instant::now();
-    // A mover that has done its part says that it is stuck as long as the others have not done theirs.
+    // A mover that has done its part says that it is stuck as long as the others have not done
+    // theirs.
     let ends: Vec<_> = std::thread::scope(|scope| {
         let shards = 0..volume.shards();
-        let movers: Vec<_> = shards.map(|shard| scope.spawn(move || volume.migrate_shard(shard))).collect();
+        let movers: Vec<_> =
+            shards.map(|shard| scope.spawn(move || volume.migrate_shard(shard))).collect();
         movers.into_iter().map(|mover| mover.join().expect("a mover does not panic")).collect()
     });
     let (time, moved) = (begin.elapsed(), moved() - before);
@@ -201,7 +210,10 @@ fn overwrite_beside_moves(
     let beside = std::thread::scope(|scope| -> Result<Duration> {
         let mover = scope.spawn(|| -> Result<()> {
             while !stop.load(Ordering::Relaxed) {
-                volume.move_file(cold, if moves.fetch_add(1, Ordering::Relaxed) % 2 == 0 { 1 } else { 0 })?;
+                volume.move_file(
+                    cold,
+                    if moves.fetch_add(1, Ordering::Relaxed) % 2 == 0 { 1 } else { 0 },
+                )?;
             }
             Ok(())
         });

@@ -30,11 +30,12 @@ pub struct Options {
     /// Size of the file that is read and overwritten in process; on mounts it is a quarter of that.
     #[arg(long, value_name = "SIZE", default_value = "1G", default_value_if("quick", "true", "16M"), value_parser = parse_size)]
     pub size: u64,
-    /// Directory for files that stand for disks; by default the one for temporary files, or /var/tmp where that is in
-    /// memory.
+    /// Directory for files that stand for disks; by default the one for temporary files, or
+    /// /var/tmp where that is in memory.
     #[arg(long, value_name = "DIRECTORY")]
     pub disk_dir: Option<PathBuf>,
-    /// Run one operation in process alone for --seconds, ours and then tmpfs, and print the rates: for a profiler.
+    /// Run one operation in process alone for --seconds, ours and then tmpfs, and print the rates:
+    /// for a profiler.
     #[arg(long, value_name = "OPERATION", conflicts_with = "filter")]
     pub profile: Option<Profile>,
     /// With --profile: our side only.
@@ -62,12 +63,17 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 /// Bytes, of a number of MiB (`512M`) or GiB (`2G`).
 fn parse_size(text: &str) -> Result<u64, String> {
     let wrong = || "give 16M to 1024G, such as 512M or 2G".to_owned();
-    let (digits, unit_bytes) = match (text.strip_suffix(['M', 'm']), text.strip_suffix(['G', 'g'])) {
+    let (digits, unit_bytes) = match (text.strip_suffix(['M', 'm']), text.strip_suffix(['G', 'g']))
+    {
         (Some(digits), _) => (digits, 1_u64 << 20),
         (_, Some(digits)) => (digits, 1 << 30),
         _ => return Err(wrong()),
     };
-    let bytes = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(unit_bytes)).ok_or_else(wrong)?;
+    let bytes = digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|count| count.checked_mul(unit_bytes))
+        .ok_or_else(wrong)?;
     if (SIZE_BYTES_MIN..=SIZE_BYTES_MAX).contains(&bytes) { Ok(bytes) } else { Err(wrong()) }
 }
 

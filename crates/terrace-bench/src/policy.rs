@@ -1,8 +1,9 @@
 //! What the policy costs: its share of a durable write of 4 KiB in process.
 //!
-//! Batches of plain writes, of writes each of which is followed by an empty rehearsal (the inode is found and locked), and of
-//! writes with a rehearsal of the policy take turns. The policy then works beside real writes and meets the processor's caches
-//! as they leave them, as it does inside a write.
+//! Batches of plain writes, of writes each of which is followed by an empty rehearsal (the inode is
+//! found and locked), and of writes with a rehearsal of the policy take turns. The policy then
+//! works beside real writes and meets the processor's caches as they leave them, as it does inside
+//! a write.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,10 +34,15 @@ const DISK_BYTES: u64 = 1 << 30;
 /// What follows each write of a batch.
 const KINDS: [Option<u32>; 3] = [None, Some(0), Some(1)];
 
-/// Small: data that is a miss of the processor's caches makes writes slower and the policy's share less.
+/// Small: data that is a miss of the processor's caches makes writes slower and the policy's share
+/// less.
 fn sizes(options: &Options) -> Sizes {
     let on_mounts = Sizes::on_mounts(options);
-    Sizes { file_bytes: on_mounts.file_bytes / 2, appended_bytes_max: on_mounts.appended_bytes_max / 2, ..on_mounts }
+    Sizes {
+        file_bytes: on_mounts.file_bytes / 2,
+        appended_bytes_max: on_mounts.appended_bytes_max / 2,
+        ..on_mounts
+    }
 }
 
 fn pm_bytes(options: &Options) -> u64 {
@@ -57,13 +63,19 @@ pub fn room(options: &Options) -> Room {
 pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
     let memory = memory_directory()?;
     let disk = DiskKind::Sparse(DISK_BYTES);
-    let mut bed = Bed::new(memory.path(), "policy", pm_bytes(options), &disk, OpenOptions::default())?;
+    let mut bed =
+        Bed::new(memory.path(), "policy", pm_bytes(options), &disk, OpenOptions::default())?;
     let (volume, sizes) = (bed.volume().clone(), sizes(options));
     let ino = aged_file(&volume, b"overwritten", sizes)?;
     let mut offsets = RandomOffsets::new(sizes);
-    let overwrite = share(options, progress, &volume, OVERWRITE, &mut || Ok((ino, offsets.next())))?;
-    let mut end =
-        Appending { volume: volume.clone(), ino: None, len_bytes: 0, len_bytes_max: sizes.appended_bytes_max };
+    let overwrite =
+        share(options, progress, &volume, OVERWRITE, &mut || Ok((ino, offsets.next())))?;
+    let mut end = Appending {
+        volume: volume.clone(),
+        ino: None,
+        len_bytes: 0,
+        len_bytes_max: sizes.appended_bytes_max,
+    };
     let append = share(options, progress, &volume, APPEND, &mut || end.next())?;
     drop((volume, end));
     bed.close()?;
@@ -116,7 +128,14 @@ fn share(
         ratios.push(SHARE_MAX * write / policy);
     }
     let (write, policy) = (median(&writes), median(&policies));
-    let row = Row::new(name.to_owned(), Unit::Nanoseconds, SHARE_MAX * write, policy, median(&ratios), Some(1.0));
+    let row = Row::new(
+        name.to_owned(),
+        Unit::Nanoseconds,
+        SHARE_MAX * write,
+        policy,
+        median(&ratios),
+        Some(1.0),
+    );
     Ok(Row {
         ratio_min: ratios.iter().copied().fold(f64::INFINITY, f64::min),
         ratio_max: ratios.iter().copied().fold(0.0, f64::max),
@@ -125,9 +144,13 @@ fn share(
     })
 }
 
-/// Nanoseconds of a write, and of the policy for it: medians of batches, which neither the log's compaction nor other programs
-/// move.
-fn round_of(options: &Options, volume: &Volume, next: &mut dyn FnMut() -> Result<(Ino, u64)>) -> Result<(f64, f64)> {
+/// Nanoseconds of a write, and of the policy for it: medians of batches, which neither the log's
+/// compaction nor other programs move.
+fn round_of(
+    options: &Options,
+    volume: &Volume,
+    next: &mut dyn FnMut() -> Result<(Ino, u64)>,
+) -> Result<(f64, f64)> {
     let mut batches: [Vec<f64>; KINDS.len()] = Default::default();
     let round = Instant::now();
     while round.elapsed() < Duration::from_secs_f64(options.seconds) {

@@ -1,4 +1,5 @@
-//! How often the synchronicity predictor is right: programs run on a mounted volume, and its counters tell.
+//! How often the synchronicity predictor is right: programs run on a mounted volume, and its
+//! counters tell.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,7 +21,8 @@ use crate::rocksdb;
 use crate::stage::{Room, memory_directory, new_directory};
 
 const FIO_SHORT: &str = "prediction: fio, random 4 KiB writes, fsync after each 8 vs always right";
-const FIO_LONG: &str = "prediction: fio, random 4 KiB writes, fsync after each 2,048 vs always right";
+const FIO_LONG: &str =
+    "prediction: fio, random 4 KiB writes, fsync after each 2,048 vs always right";
 const MAIL: &str = "prediction: varmail vs always right";
 const ROCKSDB: &str = "prediction: RocksDB fillrandom, sync vs always right";
 const SQLITE: &str = "prediction: SQLite, transactions vs always right";
@@ -34,7 +36,8 @@ const DISK_BYTES: u64 = 2 << 30;
 /// Share of right predictions to reach.
 const REACH: f64 = 0.99;
 const PAPERS_WORST: f64 = 0.982;
-/// Of the worst case: files larger than all appends to them, and a threshold in between, as the papers have it.
+/// Of the worst case: files larger than all appends to them, and a threshold in between, as the
+/// papers have it.
 const WORST_FILE_BYTES: u64 = 256 << 10;
 const WORST_FILES: u64 = 200;
 const WORST_SYNC_BLOCKS: u64 = 16;
@@ -60,11 +63,14 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
         (ROCKSDB, |root, less| rocksdb::fill_random(&root.join("db"), 120_000 / less)),
         (SQLITE, |root, less| sqlite(root, 2000 / less)),
         (WORST, |root, less| {
-            Running::new(VARMAIL.of_files_of(WORST_FILE_BYTES), root, WORST_FILES)?.loops(4000 / less)
+            Running::new(VARMAIL.of_files_of(WORST_FILE_BYTES), root, WORST_FILES)?
+                .loops(4000 / less)
         }),
     ];
     let mut rows = Vec::new();
-    for (name, program) in programs.into_iter().filter(|(name, _)| crate::catalog::is_selected(name, options)) {
+    for (name, program) in
+        programs.into_iter().filter(|(name, _)| crate::catalog::is_selected(name, options))
+    {
         progress.step(name);
         rows.push(match judged(options, name, program, less) {
             Ok((right, wrong)) => row(name, right, wrong),
@@ -104,7 +110,8 @@ fn judged(options: &Options, name: &str, program: Program, less: u64) -> Result<
     mounted.unmount()?;
     bed.close()?;
     outcome?;
-    let (right, wrong) = (counters.get(Counter::PredictedRight), counters.get(Counter::PredictedWrong));
+    let (right, wrong) =
+        (counters.get(Counter::PredictedRight), counters.get(Counter::PredictedWrong));
     ensure!(right + wrong > 0, "nothing was predicted");
     Ok((right, wrong))
 }
@@ -112,7 +119,14 @@ fn judged(options: &Options, name: &str, program: Program, less: u64) -> Result<
 fn fio(root: &Path, fsync_every: u64, writes: u64) -> Result<()> {
     run_program(
         Command::new("fio")
-            .args(["--name=prediction", "--rw=randwrite", "--bs=4k", "--size=64m", "--randseed=42", "--norandommap"])
+            .args([
+                "--name=prediction",
+                "--rw=randwrite",
+                "--bs=4k",
+                "--size=64m",
+                "--randseed=42",
+                "--norandommap",
+            ])
             .args(["--ioengine=psync", "--thread", "--fallocate=none", "--output-format=terse"])
             .arg(format!("--number_ios={writes}"))
             .arg(format!("--io_size={}", writes * 4096))
@@ -125,8 +139,9 @@ fn fio(root: &Path, fsync_every: u64, writes: u64) -> Result<()> {
 /// Half of the transactions with a rollback journal, half with a log.
 fn sqlite(root: &Path, transactions: u64) -> Result<()> {
     for mode in ["delete", "wal"] {
-        let mut script =
-            format!("pragma journal_mode={mode}; pragma synchronous=full; create table t(a integer, b text);");
+        let mut script = format!(
+            "pragma journal_mode={mode}; pragma synchronous=full; create table t(a integer, b text);"
+        );
         for number in 0..transactions / 2 {
             script.push_str(&format!("insert into t values({number}, hex(zeroblob(200)));"));
         }

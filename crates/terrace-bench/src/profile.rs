@@ -48,8 +48,8 @@ impl Profile {
     }
 }
 
-/// Runs our side for `--seconds`, then, unless told not to, tmpfs for as long and what the operation cannot do without on
-/// bare PM, and prints the rates.
+/// Runs our side for `--seconds`, then, unless told not to, tmpfs for as long and what the
+/// operation cannot do without on bare PM, and prints the rates.
 ///
 /// # Errors
 /// If an operation fails or the run is interrupted.
@@ -64,7 +64,10 @@ pub fn run(profile: Profile, options: &Options) -> Result<()> {
     let ours = nanoseconds_per_op(on_volume(volume, sizes)?.as_mut(), time)?;
     print("Terrace", ours);
     if !options.no_baseline {
-        let tmpfs = nanoseconds_per_op(on_files(stage.site(Ground::Tmpfs)?.directory(), sizes)?.as_mut(), time)?;
+        let tmpfs = nanoseconds_per_op(
+            on_files(stage.site(Ground::Tmpfs)?.directory(), sizes)?.as_mut(),
+            time,
+        )?;
         print("tmpfs", tmpfs);
         println!("ratio    {:>12.2}", tmpfs / ours);
     }

@@ -1,5 +1,5 @@
-//! What is shown on standard error while the benchmarks run: on a terminal one line that changes, elsewhere a line
-//! per benchmark.
+//! What is shown on standard error while the benchmarks run: on a terminal one line that changes,
+//! elsewhere a line per benchmark.
 
 use std::io::{IsTerminal, Write, stderr};
 

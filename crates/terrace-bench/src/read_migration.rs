@@ -1,5 +1,6 @@
-//! Read migration: files that are read and not written, half of them brought from PM to the page cache, beside the same files
-//! in PM alone. PM has a device model: without one it would be the same memory as the cache.
+//! Read migration: files that are read and not written, half of them brought from PM to the page
+//! cache, beside the same files in PM alone. PM has a device model: without one it would be the
+//! same memory as the cache.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,8 +21,10 @@ use crate::report::{Row, Unit};
 use crate::stage::{Room, memory_directory, new_directory};
 use crate::workload::{BLOCK_BYTES, FILLING, PIECE_BYTES, Random};
 
-const BLOCKS: &str = "engine: 4 KiB reads of read-dominated files, two threads, after read migration vs all in PM";
-const PIECES: &str = "engine: 64 KiB reads of read-dominated files, two threads, after read migration vs all in PM";
+const BLOCKS: &str =
+    "engine: 4 KiB reads of read-dominated files, two threads, after read migration vs all in PM";
+const PIECES: &str =
+    "engine: 64 KiB reads of read-dominated files, two threads, after read migration vs all in PM";
 const SLOW_BLOCKS: &str = "engine: the same 4 KiB reads, PM of one slow module vs all in PM";
 const SLOW_PIECES: &str = "engine: the same 64 KiB reads, PM of one slow module vs all in PM";
 
@@ -35,7 +38,8 @@ const THREADS: u64 = 2;
 const PASSES_MAX: u32 = 20;
 /// What a thread reads between two looks at the clock.
 const BATCH_BYTES: u64 = 4 << 20;
-/// A single module of the first persistent memory: a sixth of the bandwidth of the model "pm", which is six of them.
+/// A single module of the first persistent memory: a sixth of the bandwidth of the model "pm",
+/// which is six of them.
 const ONE_MODULE: DeviceModel = DeviceModel {
     read_latency_ns: 300,
     write_latency_ns: 100,
@@ -68,8 +72,12 @@ pub fn room(options: &Options) -> Room {
 /// If the system or the engine refuses, or if nothing migrates.
 pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
     let pm: DeviceModel = "pm".parse()?;
-    let mut rows =
-        beside(options, progress, pm, [(BLOCKS, BLOCK_BYTES, Some(REACH)), (PIECES, 64 << 10, Some(REACH))])?;
+    let mut rows = beside(
+        options,
+        progress,
+        pm,
+        [(BLOCKS, BLOCK_BYTES, Some(REACH)), (PIECES, 64 << 10, Some(REACH))],
+    )?;
     rows.extend(beside(
         options,
         progress,
@@ -93,8 +101,13 @@ fn beside(
         progress.step("filling");
         let disk = on_disk.path().join(name);
         create_disk_file(&disk, disk_bytes(options))?;
-        // What migration brings to the cache is what that holds: half, so that PM and DRAM serve as much.
-        let open = OpenOptions { cache_bytes: data_bytes(options) / 2, workers: false, ..OpenOptions::default() };
+        // What migration brings to the cache is what that holds: half, so that PM and DRAM serve as
+        // much.
+        let open = OpenOptions {
+            cache_bytes: data_bytes(options) / 2,
+            workers: false,
+            ..OpenOptions::default()
+        };
         let disk = DiskKind::Device(disk);
         let bed = Bed::modelled(memory.path(), name, pm_bytes(options), &disk, open, Some(model))?;
         sides.push(Files::fill(bed.volume(), data_bytes(options))?);
@@ -112,7 +125,8 @@ fn beside(
                 rates.push(side.rate(len_bytes, Duration::from_secs_f64(options.seconds))?);
             }
         }
-        let ratios: Vec<f64> = rates[1].iter().zip(&rates[0]).map(|(ours, baseline)| ours / baseline).collect();
+        let ratios: Vec<f64> =
+            rates[1].iter().zip(&rates[0]).map(|(ours, baseline)| ours / baseline).collect();
         let (baseline, ours) = (median(&rates[0]), median(&rates[1]));
         measured.push(Row {
             ratio_min: ratios.iter().copied().fold(f64::INFINITY, f64::min),
@@ -144,7 +158,8 @@ impl Files {
         Ok(Self { volume: volume.clone(), inos })
     }
 
-    /// Reads all, again and again, until what fits has moved to the page cache; returns how many bytes that is.
+    /// Reads all, again and again, until what fits has moved to the page cache; returns how many
+    /// bytes that is.
     fn migrate(&self) -> Result<u64> {
         let moved = || self.volume.stats().counters.get(Counter::MigratedRead);
         let mut piece = vec![0; PIECE_BYTES];
@@ -170,9 +185,12 @@ impl Files {
     fn rate(&self, len_bytes: usize, time: Duration) -> Result<f64> {
         let begin = Instant::now();
         let reads = std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                (0..THREADS).map(|thread| scope.spawn(move || self.read(thread, len_bytes, time))).collect();
-            let counts = threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?);
+            let threads: Vec<_> = (0..THREADS)
+                .map(|thread| scope.spawn(move || self.read(thread, len_bytes, time)))
+                .collect();
+            let counts = threads
+                .into_iter()
+                .map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?);
             counts.sum::<Result<u64>>()
         })?;
         Ok(reads as f64 / begin.elapsed().as_secs_f64())

@@ -1,4 +1,5 @@
-//! Results for programs (rows as JSON) and for people (a table, and the machine it was measured on).
+//! Results for programs (rows as JSON) and for people (a table, and the machine it was measured
+//! on).
 
 use std::fmt;
 use std::fs;
@@ -90,7 +91,14 @@ pub struct Row {
 
 impl Row {
     /// A comparison without spread.
-    pub fn new(name: String, unit: Unit, baseline: f64, ours: f64, ratio: f64, reach: Option<f64>) -> Self {
+    pub fn new(
+        name: String,
+        unit: Unit,
+        baseline: f64,
+        ours: f64,
+        ratio: f64,
+        reach: Option<f64>,
+    ) -> Self {
         Self {
             name,
             unit,
@@ -107,7 +115,13 @@ impl Row {
     }
 
     /// A comparison of two figures of which the lower is better.
-    pub fn lower_is_better(name: &str, unit: Unit, baseline: f64, ours: f64, reach: Option<f64>) -> Self {
+    pub fn lower_is_better(
+        name: &str,
+        unit: Unit,
+        baseline: f64,
+        ours: f64,
+        reach: Option<f64>,
+    ) -> Self {
         Self::new(name.to_owned(), unit, baseline, ours, baseline / ours, reach)
     }
 
@@ -119,7 +133,11 @@ impl Row {
 
     /// A figure that is compared with nothing.
     pub fn figure(name: &str, unit: Unit, ours: f64) -> Self {
-        Self { baseline: None, ratio: None, ..Self::new(name.to_owned(), unit, ours, ours, 1.0, None) }
+        Self {
+            baseline: None,
+            ratio: None,
+            ..Self::new(name.to_owned(), unit, ours, ours, 1.0, None)
+        }
     }
 }
 
@@ -132,8 +150,9 @@ pub fn table(rows: &[Row]) -> String {
     let mut lines: Vec<Vec<String>> = vec![head.into_iter().map(str::to_owned).collect()];
     lines.extend(rows.iter().map(|row| cells(row, with_targets)));
     let columns = lines[0].len();
-    let widths: Vec<usize> =
-        (0..columns).map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)).collect();
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0))
+        .collect();
     let mut text = String::new();
     for line in lines {
         let aligned: Vec<String> = (line.iter().zip(&widths).enumerate())
@@ -219,7 +238,9 @@ impl Machine {
 
     /// Adds what kind of PM was measured; all volumes of a run have the same.
     pub fn note_pm(&mut self, pm: &Pm) {
-        self.pm.get_or_insert_with(|| format!("{}, flushed with {}", pm.kind(), pm.flush_instruction()));
+        self.pm.get_or_insert_with(|| {
+            format!("{}, flushed with {}", pm.kind(), pm.flush_instruction())
+        });
     }
 }
 
@@ -248,7 +269,8 @@ fn date(at: SystemTime) -> Result<String> {
     let seconds = libc::time_t::try_from(seconds).context("the clock is set too late")?;
     // SAFETY: all-zero is a valid tm: numbers and a pointer to a zone's name that may be null.
     let mut tm: libc::tm = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to live values of the right types; tm is written, seconds only read.
+    // SAFETY: both pointers are to live values of the right types; tm is written, seconds only
+    // read.
     if unsafe { libc::gmtime_r(&seconds, &mut tm) }.is_null() {
         return Err(io::Error::last_os_error()).context("the clock is set too late");
     }
@@ -301,12 +323,18 @@ mod tests {
         assert_eq!(lines[1].find("1,234,567"), lines[2].find("1,234,567"));
         assert!(!plain.contains("target"));
         let with_targets = table(&[row("a", Some(0.4)), row("b", Some(0.7)), row("c", None)]);
-        assert!(with_targets.contains("0.40 met") && with_targets.contains("0.70 missed"), "{with_targets}");
+        assert!(
+            with_targets.contains("0.40 met") && with_targets.contains("0.70 missed"),
+            "{with_targets}"
+        );
     }
 
     #[test]
     fn dates_are_those_of_the_calendar() {
         assert_eq!(date(UNIX_EPOCH).unwrap(), "1970-01-01 00:00 UTC");
-        assert_eq!(date(UNIX_EPOCH + Duration::from_secs(951_825_660)).unwrap(), "2000-02-29 12:01 UTC");
+        assert_eq!(
+            date(UNIX_EPOCH + Duration::from_secs(951_825_660)).unwrap(),
+            "2000-02-29 12:01 UTC"
+        );
     }
 }

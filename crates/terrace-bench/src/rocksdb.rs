@@ -1,4 +1,5 @@
-//! RocksDB's own benchmark, `db_bench`, with a sync after each put of 1 KB. The time is what it reports.
+//! RocksDB's own benchmark, `db_bench`, with a sync after each put of 1 KB. The time is what it
+//! reports.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,9 +21,11 @@ const PUTS_MAX: u64 = 30_000;
 /// What of `db_bench` runs, and on how large a database.
 #[derive(Clone, Copy, Debug)]
 enum Fill {
-    /// `fillseq` of as many puts as fill a round: none of them leaves RocksDB's log and its table in memory.
+    /// `fillseq` of as many puts as fill a round: none of them leaves RocksDB's log and its table
+    /// in memory.
     Log,
-    /// All of a database: its tables are flushed and merged. RocksDB's default sizes are divided by `smaller`.
+    /// All of a database: its tables are flushed and merged. RocksDB's default sizes are divided by
+    /// `smaller`.
     Database { benchmark: &'static str, puts: u64, smaller: u64 },
 }
 
@@ -60,7 +63,13 @@ fn start(fill: Fill, directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>
         Fill::Log => PUTS_MIN,
         Fill::Database { puts, .. } => puts,
     };
-    Ok(Box::new(Filling { fill, database: directory.join("db"), puts, round: sizes.round, spent: Duration::ZERO }))
+    Ok(Box::new(Filling {
+        fill,
+        database: directory.join("db"),
+        puts,
+        round: sizes.round,
+        spent: Duration::ZERO,
+    }))
 }
 
 struct Filling {
@@ -112,17 +121,23 @@ fn db_bench(fill: Fill, database: &Path, puts: u64) -> Result<f64> {
     command
         .args(["--sync=1", "--compression_type=none", "--threads=1", "--disable_wal=0"])
         .arg(format!("--benchmarks={benchmark}"))
-        .args([format!("--key_size={KEY_BYTES}"), format!("--value_size={VALUE_BYTES}"), format!("--num={puts}")])
+        .args([
+            format!("--key_size={KEY_BYTES}"),
+            format!("--value_size={VALUE_BYTES}"),
+            format!("--num={puts}"),
+        ])
         .arg(format!("--db={}", database.display()))
         .arg(format!("--wal_dir={}", database.display()));
     if let Fill::Database { smaller, .. } = fill {
         command.args(scaled_settings(smaller));
     }
     let printed = run(&mut command)?;
-    micros_per_op(&printed, benchmark).with_context(|| format!("db_bench reports no time: {printed}"))
+    micros_per_op(&printed, benchmark)
+        .with_context(|| format!("db_bench reports no time: {printed}"))
 }
 
-/// RocksDB's default sizes divided by `smaller`: tables in memory and files of 64 MiB, 256 MiB of them in the first level.
+/// RocksDB's default sizes divided by `smaller`: tables in memory and files of 64 MiB, 256 MiB of
+/// them in the first level.
 fn scaled_settings(smaller: u64) -> [String; 3] {
     const LEAST_BYTES: u64 = 64 << 10;
     let scaled = |bytes: u64| (bytes / smaller).max(LEAST_BYTES);
@@ -160,7 +175,8 @@ mod tests {
 
     #[test]
     fn the_time_is_found_in_the_report() {
-        let printed = "DB path: [/db]\nfillseq      :      36.417 micros/op 27459 ops/sec 0.036 seconds\n";
+        let printed =
+            "DB path: [/db]\nfillseq      :      36.417 micros/op 27459 ops/sec 0.036 seconds\n";
         assert_eq!(micros_per_op(printed, "fillseq"), Some(36.417));
         assert_eq!(micros_per_op("fillseq : nothing", "fillseq"), None);
         assert_eq!(micros_per_op(printed, "fillrandom"), None);
@@ -169,18 +185,26 @@ mod tests {
     #[test]
     fn settings_are_scaled_with_the_database() {
         let sizes = Sizes::on_mounts(&Options::parse_from(["terrace-bench"]));
-        let Fill::Database { puts, smaller, .. } = database("fillseq", sizes) else { panic!("no database") };
+        let Fill::Database { puts, smaller, .. } = database("fillseq", sizes) else {
+            panic!("no database")
+        };
         assert_eq!((puts, smaller), ((128 << 20) / 1016, 64));
-        let expected =
-            ["write_buffer_size=1048576", "target_file_size_base=1048576", "max_bytes_for_level_base=4194304"];
+        let expected = [
+            "write_buffer_size=1048576",
+            "target_file_size_base=1048576",
+            "max_bytes_for_level_base=4194304",
+        ];
         assert_eq!(scaled_settings(smaller), expected.map(|setting| format!("--{setting}")));
         assert_eq!(scaled_settings(1 << 20)[0], "--write_buffer_size=65536");
     }
 
     #[test]
     fn the_catalog_knows_which_rows_need_it() {
-        let names: Vec<String> =
-            crate::catalog::CATALOG.iter().filter(|b| is_used_by(b)).map(Benchmark::title).collect();
+        let names: Vec<String> = crate::catalog::CATALOG
+            .iter()
+            .filter(|b| is_used_by(b))
+            .map(Benchmark::title)
+            .collect();
         assert!(names.len() == 6 && names.iter().all(|name| name.contains("RocksDB")), "{names:?}");
     }
 }

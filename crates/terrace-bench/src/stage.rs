@@ -1,7 +1,7 @@
 //! What one contest runs on: a site for each side, and a probe of the disk if one is involved.
 //!
-//! Invariant: within a site, mounts are dropped first, then the volume, and all of that before the directories: nothing
-//! is left behind, whichever way a run ends.
+//! Invariant: within a site, mounts are dropped first, then the volume, and all of that before the
+//! directories: nothing is left behind, whichever way a run ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -50,10 +50,17 @@ pub struct Site {
 impl Site {
     fn new(ground: Ground, sizes: Sizes, memory: &Path, mounts: &Path) -> Result<Self> {
         let name = format!("{ground:?}").replace(|c: char| !c.is_ascii_alphanumeric(), "");
-        let mut site = Self { ground, fuse: None, kernel: None, bed: None, directory: mounts.join(&name) };
-        let device = || disk_image(&mounts.join(format!("{name}-image")), image_bytes(ground, sizes));
-        let config = |durable| MountConfig { fs_name: "terrace-bench".to_owned(), durable, ..MountConfig::default() };
-        let in_pm = |durable| OpenOptions { durable, cache_bytes: CACHE_BYTES, ..OpenOptions::default() };
+        let mut site =
+            Self { ground, fuse: None, kernel: None, bed: None, directory: mounts.join(&name) };
+        let device =
+            || disk_image(&mounts.join(format!("{name}-image")), image_bytes(ground, sizes));
+        let config = |durable| MountConfig {
+            fs_name: "terrace-bench".to_owned(),
+            durable,
+            ..MountConfig::default()
+        };
+        let in_pm =
+            |durable| OpenOptions { durable, cache_bytes: CACHE_BYTES, ..OpenOptions::default() };
         let directory = match ground {
             Ground::Tmpfs => memory.join(&name),
             _ => site.directory.clone(),
@@ -64,7 +71,13 @@ impl Site {
             Ground::Tmpfs => {}
             Ground::TmpfsHuge => site.kernel = Some(KernelMount::huge_tmpfs(&site.directory)?),
             Ground::Engine => {
-                site.bed = Some(Bed::new(memory, &name, pm_bytes(ground, sizes), &DiskKind::None, in_pm(true))?);
+                site.bed = Some(Bed::new(
+                    memory,
+                    &name,
+                    pm_bytes(ground, sizes),
+                    &DiskKind::None,
+                    in_pm(true),
+                )?);
             }
             Ground::Mount { durable } => {
                 let disk = DiskKind::Sparse(SPARE_DISK_BYTES);
@@ -77,7 +90,8 @@ impl Site {
                 let disk = DiskKind::Device(device.path().to_owned());
                 // A file that is streamed must not fit.
                 let cache_bytes = sizes.stream_bytes / 2;
-                let open = OpenOptions { pm_full_percent: 0, cache_bytes, ..OpenOptions::default() };
+                let open =
+                    OpenOptions { pm_full_percent: 0, cache_bytes, ..OpenOptions::default() };
                 let bed = Bed::new(memory, &name, pm_bytes(ground, sizes), &disk, open)?;
                 site.fuse = Some(mount(bed.volume().clone(), &site.directory, &config(false))?);
                 site.bed = Some(bed);
@@ -92,9 +106,12 @@ impl Site {
             Ground::EngineTiered { .. } => {
                 let device = device()?;
                 let disk = DiskKind::Device(device.path().to_owned());
-                site.bed = Some(Bed::new(memory, &name, pm_bytes(ground, sizes), &disk, in_pm(false))?);
+                site.bed =
+                    Some(Bed::new(memory, &name, pm_bytes(ground, sizes), &disk, in_pm(false))?);
             }
-            Ground::Null { durable } => site.fuse = Some(mount_null(&site.directory, &config(durable))?),
+            Ground::Null { durable } => {
+                site.fuse = Some(mount_null(&site.directory, &config(durable))?)
+            }
             Ground::Ext4 | Ground::Ext4Journal | Ground::XfsLog => {
                 site.kernel = Some(KernelMount::new(ground, device()?, memory, &site.directory)?);
             }
@@ -157,12 +174,18 @@ impl Stage {
     pub fn set(grounds: &[Ground], sizes: Sizes, options: &Options) -> Result<Self> {
         let memory = memory_directory()?;
         let on_disk = grounds.iter().any(|ground| ground.has_image());
-        let mounts = new_directory(&if on_disk { disk_directory(options)? } else { std::env::temp_dir() })?;
+        let mounts =
+            new_directory(&if on_disk { disk_directory(options)? } else { std::env::temp_dir() })?;
         let probe = on_disk.then(|| DiskProbe::new(mounts.path())).transpose()?;
         let mut stage = Self { sites: Vec::new(), probe, sizes, _mounts: mounts, _memory: memory };
         for &ground in grounds {
             if stage.sites.iter().all(|site| site.ground != ground) {
-                stage.sites.push(Site::new(ground, sizes, stage._memory.path(), stage._mounts.path())?);
+                stage.sites.push(Site::new(
+                    ground,
+                    sizes,
+                    stage._memory.path(),
+                    stage._mounts.path(),
+                )?);
             }
         }
         Ok(stage)
@@ -178,7 +201,10 @@ impl Stage {
 
     /// The site of a ground that the stage was set with.
     pub fn site(&self, ground: Ground) -> Result<&Site> {
-        self.sites.iter().find(|site| site.ground == ground).with_context(|| format!("no site for {ground}"))
+        self.sites
+            .iter()
+            .find(|site| site.ground == ground)
+            .with_context(|| format!("no site for {ground}"))
     }
 
     /// The PM of any of its volumes.
@@ -197,8 +223,8 @@ impl Stage {
     }
 }
 
-/// PM for the files, for the log entries of a file overwritten block by block, and for an appended file that is being
-/// freed while the next one grows.
+/// PM for the files, for the log entries of a file overwritten block by block, and for an appended
+/// file that is being freed while the next one grows.
 fn pm_bytes(ground: Ground, sizes: Sizes) -> u64 {
     match ground {
         Ground::MountOnDisk => PM_BYTES_OF_LOGS,
@@ -271,23 +297,28 @@ impl Room {
     /// # Errors
     /// If `/dev/shm` is no tmpfs, or if it, the machine's memory or the disk lacks room.
     pub fn check(&self, options: &Options) -> Result<()> {
-        let statfs = rustix::fs::statfs(SHM).with_context(|| format!("{SHM}: the benchmarks need a tmpfs there"))?;
+        let statfs = rustix::fs::statfs(SHM)
+            .with_context(|| format!("{SHM}: the benchmarks need a tmpfs there"))?;
         if !is_tmpfs(&statfs) {
             bail!("{SHM} is no tmpfs; mount one: mount -t tmpfs tmpfs {SHM}");
         }
-        let free_bytes =
-            |statfs: rustix::fs::StatFs| statfs.f_bavail.saturating_mul(u64::try_from(statfs.f_bsize).unwrap_or(0));
+        let free_bytes = |statfs: rustix::fs::StatFs| {
+            statfs.f_bavail.saturating_mul(u64::try_from(statfs.f_bsize).unwrap_or(0))
+        };
         let mut limits = vec![
             (SHM.to_owned(), Some(free_bytes(statfs)), self.shm),
             ("the machine's memory".to_owned(), available_memory_bytes(), self.shm + self.cached),
         ];
         if self.disk > 0 {
             let directory = disk_directory(options)?;
-            let statfs = rustix::fs::statfs(&directory).with_context(|| directory.display().to_string())?;
+            let statfs =
+                rustix::fs::statfs(&directory).with_context(|| directory.display().to_string())?;
             limits.push((directory.display().to_string(), Some(free_bytes(statfs)), self.disk));
         }
         for (what, available, need_bytes) in limits {
-            if let Some(available_bytes) = available.filter(|&available_bytes| available_bytes < need_bytes) {
+            if let Some(available_bytes) =
+                available.filter(|&available_bytes| available_bytes < need_bytes)
+            {
                 bail!(
                     "{what} has {} MiB free, but this benchmark needs {} MiB: give a smaller --size, --quick, or make \
                      room",
@@ -316,7 +347,11 @@ fn available_memory_bytes() -> Option<u64> {
 /// Why nothing can be mounted here, if so; found out by mounting.
 pub fn why_no_fuse() -> Option<anyhow::Error> {
     let try_it = || -> Result<()> {
-        fs::OpenOptions::new().read(true).write(true).open("/dev/fuse").context("opening /dev/fuse")?;
+        fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/fuse")
+            .context("opening /dev/fuse")?;
         let directory = new_directory(&std::env::temp_dir())?;
         mount_null(directory.path(), &MountConfig::default())?.unmount()
     };

@@ -1,4 +1,5 @@
-//! A file that is read or written from one end to the other, 1 MiB at a time. An operation is one of these pieces.
+//! A file that is read or written from one end to the other, 1 MiB at a time. An operation is one
+//! of these pieces.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -25,8 +26,8 @@ fn write_out(file: &File, pieces: u64) -> Result<()> {
     Ok(file.sync_all()?)
 }
 
-/// pread of all of a file that nothing has cached: the kernel is told to forget it, and a later file as large as the volume's
-/// own cache has taken its place there.
+/// pread of all of a file that nothing has cached: the kernel is told to forget it, and a later
+/// file as large as the volume's own cache has taken its place there.
 pub fn read(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
     let directory = open_directory(directory)?;
     let file = create(&directory, NAME, OFlags::EXCL)?;
@@ -53,7 +54,9 @@ impl Workload for Read {
     }
 
     fn run(&mut self, ops: u64) -> Result<()> {
-        (0..ops).try_for_each(|piece| Ok(self.file.read_exact_at(&mut self.buffer, piece * PIECE_BYTES as u64)?))
+        (0..ops).try_for_each(|piece| {
+            Ok(self.file.read_exact_at(&mut self.buffer, piece * PIECE_BYTES as u64)?)
+        })
     }
 }
 

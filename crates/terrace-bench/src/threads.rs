@@ -24,13 +24,17 @@ impl Workload for Threads {
     fn run(&mut self, ops: u64) -> Result<()> {
         let each = ops / self.0.len() as u64;
         std::thread::scope(|scope| {
-            let threads: Vec<_> = self.0.iter_mut().map(|work| scope.spawn(move || work(each))).collect();
-            threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
+            let threads: Vec<_> =
+                self.0.iter_mut().map(|work| scope.spawn(move || work(each))).collect();
+            threads
+                .into_iter()
+                .try_for_each(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
         })
     }
 }
 
-/// The files, each with a share of the bytes; found again if an earlier workload on the volume made them.
+/// The files, each with a share of the bytes; found again if an earlier workload on the volume made
+/// them.
 fn files(volume: &Arc<Volume>, sizes: Sizes) -> Result<[(Ino, u64); 2]> {
     let share = Sizes { file_bytes: sizes.file_bytes / 2, ..sizes };
     let file = |name: &[u8]| -> Result<(Ino, u64)> {

@@ -1,4 +1,5 @@
-//! What every operation has in common, whether it goes through a system call or straight to the engine.
+//! What every operation has in common, whether it goes through a system call or straight to the
+//! engine.
 
 use std::time::Duration;
 
@@ -87,8 +88,8 @@ fn whole_pieces(bytes: u64) -> u64 {
     bytes / PIECE_BYTES as u64 * PIECE_BYTES as u64
 }
 
-/// Writes the file that is read and overwritten: first in long pieces, then each block again in random order, so that
-/// every file system finds it as a long life would leave it.
+/// Writes the file that is read and overwritten: first in long pieces, then each block again in
+/// random order, so that every file system finds it as a long life would leave it.
 pub fn write_aged(sizes: Sizes, mut write: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
     for offset in (0..sizes.file_bytes).step_by(PIECE_BYTES) {
         interrupt::check()?;
@@ -103,7 +104,8 @@ pub fn write_aged(sizes: Sizes, mut write: impl FnMut(u64, &[u8]) -> Result<()>)
 
 /// The offsets of all blocks of the file, each once, in random order.
 pub fn shuffled_offsets(sizes: Sizes) -> Vec<u64> {
-    let mut offsets: Vec<u64> = (0..sizes.blocks()).map(|block| block * BLOCK_BYTES as u64).collect();
+    let mut offsets: Vec<u64> =
+        (0..sizes.blocks()).map(|block| block * BLOCK_BYTES as u64).collect();
     let mut random = Random::new();
     for left in (1..offsets.len()).rev() {
         offsets.swap(left, random.below(left as u64 + 1) as usize);

@@ -7,7 +7,8 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Runs the benchmarks with a directory for temporary files; returns the process's number and what it printed.
+/// Runs the benchmarks with a directory for temporary files; returns the process's number and what
+/// it printed.
 fn run(arguments: &[&str], temporary: &Path, output: &Path) -> (u32, Output) {
     let child = Command::new(env!("CARGO_BIN_EXE_terrace-bench"))
         .args(arguments)
@@ -22,12 +23,14 @@ fn run(arguments: &[&str], temporary: &Path, output: &Path) -> (u32, Output) {
     (child.id(), child.wait_with_output().expect("the end of terrace-bench"))
 }
 
-/// Asserts that a process which has ended left neither files in memory nor temporary files nor mounts.
+/// Asserts that a process which has ended left neither files in memory nor temporary files nor
+/// mounts.
 fn assert_nothing_is_left(process: u32, temporary: &Path) {
     let prefix = format!("terrace-bench-{process}-");
     for directory in [Path::new("/dev/shm"), temporary] {
         let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());
-        let left: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with(&prefix)).collect();
+        let left: Vec<_> =
+            names.filter(|name| name.to_string_lossy().starts_with(&prefix)).collect();
         assert!(left.is_empty(), "{}: {left:?}", directory.display());
     }
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
@@ -35,7 +38,9 @@ fn assert_nothing_is_left(process: u32, temporary: &Path) {
     // A loop device ends after its last user, in its own time.
     let looped = || {
         let devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
-        let files = devices.filter_map(|device| std::fs::read_to_string(device.path().join("loop/backing_file")).ok());
+        let files = devices.filter_map(|device| {
+            std::fs::read_to_string(device.path().join("loop/backing_file")).ok()
+        });
         files.filter(|file| file.contains(&prefix)).collect::<Vec<_>>()
     };
     for _ in 0..1200 {
@@ -47,21 +52,26 @@ fn assert_nothing_is_left(process: u32, temporary: &Path) {
     panic!("still there: {:?}", looped());
 }
 
-/// Whether a row was not measured because of other load on the machine, beside which this test may run.
+/// Whether a row was not measured because of other load on the machine, beside which this test may
+/// run.
 fn is_disturbed(row: &Value) -> bool {
-    row["unit"] == "not measured" && row["note"].as_str().is_some_and(|why| why.contains("disturbed: "))
+    row["unit"] == "not measured"
+        && row["note"].as_str().is_some_and(|why| why.contains("disturbed: "))
 }
 
 #[test]
 fn a_tiny_run_measures_every_row_and_leaves_nothing() {
     let directory = TempDir::new().unwrap();
-    let (temporary, output) = (directory.path().join("tmp"), directory.path().join("new/results.json"));
+    let (temporary, output) =
+        (directory.path().join("tmp"), directory.path().join("new/results.json"));
     std::fs::create_dir(&temporary).unwrap();
     let (process, run) = run(&["--quick"], &temporary, &output);
-    let (printed, told) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    let (printed, told) =
+        (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     assert!(run.status.success(), "{told}");
 
-    let rows: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(&output).unwrap()).unwrap();
+    let rows: Vec<Value> =
+        serde_json::from_str(&std::fs::read_to_string(&output).unwrap()).unwrap();
     for row in &rows {
         let name = row["name"].as_str().unwrap();
         let number = |key: &str| row[key].as_f64();
@@ -98,13 +108,25 @@ fn a_tiny_run_measures_every_row_and_leaves_nothing() {
         ("engine: 4 KiB read in a file of 100 GiB vs in files of 1 MiB", "skipped"),
         ("engine: policy in a 4 KiB durable append vs 5 % of it", "skipped"),
         ("mount: after a clean unmount, 1 million files vs 1 s", "skipped"),
-        ("recovery: 1 million files, 10 million write entries, rate vs 1 million/s/core", "skipped"),
+        (
+            "recovery: 1 million files, 10 million write entries, rate vs 1 million/s/core",
+            "skipped",
+        ),
         ("DRAM: a file of one contiguous extent, 16 MiB vs 4 KiB", "skipped"),
         ("mount: fsync after a 4 KiB write vs do-nothing FUSE", "rows on mounts are skipped"),
-        ("mount: sequential read of a file on disk, cold vs the slower of those", "rows on loop devices are skipped"),
-        ("mount -o durable: 4 KiB write + fsync vs without -o durable", "rows on mounts are skipped"),
+        (
+            "mount: sequential read of a file on disk, cold vs the slower of those",
+            "rows on loop devices are skipped",
+        ),
+        (
+            "mount -o durable: 4 KiB write + fsync vs without -o durable",
+            "rows on mounts are skipped",
+        ),
         ("mount, small PM: varmail vs do-nothing FUSE", "are skipped"),
-        ("engine, small PM: log and tables of a store, keys in order vs PM with room for all", "are skipped"),
+        (
+            "engine, small PM: log and tables of a store, keys in order vs PM with room for all",
+            "are skipped",
+        ),
         ("mount: webserver vs ext4", "are skipped"),
         ("prediction: SQLite, transactions vs always right", "rows on mounts are skipped"),
         ("mount: RocksDB fillseq, sync vs XFS, log in memory", "are skipped"),
@@ -129,7 +151,16 @@ fn an_interrupted_run_leaves_nothing_either() {
     let output = directory.path().join("results.json");
     // It would take a minute if the signal were lost.
     let mut child = Command::new(env!("CARGO_BIN_EXE_terrace-bench"))
-        .args(["--rounds", "1", "--seconds", "60", "--size", "16M", "--filter", "mount: 4 KiB write vs do-nothing"])
+        .args([
+            "--rounds",
+            "1",
+            "--seconds",
+            "60",
+            "--size",
+            "16M",
+            "--filter",
+            "mount: 4 KiB write vs do-nothing",
+        ])
         .arg("--output")
         .arg(&output)
         .env("TMPDIR", directory.path())
@@ -140,7 +171,8 @@ fn an_interrupted_run_leaves_nothing_either() {
     let mut line = String::new();
     // Its first benchmark has begun, or there will be none.
     told.read_line(&mut line).unwrap();
-    // SAFETY: kill takes two numbers; the child has not been waited for, so the number is still its own.
+    // SAFETY: kill takes two numbers; the child has not been waited for, so the number is still its
+    // own.
     assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
     told.read_to_string(&mut line).unwrap();
     let status = child.wait().unwrap();

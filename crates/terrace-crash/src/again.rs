@@ -1,8 +1,9 @@
 //! Which states of a workload are crashed again.
 //!
-//! Lots are drawn from a hash of the workload and of what is counted, so that neither short workloads nor some of the
-//! actions go without, and every run draws the same ones. On top of that, one state at which an action commits is always
-//! crashed while it recovers: the first that recovers to something else than the first of its step did.
+//! Lots are drawn from a hash of the workload and of what is counted, so that neither short
+//! workloads nor some of the actions go without, and every run draws the same ones. On top of that,
+//! one state at which an action commits is always crashed while it recovers: the first that
+//! recovers to something else than the first of its step did.
 
 use terrace_media::Random;
 
@@ -25,8 +26,8 @@ pub(crate) struct Lots {
     hash: u64,
     /// Of its states, numbered as they are looked at.
     states: u64,
-    /// The step that was seen last, what its first state recovered to (`None`: to no volume), and whether another one has
-    /// recovered to something else.
+    /// The step that was seen last, what its first state recovered to (`None`: to no volume), and
+    /// whether another one has recovered to something else.
     step: Option<(usize, Option<Tree>, bool)>,
 }
 
@@ -35,8 +36,9 @@ impl Lots {
     pub fn new(rates: Rates, workload: &Workload, seed: u64, states: u64) -> Self {
         let text = workload.to_string();
         // FNV-1a: the same in every build.
-        let hash =
-            text.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| {
+            (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
+        });
         Lots { rates, hash: hash ^ seed.rotate_left(32), states, step: None }
     }
 
@@ -45,7 +47,8 @@ impl Lots {
         one_in > 0 && phases > 0 && state % one_in == Random(self.hash ^ salt).below(phases) as u64
     }
 
-    /// Whether state number `state`, of `step`, is crashed while it recovers to `tree`. To be asked of every state.
+    /// Whether state number `state`, of `step`, is crashed while it recovers to `tree`. To be asked
+    /// of every state.
     pub fn in_recovery(&mut self, state: u64, step: usize, tree: Option<&Tree>) -> bool {
         let commits = match &mut self.step {
             Some((last, first, seen)) if *last == step => {
@@ -63,7 +66,8 @@ impl Lots {
 
     /// Which of so many actions follows state number `state`, if one does.
     pub fn after(&self, state: u64, actions: usize) -> Option<usize> {
-        self.drawn(2, self.rates.after, state).then(|| Random(self.hash ^ Random(state).next_u64()).below(actions))
+        self.drawn(2, self.rates.after, state)
+            .then(|| Random(self.hash ^ Random(state).next_u64()).below(actions))
     }
 }
 
@@ -82,10 +86,14 @@ mod tests {
         for workload in singles() {
             for states in [1, 7, 39, 40, 500] {
                 let mut lots = Lots::new(RATES, &workload, 1, states);
-                let in_recovery = (0..states).filter(|&n| lots.in_recovery(n, 0, None)).count() as u64;
+                let in_recovery =
+                    (0..states).filter(|&n| lots.in_recovery(n, 0, None)).count() as u64;
                 let after: Vec<_> = (0..states).filter_map(|n| lots.after(n, 50)).collect();
                 for count in [in_recovery, after.len() as u64] {
-                    assert!((states / 40).max(1) <= count && count <= states.div_ceil(40), "{workload}: {count}");
+                    assert!(
+                        (states / 40).max(1) <= count && count <= states.div_ceil(40),
+                        "{workload}: {count}"
+                    );
                 }
                 following.extend(after);
             }
@@ -99,9 +107,16 @@ mod tests {
         let tree = |text: &str| Some(Tree::from([(String::new(), text.to_owned())]));
         let rates = Rates { recovery: 1 << 40, after: 0 };
         let mut lots = Lots::new(rates, workload, 1, u64::MAX);
-        let states =
-            [(0, tree("old")), (0, tree("old")), (0, tree("new")), (0, tree("new")), (1, tree("new")), (1, None)];
-        let asked: Vec<bool> = states.iter().map(|(step, tree)| lots.in_recovery(9, *step, tree.as_ref())).collect();
+        let states = [
+            (0, tree("old")),
+            (0, tree("old")),
+            (0, tree("new")),
+            (0, tree("new")),
+            (1, tree("new")),
+            (1, None),
+        ];
+        let asked: Vec<bool> =
+            states.iter().map(|(step, tree)| lots.in_recovery(9, *step, tree.as_ref())).collect();
         assert_eq!(asked, [false, false, true, false, false, true]);
     }
 }

@@ -3,12 +3,13 @@
 use std::ops::Range;
 
 use terrace_engine::{
-    Attr, Fallocate, FileKind, FsError, FsResult, Ino, KillPriv, NewInode, PIN_XATTR, RenameFlags, SetAttr, SetTime,
-    Time, Volume, WriteOptions, XattrFlags, pin_value,
+    Attr, Fallocate, FileKind, FsError, FsResult, Ino, KillPriv, NewInode, PIN_XATTR, RenameFlags,
+    SetAttr, SetTime, Time, Volume, WriteOptions, XattrFlags, pin_value,
 };
 
 use crate::model::{
-    COPY_BYTES, FallocHow, Op, Path, RenameHow, Special, access_acl, default_acl, dir_name, name, pattern,
+    COPY_BYTES, FallocHow, Op, Path, RenameHow, Special, access_acl, default_acl, dir_name, name,
+    pattern,
 };
 
 const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
@@ -20,7 +21,8 @@ const ACL_DEFAULT: &[u8] = b"system.posix_acl_default";
 /// What the volume says.
 pub fn prepare(volume: &Volume) -> FsResult<()> {
     for i in 0..2 {
-        let attr = volume.create(Ino::ROOT, dir_name(i).as_bytes(), &new(FileKind::Directory, 0o755))?;
+        let attr =
+            volume.create(Ino::ROOT, dir_name(i).as_bytes(), &new(FileKind::Directory, 0o755))?;
         volume.forget(attr.ino, 1);
     }
     Ok(())
@@ -70,7 +72,9 @@ fn file(volume: &Volume, path: Path) -> FsResult<Ino> {
 /// # Panics
 /// When there is no such file.
 pub fn is_dirty(volume: &Volume, path: Path, bytes: &Range<usize>) -> bool {
-    let map = file(volume, path).and_then(|ino| volume.file_map(ino)).expect("a file that was just written");
+    let map = file(volume, path)
+        .and_then(|ino| volume.file_map(ino))
+        .expect("a file that was just written");
     let dirty = map.dirty.iter().map(|d| d.offset_bytes..d.offset_bytes + d.len_bytes);
     dirty.into_iter().any(|d| d.start < bytes.end as u64 && (bytes.start as u64) < d.end)
 }
@@ -81,8 +85,9 @@ fn run(volume: &Volume, op: &Op) -> FsResult<()> {
         volume.write(ino, at.into(), &pattern(len as usize, seed), options).map(drop)
     };
     let set = |path, set: SetAttr| volume.setattr(find(volume, path)?, &set).map(drop);
-    let create =
-        |p: Path, kind, mode| volume.create(parent(volume, p)?, name(p.1).as_bytes(), &new(kind, mode)).map(made);
+    let create = |p: Path, kind, mode| {
+        volume.create(parent(volume, p)?, name(p.1).as_bytes(), &new(kind, mode)).map(made)
+    };
     match *op {
         Op::Create(p) => create(p, FileKind::Regular, 0o644),
         Op::Mkdir(p) => create(p, FileKind::Directory, 0o755),
@@ -96,8 +101,12 @@ fn run(volume: &Volume, op: &Op) -> FsResult<()> {
             let new = NewInode { rdev: special.rdev(), ..new(kind, 0o600) };
             volume.create(parent(volume, p)?, name(p.1).as_bytes(), &new).map(made)
         }
-        Op::Symlink(p, n) => volume.symlink(parent(volume, p)?, name(p.1).as_bytes(), &pattern(n, 3), 0, 0).map(made),
-        Op::Link(from, to) => volume.link(find(volume, from)?, parent(volume, to)?, name(to.1).as_bytes()).map(made),
+        Op::Symlink(p, n) => {
+            volume.symlink(parent(volume, p)?, name(p.1).as_bytes(), &pattern(n, 3), 0, 0).map(made)
+        }
+        Op::Link(from, to) => {
+            volume.link(find(volume, from)?, parent(volume, to)?, name(to.1).as_bytes()).map(made)
+        }
         Op::Unlink(p) => volume.unlink(parent(volume, p)?, name(p.1).as_bytes()),
         Op::UnlinkHeld(p) => unlink_held(volume, p),
         Op::Rmdir(p) => volume.rmdir(parent(volume, p)?, name(p.1).as_bytes()),
@@ -109,21 +118,41 @@ fn run(volume: &Volume, op: &Op) -> FsResult<()> {
                 whiteout: how == RenameHow::Whiteout,
             };
             let (from_name, to_name) = (name(from.1), name(to.1));
-            volume.rename(parent(volume, from)?, from_name.as_bytes(), parent(volume, to)?, to_name.as_bytes(), flags)
+            volume.rename(
+                parent(volume, from)?,
+                from_name.as_bytes(),
+                parent(volume, to)?,
+                to_name.as_bytes(),
+                flags,
+            )
         }
-        Op::Write(p, at, len, seed) => put(find(volume, p)?, at, len, seed, WriteOptions::default()),
-        Op::WriteUnprivileged(p, at, len, seed) => {
-            put(find(volume, p)?, at, len, seed, WriteOptions { kill_priv: KillPriv::Member, ..Default::default() })
+        Op::Write(p, at, len, seed) => {
+            put(find(volume, p)?, at, len, seed, WriteOptions::default())
         }
+        Op::WriteUnprivileged(p, at, len, seed) => put(
+            find(volume, p)?,
+            at,
+            len,
+            seed,
+            WriteOptions { kill_priv: KillPriv::Member, ..Default::default() },
+        ),
         Op::Append(p, len, seed) => {
             put(find(volume, p)?, 0, len, seed, WriteOptions { append: true, ..Default::default() })
         }
-        Op::WriteDurable(p, at, len, seed) => {
-            put(find(volume, p)?, at, len, seed, WriteOptions { durable: true, ..Default::default() })
-        }
-        Op::AppendDurable(p, len, seed) => {
-            put(find(volume, p)?, 0, len, seed, WriteOptions { append: true, durable: true, ..Default::default() })
-        }
+        Op::WriteDurable(p, at, len, seed) => put(
+            find(volume, p)?,
+            at,
+            len,
+            seed,
+            WriteOptions { durable: true, ..Default::default() },
+        ),
+        Op::AppendDurable(p, len, seed) => put(
+            find(volume, p)?,
+            0,
+            len,
+            seed,
+            WriteOptions { append: true, durable: true, ..Default::default() },
+        ),
         Op::Truncate(p, size) => set(p, SetAttr { size: Some(size.into()), ..Default::default() }),
         Op::Falloc(p, how, at, len) => {
             let mode = match how {
@@ -136,7 +165,9 @@ fn run(volume: &Volume, op: &Op) -> FsResult<()> {
             volume.fallocate(find(volume, p)?, mode, at.into(), len.into())
         }
         Op::Chmod(p, mode) => set(p, SetAttr { mode: Some(mode), ..Default::default() }),
-        Op::Chown(p, owner) => set(p, SetAttr { uid: Some(owner), gid: Some(owner), ..Default::default() }),
+        Op::Chown(p, owner) => {
+            set(p, SetAttr { uid: Some(owner), gid: Some(owner), ..Default::default() })
+        }
         Op::Chgrp(p, group) => set(p, SetAttr { gid: Some(group), ..Default::default() }),
         Op::Utimes(p, seconds) => {
             let mtime = Some(SetTime::At(Time::from_parts(seconds.into(), 0)));
@@ -148,12 +179,26 @@ fn run(volume: &Volume, op: &Op) -> FsResult<()> {
         }
         Op::SetXattr(p, n, len) => {
             let value = pattern(len.into(), n as u8);
-            volume.setxattr(find(volume, p)?, format!("user.{n}").as_bytes(), &value, XattrFlags::default(), None)
+            volume.setxattr(
+                find(volume, p)?,
+                format!("user.{n}").as_bytes(),
+                &value,
+                XattrFlags::default(),
+                None,
+            )
         }
-        Op::RemoveXattr(p, n) => volume.removexattr(find(volume, p)?, format!("user.{n}").as_bytes()),
+        Op::RemoveXattr(p, n) => {
+            volume.removexattr(find(volume, p)?, format!("user.{n}").as_bytes())
+        }
         Op::AccessAcl(p, perm) => {
             let (acl, mode) = access_acl(perm);
-            volume.setxattr(find(volume, p)?, ACL_ACCESS, &acl.encode(mode), XattrFlags::default(), None)
+            volume.setxattr(
+                find(volume, p)?,
+                ACL_ACCESS,
+                &acl.encode(mode),
+                XattrFlags::default(),
+                None,
+            )
         }
         Op::DefaultAcl(dir, perm) => {
             let (acl, bits) = default_acl(perm);
@@ -161,10 +206,18 @@ fn run(volume: &Volume, op: &Op) -> FsResult<()> {
             volume.setxattr(dir, ACL_DEFAULT, &acl.encode(bits), XattrFlags::default(), None)
         }
         Op::RemoveAccessAcl(p) => volume.removexattr(find(volume, p)?, ACL_ACCESS),
-        Op::RemoveDefaultAcl(dir) => volume.removexattr(parent(volume, (Some(dir), 0))?, ACL_DEFAULT),
+        Op::RemoveDefaultAcl(dir) => {
+            volume.removexattr(parent(volume, (Some(dir), 0))?, ACL_DEFAULT)
+        }
         Op::PinDir(dir, tier) => {
             let dir = parent(volume, (Some(dir), 0))?;
-            volume.setxattr(dir, PIN_XATTR.as_bytes(), pin_value(tier).as_bytes(), XattrFlags::default(), None)
+            volume.setxattr(
+                dir,
+                PIN_XATTR.as_bytes(),
+                pin_value(tier).as_bytes(),
+                XattrFlags::default(),
+                None,
+            )
         }
         Op::Copy(from, to, at) => {
             let (from, to) = (file(volume, from)?, file(volume, to)?);
@@ -174,8 +227,12 @@ fn run(volume: &Volume, op: &Op) -> FsResult<()> {
         Op::Fdatasync(p) => volume.fsync(find(volume, p)?, true),
         Op::Move(p, tier) => {
             let ino = file(volume, p)?;
-            let no_such_tier = |moved: &FsResult<_>| matches!(moved, Err(error) if error.errno() == libc::EINVAL);
-            let moved = (0..=tier).rev().map(|tier| volume.move_file(ino, tier)).find(|moved| !no_such_tier(moved));
+            let no_such_tier =
+                |moved: &FsResult<_>| matches!(moved, Err(error) if error.errno() == libc::EINVAL);
+            let moved = (0..=tier)
+                .rev()
+                .map(|tier| volume.move_file(ino, tier))
+                .find(|moved| !no_such_tier(moved));
             moved.expect("there is PM").map(drop)
         }
         Op::Migrate { .. } => match volume.migrate(1) {
@@ -210,7 +267,11 @@ fn rmdir_held(volume: &Volume, path: Path) -> FsResult<()> {
     let result = volume.rmdir(dir, name(path.1).as_bytes());
     if result.is_ok() {
         let late = volume.create(attr.ino, b"late", &new(FileKind::Regular, 0o644));
-        assert_eq!(late.map_err(|e| e.errno()).err(), Some(libc::ENOENT), "a removed directory takes no names");
+        assert_eq!(
+            late.map_err(|e| e.errno()).err(),
+            Some(libc::ENOENT),
+            "a removed directory takes no names"
+        );
     }
     volume.forget(attr.ino, 1);
     result

@@ -1,6 +1,7 @@
 //! What workloads are made of: volumes to start from, and actions.
 //!
-//! Every volume to start from has the same names (see `names`), so that every action means something on each:
+//! Every volume to start from has the same names (see `names`), so that every action means
+//! something on each:
 //!
 //! ```text
 //! /a        5,000 bytes, one entry in its log     /dir0/a   9,000 bytes, a short and a long attribute
@@ -56,13 +57,21 @@ pub const DURABLE: Config = Config { name: "durable", durable: true, ..DISKS };
 /// Two tiers of disks.
 pub const THREE_TIERS: Config = Config { name: "three-tiers", tiers: &[1, 2], ..PM };
 /// So it is, and PM may be full; a directory is pinned to the lower.
-pub const PINNED: Config = Config { name: "pinned", pm_full_percent: 89, params: &[], ..THREE_TIERS };
+pub const PINNED: Config =
+    Config { name: "pinned", pm_full_percent: 89, params: &[], ..THREE_TIERS };
 /// Groups of 16 blocks, so that a few files make several; nothing depends on a clock.
 const SMALL_GROUPS: (Param, u64) = (Param::Group, 64 << 10);
 /// All in PM is cold, and too much; what leaves stays cached.
 pub const WRITE_MIGRATION: Config = Config {
     name: "write-migration",
-    params: &[SMALL_GROUPS, COLD, (Param::MigrateMin, 1), (Param::MigrateAt, 1), (Param::MigrateMax, 1), KEPT],
+    params: &[
+        SMALL_GROUPS,
+        COLD,
+        (Param::MigrateMin, 1),
+        (Param::MigrateAt, 1),
+        (Param::MigrateMax, 1),
+        KEPT,
+    ],
     ..THREE_TIERS
 };
 /// So it is, in the first tier of disks, too.
@@ -140,7 +149,8 @@ impl Before<'_> {
         self.until(ops, |before, now| now < before)
     }
 
-    /// As many of `ops` as can be applied before they take more of PM than a log does: the next one makes a table grow.
+    /// As many of `ops` as can be applied before they take more of PM than a log does: the next one
+    /// makes a table grow.
     fn until_growth(&self, ops: impl Iterator<Item = Op>) -> Vec<Op> {
         self.until(ops, |before, now| now > before + 2 * 4096)
     }
@@ -360,17 +370,30 @@ fn tiers(b: &mut Builder) {
     b.apply(Op::Fsync(D0A));
 }
 
-/// Three tiers: /a lies, with a hole between, on the upper disk, in PM, and in reserved blocks; /b, long enough for checksum
-/// blocks, on the lower disk.
+/// Three tiers: /a lies, with a hole between, on the upper disk, in PM, and in reserved blocks; /b,
+/// long enough for checksum blocks, on the lower disk.
 fn three_tiers(b: &mut Builder) {
-    b.all([Op::Write(A, 12_288, 20_000, 4), Op::Falloc(A, FallocHow::AllocateKeepSize, 36_864, 8192), Op::Move(A, 1)]);
-    b.all([Op::Write(A, 16_384, 5000, 5), Op::Falloc(A, FallocHow::AllocateKeepSize, 49_152, 4096)]);
+    b.all([
+        Op::Write(A, 12_288, 20_000, 4),
+        Op::Falloc(A, FallocHow::AllocateKeepSize, 36_864, 8192),
+        Op::Move(A, 1),
+    ]);
+    b.all([
+        Op::Write(A, 16_384, 5000, 5),
+        Op::Falloc(A, FallocHow::AllocateKeepSize, 49_152, 4096),
+    ]);
     b.all([Op::Write(B, 0, 40 * 4096, 7), Op::Move(B, 2), Op::Move(D0A, 1)]);
 }
 
 /// /dir0 is pinned to the lower disk, and so is what is made there: /dir0/a.
 fn pinned(b: &mut Builder) {
-    b.all([Op::PinDir(0, 2), Op::Unlink(D0A), Op::Create(D0A), Op::Write(D0A, 0, 9000, 6), Op::Fsync(D0A)]);
+    b.all([
+        Op::PinDir(0, 2),
+        Op::Unlink(D0A),
+        Op::Create(D0A),
+        Op::Write(D0A, 0, 9000, 6),
+        Op::Fsync(D0A),
+    ]);
     b.all([Op::SetXattr(D0A, 0, 20), Op::SetXattr(D0A, 1, 5000)]);
 }
 
@@ -432,12 +455,14 @@ fn archived(b: &mut Builder) {
 /// The first inode number whose record is in the second chunk of the table has about this name.
 const SECOND_CHUNK: usize = 276;
 
-/// More inodes than the first chunk of the inode table has records for; half of the second has none.
+/// More inodes than the first chunk of the inode table has records for; half of the second has
+/// none.
 fn many(b: &mut Builder) {
     b.all((30..420).map(|i| Op::Mknod((Some(1), i))));
 }
 
-/// Inodes go of which the records stand together in the middle of a chunk. Nothing is reclaimed yet.
+/// Inodes go of which the records stand together in the middle of a chunk. Nothing is reclaimed
+/// yet.
 fn middle_gone(_: &Before<'_>) -> Vec<Op> {
     (300..360).map(|i| Op::Unlink((Some(1), i))).collect()
 }
@@ -488,14 +513,20 @@ pub const TABLES: &[Prep] = &[
 ];
 
 /// Volumes on which what frees something has no room for anything.
-pub const FULL: &[Prep] = &[Prep { name: "no-room", config: &NEARLY_FULL, build: no_room, live: no_ops }];
+pub const FULL: &[Prep] =
+    &[Prep { name: "no-room", config: &NEARLY_FULL, build: no_room, live: no_ops }];
 
 /// Volumes on which background migration has something to do, of each kind.
 pub const MIGRATIONS: &[Prep] = &[
     Prep { name: "write-migration", config: &WRITE_MIGRATION, build: long_in_pm, live: no_ops },
     Prep { name: "demotion", config: &DEMOTION, build: long_on_disk, live: no_ops },
     Prep { name: "read-migration", config: &READ_MIGRATION, build: long_in_pm, live: read_from_pm },
-    Prep { name: "reverse-migration", config: &READ_MIGRATION, build: long_on_disk, live: read_from_disk },
+    Prep {
+        name: "reverse-migration",
+        config: &READ_MIGRATION,
+        build: long_on_disk,
+        live: read_from_disk,
+    },
     Prep { name: "log-migration", config: &LOG_MIGRATION, build: logs_with_pages, live: patched },
 ];
 
@@ -541,7 +572,13 @@ impl Prep {
     pub fn prepared(&'static self) -> Arc<Prepared> {
         type Known = Mutex<HashMap<&'static str, Arc<OnceLock<Arc<Prepared>>>>>;
         static KNOWN: OnceLock<Known> = OnceLock::new();
-        let cell = KNOWN.get_or_init(Known::default).lock().expect("no panic").entry(self.name).or_default().clone();
+        let cell = KNOWN
+            .get_or_init(Known::default)
+            .lock()
+            .expect("no panic")
+            .entry(self.name)
+            .or_default()
+            .clone();
         let make = || {
             let mut builder = Builder::new(self.config);
             (self.build)(&mut builder);
@@ -550,8 +587,10 @@ impl Prep {
             Arc::new(Prepared { image: Arc::new(image), model, live })
         };
         // A thread of its own knows of no planted bug.
-        cell.get_or_init(|| std::thread::scope(|scope| scope.spawn(make).join().expect("a volume to start from")))
-            .clone()
+        cell.get_or_init(|| {
+            std::thread::scope(|scope| scope.spawn(make).join().expect("a volume to start from"))
+        })
+        .clone()
     }
 }
 
@@ -560,14 +599,15 @@ impl Prep {
 pub enum Action {
     /// An operation.
     Op(Op),
-    /// An operation that moves data, and another one in the middle of it: before the next write to a disk, or read, if it moves
-    /// data to PM.
+    /// An operation that moves data, and another one in the middle of it: before the next write to
+    /// a disk, or read, if it moves data to PM.
     Interrupted(Op, Op),
     /// Everything dirty goes to its device, and what was removed is reclaimed.
     Sync,
     /// Unmount, and mount again.
     Remount,
-    /// The daemon dies, and the volume is mounted again: the page cache it left behind loses nothing.
+    /// The daemon dies, and the volume is mounted again: the page cache it left behind loses
+    /// nothing.
     Kill,
     /// Make a new volume on the same devices.
     Format,
@@ -679,21 +719,29 @@ pub fn actions() -> Vec<Named> {
         ("move-long-to-pm", Op::Move(B, 0)),
         ("move-long-to-disk", Op::Move(B, 1)),
     ];
-    let others =
-        [("sync", Action::Sync), ("remount", Action::Remount), ("kill", Action::Kill), ("format", Action::Format)];
+    let others = [
+        ("sync", Action::Sync),
+        ("remount", Action::Remount),
+        ("kill", Action::Kill),
+        ("format", Action::Format),
+    ];
     let ops = ops.into_iter().map(|(name, op)| (name, Action::Op(op)));
     ops.chain(others).map(|(name, action)| Named { name: name.to_owned(), action }).collect()
 }
 
-/// What background migration does, which is not among [`actions`]: on most volumes it has nothing to do. `-up`: to PM.
+/// What background migration does, which is not among [`actions`]: on most volumes it has nothing
+/// to do. `-up`: to PM.
 fn migrations() -> [Named; 2] {
-    let named = |name: &str, up| Named { name: name.to_owned(), action: Action::Op(Op::Migrate { up }) };
+    let named =
+        |name: &str, up| Named { name: name.to_owned(), action: Action::Op(Op::Migrate { up }) };
     [named("migrate", false), named("migrate-up", true)]
 }
 
-/// The action of this name; `MOVE+OP` is a move, or a migration, in the middle of which an operation happens.
+/// The action of this name; `MOVE+OP` is a move, or a migration, in the middle of which an
+/// operation happens.
 pub fn action(name: &str) -> Option<Named> {
-    let single = |name: &str| actions().into_iter().chain(migrations()).find(|action| action.name == name);
+    let single =
+        |name: &str| actions().into_iter().chain(migrations()).find(|action| action.name == name);
     let Some((outer, inner)) = name.split_once('+') else {
         return single(name);
     };

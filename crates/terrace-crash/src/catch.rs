@@ -5,7 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
 thread_local! {
-    /// The message of the last panic that was caught here; `None`: panics are not caught on this thread.
+    /// The message of the last panic that was caught here; `None`: panics are not caught on this
+    /// thread.
     static CAUGHT: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -26,8 +27,9 @@ fn install() {
     ONCE.call_once(|| {
         let before = take_hook();
         set_hook(Box::new(move |info| {
-            let taken =
-                CAUGHT.with_borrow_mut(|caught| caught.as_mut().map(|message| *message = info.to_string()).is_some());
+            let taken = CAUGHT.with_borrow_mut(|caught| {
+                caught.as_mut().map(|message| *message = info.to_string()).is_some()
+            });
             if !taken {
                 before(info);
             }

@@ -1,5 +1,5 @@
-//! The search: every state of every point of a workload is recovered, checked and compared; some of them are crashed
-//! again, while they recover and while something more is done to them.
+//! The search: every state of every point of a workload is recovered, checked and compared; some of
+//! them are crashed again, while they recover and while something more is done to them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -84,7 +84,12 @@ impl fmt::Display for Counts {
             f,
             "{} distinct crash states of {} workloads ({} of crashes in recovery, {} of crashes after one), at {} points, \
              {} of them exhaustively",
-            self.states, self.workloads, self.in_recovery, self.after_recovery, self.points, self.exhaustive
+            self.states,
+            self.workloads,
+            self.in_recovery,
+            self.after_recovery,
+            self.points,
+            self.exhaustive
         )
     }
 }
@@ -114,7 +119,8 @@ pub struct Explorer {
     pub failures: Vec<Failure>,
     /// After so many failures it stops.
     failures_max: usize,
-    /// Devices to recover images on; a panic may have left something running on them, then they are made anew.
+    /// Devices to recover images on; a panic may have left something running on them, then they are
+    /// made anew.
     devices: Option<(&'static Config, Devices)>,
     then: Vec<Named>,
 }
@@ -159,7 +165,13 @@ impl Explorer {
     }
 
     /// Looks at what `deed` (`None`: the workload) after `stages` has come to.
-    fn run(&mut self, workload: &Workload, run: Result<Run, String>, stages: &[Stage], deed: Option<Deed>) {
+    fn run(
+        &mut self,
+        workload: &Workload,
+        run: Result<Run, String>,
+        stages: &[Stage],
+        deed: Option<Deed>,
+    ) {
         let wrong = match run {
             Ok(run) => {
                 self.states(workload, &run, stages);
@@ -178,10 +190,13 @@ impl Explorer {
         let mut scratch = Scratch::new(&run.base);
         let mut known = HashMap::new();
         let effort = if stages.is_empty() { self.settings.effort } else { self.settings.again };
-        let chosen: Vec<_> = run.points.iter().map(|point| point.choices(&effort, self.settings.seed)).collect();
+        let chosen: Vec<_> =
+            run.points.iter().map(|point| point.choices(&effort, self.settings.seed)).collect();
         let states = chosen.iter().map(|(choices, _)| choices.len() as u64).sum();
         // Who was crashed twice is not crashed again.
-        let mut lots = stages.is_empty().then(|| Lots::new(self.settings.rates, workload, self.settings.seed, states));
+        let mut lots = stages
+            .is_empty()
+            .then(|| Lots::new(self.settings.rates, workload, self.settings.seed, states));
         let mut number = 0;
         for (point, (choices, exhaustive)) in run.points.iter().zip(chosen) {
             point.store_durable(&mut scratch);
@@ -189,7 +204,8 @@ impl Explorer {
             self.counts.points += 1;
             self.counts.exhaustive += u64::from(exhaustive);
             for choice in choices {
-                point.store_kept(&point.kept(choice).expect("a choice of this point"), &mut scratch);
+                point
+                    .store_kept(&point.kept(choice).expect("a choice of this point"), &mut scratch);
                 let stage = Stage { deed: run.deed(point), crash: Some((point.moment, choice)) };
                 let found = match known.get(&scratch.hash()) {
                     None => {
@@ -296,7 +312,12 @@ impl Explorer {
                 break;
             };
             let wanted = |p: &&Point| run.deed(p) == stage.deed && p.moment == moment;
-            let point = run.points.iter().find(wanted).ok_or(format!("{stage}: the run has no such point"))?.clone();
+            let point = run
+                .points
+                .iter()
+                .find(wanted)
+                .ok_or(format!("{stage}: the run has no such point"))?
+                .clone();
             let kept = point.kept(choice).ok_or(format!("{stage}: the point has no such state"))?;
             let mut scratch = Scratch::new(&run.base);
             point.store_durable(&mut scratch);
@@ -308,7 +329,8 @@ impl Explorer {
                 Verdict::None => return Ok(format!("{report}  there is no volume, as may be\n")),
                 Verdict::Legal(trees, model) => (trees, model),
             };
-            report += &format!("  legal: {}\n", difference(&Tree::new(), &trees.exact).trim_start());
+            report +=
+                &format!("  legal: {}\n", difference(&Tree::new(), &trees.exact).trim_start());
             let Some(next) = id.stages.get(i + 1) else {
                 break;
             };
@@ -316,7 +338,11 @@ impl Explorer {
             let next_run = match &next.deed {
                 Deed::Mount => run_mount(run.config, &image, run.legal(&point), &trees, &model),
                 Deed::Then(name) => {
-                    let then = self.then.iter().find(|a| a.name == *name).ok_or(format!("{name} cannot follow"))?;
+                    let then = self
+                        .then
+                        .iter()
+                        .find(|a| a.name == *name)
+                        .ok_or(format!("{name} cannot follow"))?;
                     run_then(run.config, &image, &model, then)
                 }
                 Deed::Action(_) => return Err("only the first crash is one of the workload".into()),
@@ -336,7 +362,11 @@ fn verdict(found: Found, legal: &Legal) -> Verdict {
             let Some(model) = legal.states.get(&trees.tree) else {
                 return Verdict::Wrong(illegal(legal, &trees.tree));
             };
-            let differs = legal.seen.as_ref().map(|seen| seen.trees.difference(&trees, seen.lags)).unwrap_or_default();
+            let differs = legal
+                .seen
+                .as_ref()
+                .map(|seen| seen.trees.difference(&trees, seen.lags))
+                .unwrap_or_default();
             match differs.is_empty() {
                 true => Verdict::Legal(trees, model.clone()),
                 false => Verdict::Wrong(format!("not as it was before the crash:\n{differs}")),
@@ -351,7 +381,11 @@ fn what_is_kept(point: &Point, options: &[usize]) -> String {
     let line = |(part, option): (&Part, &usize)| {
         let what = match part {
             Part::Line(line) => format!("PM line at byte {}", line.index * 64),
-            Part::Data(lines) => format!("{} PM lines of data, the first at byte {}", lines.len(), lines[0].index * 64),
+            Part::Data(lines) => format!(
+                "{} PM lines of data, the first at byte {}",
+                lines.len(),
+                lines[0].index * 64
+            ),
             Part::Write { device, write } => {
                 format!("disk {device}, {} bytes at byte {}", write.data.len(), write.offset)
             }
@@ -361,10 +395,15 @@ fn what_is_kept(point: &Point, options: &[usize]) -> String {
     point.parts.iter().zip(options).map(line).collect()
 }
 
-/// Says what a tree that may not be is like: how it differs from those that may be, the nearest first.
+/// Says what a tree that may not be is like: how it differs from those that may be, the nearest
+/// first.
 fn illegal(legal: &Legal, tree: &Tree) -> String {
-    let differences: BTreeMap<usize, String> =
-        legal.states.keys().map(|may| difference(may, tree)).map(|text| (text.lines().count(), text)).collect();
+    let differences: BTreeMap<usize, String> = legal
+        .states
+        .keys()
+        .map(|may| difference(may, tree))
+        .map(|text| (text.lines().count(), text))
+        .collect();
     let mut text = format!("one of {} legal states expected; found instead\n", legal.states.len());
     for (_, difference) in differences.into_iter().take(2) {
         text += &format!("{difference}  or\n");

@@ -1,11 +1,12 @@
 //! What has happened to a volume, and the states that a power cut may therefore leave.
 //!
-//! A step that is durable is there from its return on, and every step before it; while an operation runs, the first so
-//! many of its steps are there. Data may wait in the page cache ([`Waits`]): while a write runs nobody knows yet, so it
-//! counts as waiting; when it has returned, it waits only if the volume says that its bytes are dirty and nobody asked for
-//! a durable write, else it is durable. What waits is there or not, write by write, until an fsync of its file, or a sync, has returned; it
-//! is not mixed with anything else. A rename that replaces a file is there only together with what was written to the
-//! file before.
+//! A step that is durable is there from its return on, and every step before it; while an operation
+//! runs, the first so many of its steps are there. Data may wait in the page cache ([`Waits`]):
+//! while a write runs nobody knows yet, so it counts as waiting; when it has returned, it waits
+//! only if the volume says that its bytes are dirty and nobody asked for a durable write, else it
+//! is durable. What waits is there or not, write by write, until an fsync of its file, or a sync,
+//! has returned; it is not mixed with anything else. A rename that replaces a file is there only
+//! together with what was written to the file before.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -93,13 +94,17 @@ impl History {
             let inode = step.path().and_then(|path| ahead.find(path)).map(|node| node.id());
             let replaces = matches!(&step, Step::Whole(Op::Rename(_, to, how)) if *how != RenameHow::Exchange && ahead.find(*to).is_some());
             ahead.take(&step).expect("steps can be taken");
-            let (waits, needs) = (self.waits != Waits::Never && step.contents().is_some(), inode.filter(|_| replaces));
+            let (waits, needs) = (
+                self.waits != Waits::Never && step.contents().is_some(),
+                inode.filter(|_| replaces),
+            );
             self.current.push(Done { step, inode, waits, needs });
         }
         Ok(())
     }
 
-    /// The operation has returned. `is_dirty`: whether these bytes of a file wait in the page cache.
+    /// The operation has returned. `is_dirty`: whether these bytes of a file wait in the page
+    /// cache.
     pub fn end(&mut self, op: &Op, is_dirty: &dyn Fn(Path, Range<usize>) -> bool) {
         match self.waits == Waits::UntilReturn || op.is_durable() {
             true => self.take_current(&|_, _| false),
@@ -112,12 +117,16 @@ impl History {
         self.keep_few_waiting();
     }
 
-    /// The operation has found no room: it has taken the first so many of its steps, not all, which is what `found` must
-    /// show. Returns the states that a power cut may have left meanwhile.
+    /// The operation has found no room: it has taken the first so many of its steps, not all, which
+    /// is what `found` must show. Returns the states that a power cut may have left meanwhile.
     ///
     /// # Errors
     /// How the tree differs from what was there before.
-    pub fn refused(&mut self, found: &Tree, is_dirty: &dyn Fn(Path, Range<usize>) -> bool) -> Result<Legal, String> {
+    pub fn refused(
+        &mut self,
+        found: &Tree,
+        is_dirty: &dyn Fn(Path, Range<usize>) -> bool,
+    ) -> Result<Legal, String> {
         let before = self.now.tree(self.times());
         let mut now = self.now.clone();
         for taken in 0..self.current.len() {
@@ -155,7 +164,10 @@ impl History {
     }
 
     fn keep_few_waiting(&self) {
-        assert!(self.done.iter().filter(|d| d.waits).count() <= WAITING_MAX, "the workload waits with too many writes");
+        assert!(
+            self.done.iter().filter(|d| d.waits).count() <= WAITING_MAX,
+            "the workload waits with too many writes"
+        );
     }
 
     /// Whether anything may be lost.
@@ -170,7 +182,9 @@ impl History {
             let all: Vec<&Done> = self.done.iter().chain(&self.current[..taken]).collect();
             let waiting: Vec<usize> = (0..all.len()).filter(|&i| all[i].waits).collect();
             for set in 0..1u32 << waiting.len() {
-                let there = |i: usize| waiting.iter().position(|&w| w == i).is_none_or(|bit| set >> bit & 1 == 1);
+                let there = |i: usize| {
+                    waiting.iter().position(|&w| w == i).is_none_or(|bit| set >> bit & 1 == 1)
+                };
                 self.add_state(&all, &there, &mut legal);
             }
         }
@@ -185,7 +199,8 @@ impl History {
                 return;
             }
             if there(i) {
-                // What depends on a write that is not there (an attribute of its file, say) may find nothing to do.
+                // What depends on a write that is not there (an attribute of its file, say) may
+                // find nothing to do.
                 let _ = model.take(&done.step);
             }
         }
@@ -240,9 +255,10 @@ mod tests {
 
     #[test]
     fn a_durable_write_waits_only_while_it_runs() {
-        for (waits, write) in
-            [(Waits::UntilSync, Op::WriteDurable(A, 0, 10, 1)), (Waits::UntilReturn, Op::Write(A, 0, 10, 1))]
-        {
+        for (waits, write) in [
+            (Waits::UntilSync, Op::WriteDurable(A, 0, 10, 1)),
+            (Waits::UntilReturn, Op::Write(A, 0, 10, 1)),
+        ] {
             let mut history = History::new(Model::new(), waits);
             run(&mut history, &Op::Create(A));
             history.begin(&write).unwrap();

@@ -1,10 +1,11 @@
-//! Names of crash states: `plain/patch,append/1.f2=x1a` is the state number 0x1a at the second fence of the second
-//! action of a workload; what follows a `~` is a crash of what was done next with it, or, without a moment, what was done
-//! next without a crash (`plain/patch/1.f2=x1a~chmod`).
+//! Names of crash states: `plain/patch,append/1.f2=x1a` is the state number 0x1a at the second
+//! fence of the second action of a workload; what follows a `~` is a crash of what was done next
+//! with it, or, without a moment, what was done next without a crash
+//! (`plain/patch/1.f2=x1a~chmod`).
 //!
-//! Moments: `f2` the second fence, `d1` the first flush of a disk, `u` between unmount and mount, `m` when what happened in the middle
-//! has returned, `e` the end. States: `x` number, `c` corner case, `s`
-//! seed; all hexadecimal.
+//! Moments: `f2` the second fence, `d1` the first flush of a disk, `u` between unmount and mount,
+//! `m` when what happened in the middle has returned, `e` the end. States: `x` number, `c` corner
+//! case, `s` seed; all hexadecimal.
 
 use std::fmt;
 use std::str::FromStr;
@@ -64,7 +65,8 @@ impl FromStr for Workload {
 
     fn from_str(text: &str) -> Result<Self> {
         let (prep, names) = text.split_once('/').context("a workload is PREP/ACTION,ACTION,...")?;
-        let prep = Prep::named(prep).with_context(|| format!("there is no volume {prep:?} to start from"))?;
+        let prep = Prep::named(prep)
+            .with_context(|| format!("there is no volume {prep:?} to start from"))?;
         let named = |name| action(name).with_context(|| format!("there is no action {name:?}"));
         Ok(Workload { prep, actions: names.split(',').map(named).collect::<Result<_>>()? })
     }
@@ -99,11 +101,14 @@ impl FromStr for Stage {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (deed, crash) = text.split_once('.').map_or((text, None), |(deed, crash)| (deed, Some(crash)));
+        let (deed, crash) =
+            text.split_once('.').map_or((text, None), |(deed, crash)| (deed, Some(crash)));
         let deed = match (deed.parse(), deed) {
             (Ok(n), _) => Deed::Action(n),
             (_, "mount") => Deed::Mount,
-            (_, name) => Deed::Then(action(name).with_context(|| format!("there is no action {name:?}"))?.name),
+            (_, name) => Deed::Then(
+                action(name).with_context(|| format!("there is no action {name:?}"))?.name,
+            ),
         };
         let Some(crash) = crash else {
             return Ok(Stage { deed, crash: None });
@@ -117,7 +122,9 @@ impl FromStr for Stage {
             Some(("e", "")) => Moment::End,
             _ => bail!("{moment:?} is no moment: f1, d1, u, m or e"),
         };
-        let number = |n| u64::from_str_radix(n, 16).with_context(|| format!("{n:?} is no hexadecimal number"));
+        let number = |n| {
+            u64::from_str_radix(n, 16).with_context(|| format!("{n:?} is no hexadecimal number"))
+        };
         let choice = match choice.split_at_checked(1) {
             Some(("x", n)) => Choice::Index(number(n)?),
             Some(("c", n)) => Choice::Corner(number(n)? as usize),
@@ -139,10 +146,13 @@ impl FromStr for StateId {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (workload, stages) = text.rsplit_once('/').context("an id is PREP/ACTIONS/CRASH~CRASH...")?;
+        let (workload, stages) =
+            text.rsplit_once('/').context("an id is PREP/ACTIONS/CRASH~CRASH...")?;
         let stages = stages.split('~').map(Stage::from_str).collect::<Result<Vec<_>>>()?;
         let (first, last) = (&stages[0], &stages[stages.len() - 1]);
-        if first.crash.is_none() || stages.iter().any(|stage| stage.crash.is_none() && stage != last) {
+        if first.crash.is_none()
+            || stages.iter().any(|stage| stage.crash.is_none() && stage != last)
+        {
             bail!("only what is done last may end without a crash");
         }
         Ok(StateId { workload: workload.parse()?, stages })

@@ -1,6 +1,7 @@
 //! The bytes of a volume's devices, and a hash of them that follows changes.
 //!
-//! Invariant: equal images have equal hashes however they came about, since the hash is a sum over their words.
+//! Invariant: equal images have equal hashes however they came about, since the hash is a sum over
+//! their words.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,14 +46,19 @@ fn mix(device: usize, word: usize, value: u64) -> u64 {
 
 fn hash_of(device: usize, bytes: &[u8], words: Range<usize>) -> u64 {
     words.fold(0u64, |sum, word| {
-        let value = u64::from_le_bytes(bytes[word * WORD..][..WORD].try_into().expect("eight bytes"));
+        let value =
+            u64::from_le_bytes(bytes[word * WORD..][..WORD].try_into().expect("eight bytes"));
         sum.wrapping_add(mix(device, word, value))
     })
 }
 
 impl Image {
     /// What of `now`, device `device`, differs, block by block.
-    pub fn changes<'a>(&'a self, device: usize, now: &'a [u8]) -> impl Iterator<Item = Change> + 'a {
+    pub fn changes<'a>(
+        &'a self,
+        device: usize,
+        now: &'a [u8],
+    ) -> impl Iterator<Item = Change> + 'a {
         let blocks = self.0[device].chunks(BLOCK).zip(now.chunks(BLOCK)).enumerate();
         blocks.filter(|(_, (was, is))| was != is).map(move |(i, (_, is))| Change {
             device,
@@ -66,7 +72,8 @@ impl Scratch {
     /// Starts from an image.
     pub fn new(image: &Arc<Image>) -> Self {
         let image = Image::clone(image);
-        let hashes = image.0.iter().enumerate().map(|(i, bytes)| hash_of(i, bytes, 0..bytes.len() / WORD));
+        let hashes =
+            image.0.iter().enumerate().map(|(i, bytes)| hash_of(i, bytes, 0..bytes.len() / WORD));
         let hash = hashes.fold(0, u64::wrapping_add);
         Scratch { image, hash, undo: Vec::new() }
     }
@@ -86,7 +93,11 @@ impl Scratch {
         let target = &mut self.image.0[device];
         let words = offset / WORD..(offset + bytes.len()).div_ceil(WORD);
         let before = hash_of(device, target, words.clone());
-        self.undo.push(Change { device, offset, bytes: target[offset..offset + bytes.len()].into() });
+        self.undo.push(Change {
+            device,
+            offset,
+            bytes: target[offset..offset + bytes.len()].into(),
+        });
         target[offset..offset + bytes.len()].copy_from_slice(bytes);
         let after = hash_of(device, target, words);
         self.hash = self.hash.wrapping_sub(before).wrapping_add(after);
@@ -136,6 +147,9 @@ mod tests {
         let mut now = image.0[0].clone();
         now[BLOCK + 5] = 1;
         let found: Vec<_> = image.changes(0, &now).collect();
-        assert_eq!(found, [Change { device: 0, offset: BLOCK, bytes: now[BLOCK..2 * BLOCK].into() }]);
+        assert_eq!(
+            found,
+            [Change { device: 0, offset: BLOCK, bytes: now[BLOCK..2 * BLOCK].into() }]
+        );
     }
 }

@@ -9,7 +9,8 @@ use clap::Parser;
 use terrace_crash::explore::{Counts, Explorer, Failure, Settings};
 use terrace_crash::id::{StateId, Workload};
 use terrace_crash::search::{
-    interrupted_moves, migrations, moves_in_pairs, pairs, removals, sampled, search, singles, tables,
+    interrupted_moves, migrations, moves_in_pairs, pairs, removals, sampled, search, singles,
+    tables,
 };
 
 const FAILURES_MAX: usize = 20;
@@ -74,11 +75,18 @@ fn run() -> Result<()> {
         let round = &pairs[done..(done + PAIRS_IN_A_ROUND).min(pairs.len())];
         let result = night.look("two actions", round, Settings::QUICK);
         done += *result.as_ref().unwrap_or(&0);
-        println!("two actions: {done} of {} workloads looked at; `--seed {seed} --from {done}` goes on", pairs.len());
+        println!(
+            "two actions: {done} of {} workloads looked at; `--seed {seed} --from {done}` goes on",
+            pairs.len()
+        );
         result?;
         for len in (1..=3).take_while(|_| Instant::now() < end) {
             samples += 1;
-            night.look(&format!("workloads of {len}, closely"), &sampled(SAMPLE, len, samples), Settings::THOROUGH)?;
+            night.look(
+                &format!("workloads of {len}, closely"),
+                &sampled(SAMPLE, len, samples),
+                Settings::THOROUGH,
+            )?;
         }
     }
     Ok(())
@@ -103,13 +111,24 @@ impl Night {
             let mut told = told.lock().expect("no panic");
             if told.elapsed() > TELL_EVERY {
                 *told = Instant::now();
-                eprintln!("{name}: {}/{}, {counts}, {} failures", counts.workloads, workloads.len(), failures.len());
+                eprintln!(
+                    "{name}: {}/{}, {counts}, {} failures",
+                    counts.workloads,
+                    workloads.len(),
+                    failures.len()
+                );
             }
             self.is_over()
         };
-        let (counts, failures) = search(workloads, Settings { seed: self.seed, ..settings }, FAILURES_MAX, &stop);
+        let (counts, failures) =
+            search(workloads, Settings { seed: self.seed, ..settings }, FAILURES_MAX, &stop);
         self.total += counts;
-        println!("{name}: {} of {} workloads\n  so far: {}", counts.workloads, workloads.len(), self.total);
+        println!(
+            "{name}: {} of {} workloads\n  so far: {}",
+            counts.workloads,
+            workloads.len(),
+            self.total
+        );
         report(&failures).map(|()| counts.workloads as usize)
     }
 }

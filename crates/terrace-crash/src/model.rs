@@ -1,9 +1,12 @@
-//! The reference model: a file system as plain as can be, and the operations that it shares with a volume.
+//! The reference model: a file system as plain as can be, and the operations that it shares with a
+//! volume.
 //!
 //! Invariants:
 //! * An operation that fails changes nothing, and fails with the errno that a volume gives.
-//! * An inode is an index into [`Model::inodes`]; names that share one are hard links. Nothing is ever removed from there.
-//! * What a volume may commit on its own is one [`Step`]; an operation is its steps in order, and nothing else.
+//! * An inode is an index into [`Model::inodes`]; names that share one are hard links. Nothing is
+//!   ever removed from there.
+//! * What a volume may commit on its own is one [`Step`]; an operation is its steps in order, and
+//!   nothing else.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,9 +16,11 @@ use terrace_engine::{PIN_XATTR, pin_value};
 use crate::tree::{Tree, describe};
 
 /// Names that operations use: few, so that they meet.
-pub const NAMES: [&str; 4] = ["a", "b", "c", "a-rather-long-name-that-takes-more-than-one-slot-of-the-log-page-xyz"];
+pub const NAMES: [&str; 4] =
+    ["a", "b", "c", "a-rather-long-name-that-takes-more-than-one-slot-of-the-log-page-xyz"];
 
-/// A directory to play in, by number ([`dir_name`]), or the root; and the number of a name in it ([`name`]).
+/// A directory to play in, by number ([`dir_name`]), or the root; and the number of a name in it
+/// ([`name`]).
 pub type Path = (Option<usize>, usize);
 
 /// Most bytes that a copy moves.
@@ -87,7 +92,8 @@ impl Special {
     }
 }
 
-/// An operation. Offsets, lengths and sizes are bytes; the last number of a write is the seed of its pattern.
+/// An operation. Offsets, lengths and sizes are bytes; the last number of a write is the seed of
+/// its pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the operations are those of the volume")]
 pub enum Op {
@@ -291,7 +297,8 @@ pub enum Step {
 }
 
 impl Step {
-    /// The bytes that it writes, if it does: the only kind of change that may wait in the page cache.
+    /// The bytes that it writes, if it does: the only kind of change that may wait in the page
+    /// cache.
     pub fn contents(&self) -> Option<(Path, Range<usize>)> {
         match self {
             Step::Put { path, at, bytes } => Some((*path, *at..at + bytes.len())),
@@ -308,7 +315,9 @@ impl Step {
             | Step::Deallocate { path, .. }
             | Step::Resize { path, .. }
             | Step::Mode { path, .. }
-            | Step::Whole(Op::Fsync(path) | Op::Fdatasync(path) | Op::Rename(path, ..)) => Some(*path),
+            | Step::Whole(Op::Fsync(path) | Op::Fdatasync(path) | Op::Rename(path, ..)) => {
+                Some(*path)
+            }
             Step::Whole(_) => None,
         }
     }
@@ -526,8 +535,12 @@ impl Model {
             Op::Create(p) => self.add(p, Node::File, plain(0o644)),
             Op::Mkdir(p) => self.add(p, |id| Node::Dir(id, BTreeMap::new()), plain(0o755)),
             Op::Mknod(p) => self.add(p, Node::Fifo, plain(0o640)),
-            Op::MknodSpecial(p, special) => self.add(p, |id| Node::Special(id, special), plain(0o600)),
-            Op::Symlink(p, n) => self.add(p, Node::Link, Inode { data: pattern(n, 3), ..plain(0o777) }),
+            Op::MknodSpecial(p, special) => {
+                self.add(p, |id| Node::Special(id, special), plain(0o600))
+            }
+            Op::Symlink(p, n) => {
+                self.add(p, Node::Link, Inode { data: pattern(n, 3), ..plain(0o777) })
+            }
             Op::Link(from, to) => {
                 let node = self.node(from)?;
                 if node.is_dir() {
@@ -630,7 +643,9 @@ impl Model {
             return Ok(());
         }
         match (source.is_dir(), &victim) {
-            (true, Some(Node::Dir(_, d))) if !same_inode && !d.is_empty() => return Err(libc::ENOTEMPTY),
+            (true, Some(Node::Dir(_, d))) if !same_inode && !d.is_empty() => {
+                return Err(libc::ENOTEMPTY);
+            }
             (true, Some(other)) if !other.is_dir() => return Err(libc::ENOTDIR),
             (false, Some(Node::Dir(..))) => return Err(libc::EISDIR),
             _ => {}
@@ -674,7 +689,9 @@ fn without_set_id(mode: u32) -> u32 {
 
 fn put(path: Path, at: usize, bytes: &[u8]) -> Vec<Step> {
     let pieces = bytes.chunks(PIECE_BYTES).enumerate();
-    pieces.map(|(i, piece)| Step::Put { path, at: at + i * PIECE_BYTES, bytes: piece.to_vec() }).collect()
+    pieces
+        .map(|(i, piece)| Step::Put { path, at: at + i * PIECE_BYTES, bytes: piece.to_vec() })
+        .collect()
 }
 
 /// The edges of a zeroed range first, then its whole blocks and the size.

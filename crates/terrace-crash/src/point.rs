@@ -1,18 +1,20 @@
 //! A moment at which the power may go, and the states that it may leave.
 //!
-//! A point is what is durable, and parts that are not. A part has options: option 0 keeps nothing of it, the last one
-//! all. A state picks an option of every part.
+//! A point is what is durable, and parts that are not. A part has options: option 0 keeps nothing
+//! of it, the last one all. A state picks an option of every part.
 //!
 //! * A PM line that holds metadata: every prefix of its stores.
 //! * All PM lines that hold plain data, together: none, all, and a few ways in between.
 //! * A disk write: lost, applied, or torn at sectors, in a few ways.
 //!
-//! With up to `bound` states all are enumerated. Above that there are the corner cases (none, all, each part alone, all
-//! but one), as many as asked for, and states from a seed.
+//! With up to `bound` states all are enumerated. Above that there are the corner cases (none, all,
+//! each part alone, all but one), as many as asked for, and states from a seed.
 
 use std::sync::Arc;
 
-use terrace_layout::{BLOCK_BYTES, CHUNK_MAGIC, ChunkHeader, INODE_BYTES, LOG_PAGE_MAGIC, MediaStruct};
+use terrace_layout::{
+    BLOCK_BYTES, CHUNK_MAGIC, ChunkHeader, INODE_BYTES, LOG_PAGE_MAGIC, MediaStruct,
+};
 use terrace_media::{DiskSim, PendingLine, PendingWrite, PmSim, Random, SECTOR_BYTES};
 
 use crate::image::{Change, Image, Scratch};
@@ -58,9 +60,11 @@ pub enum Part {
     },
 }
 
-/// Options of [`Part::Data`]: none, the first half of the lines, the second, three random sets, all.
+/// Options of [`Part::Data`]: none, the first half of the lines, the second, three random sets,
+/// all.
 const DATA_OPTIONS: usize = 7;
-/// Options of [`Part::Write`]: lost; one sector, half, all but one; every other sector; all but the first; applied.
+/// Options of [`Part::Write`]: lost; one sector, half, all but one; every other sector; all but the
+/// first; applied.
 const WRITE_OPTIONS: usize = 7;
 
 impl Part {
@@ -165,14 +169,23 @@ pub struct Effort {
 
 impl Point {
     /// What is and what is not durable now.
-    pub fn capture(step: usize, moment: Moment, base: &Image, pm: &PmSim, disks: &[Arc<DiskSim>]) -> Point {
+    pub fn capture(
+        step: usize,
+        moment: Moment,
+        base: &Image,
+        pm: &PmSim,
+        disks: &[Arc<DiskSim>],
+    ) -> Point {
         let lines = pm.pending_stores();
-        let (mut parts, mut durable) =
-            pm.look_at_durable(|image| (parts_of_pm(image, lines), base.changes(0, image).collect::<Vec<Change>>()));
+        let (mut parts, mut durable) = pm.look_at_durable(|image| {
+            (parts_of_pm(image, lines), base.changes(0, image).collect::<Vec<Change>>())
+        });
         for (i, disk) in disks.iter().enumerate() {
             let device = i + 1;
             disk.look_at_durable(|image| durable.extend(base.changes(device, image)));
-            parts.extend(disk.pending_writes().into_iter().map(|write| Part::Write { device, write }));
+            parts.extend(
+                disk.pending_writes().into_iter().map(|write| Part::Write { device, write }),
+            );
         }
         Point { step, moment, durable, parts }
     }
@@ -193,17 +206,20 @@ impl Point {
             return ((0..all).map(Choice::Index).collect(), true);
         }
         let mut choices = vec![Choice::Corner(0), Choice::Corner(1)];
-        choices.extend(self.corners(effort.corners.saturating_sub(2)).into_iter().map(Choice::Corner));
+        choices
+            .extend(self.corners(effort.corners.saturating_sub(2)).into_iter().map(Choice::Corner));
         choices.extend((0..effort.seeds).map(|i| Choice::Seed(seed.wrapping_add(i))));
         (choices, false)
     }
 
-    /// So many of the corner cases in which one part is not like the others: half of them of the parts with the fewest
-    /// stores, since a single word may be what commits all the others, the rest spread over the other parts.
+    /// So many of the corner cases in which one part is not like the others: half of them of the
+    /// parts with the fewest stores, since a single word may be what commits all the others, the
+    /// rest spread over the other parts.
     fn corners(&self, wanted: usize) -> Vec<usize> {
         let mut parts: Vec<usize> = (0..self.parts.len()).collect();
         parts.sort_by_key(|&i| self.parts[i].options());
-        let mut corners: Vec<usize> = parts.into_iter().flat_map(|i| [2 + 2 * i, 3 + 2 * i]).collect();
+        let mut corners: Vec<usize> =
+            parts.into_iter().flat_map(|i| [2 + 2 * i, 3 + 2 * i]).collect();
         if corners.len() > wanted {
             let rest = corners.split_off(wanted / 2);
             let more = wanted - corners.len();
@@ -223,7 +239,10 @@ impl Point {
             Moment::Meanwhile => (4, 0),
         };
         let place = (self.step as u64) << 40 | kind << 32 | u64::from(number);
-        Some(Kept { options: self.options(choice)?, salt: Random(seed).next_u64() ^ Random(place).next_u64() })
+        Some(Kept {
+            options: self.options(choice)?,
+            salt: Random(seed).next_u64() ^ Random(place).next_u64(),
+        })
     }
 
     /// The option of each part that a state picks.
@@ -264,12 +283,17 @@ impl Point {
 
     /// Stores what is durable.
     pub fn store_durable(&self, scratch: &mut Scratch) {
-        self.durable.iter().for_each(|change| scratch.store(change.device, change.offset, &change.bytes));
+        self.durable
+            .iter()
+            .for_each(|change| scratch.store(change.device, change.offset, &change.bytes));
     }
 
     /// Stores what a state keeps of the rest.
     pub fn store_kept(&self, kept: &Kept, scratch: &mut Scratch) {
-        self.parts.iter().zip(&kept.options).for_each(|(part, &option)| part.store(option, kept.salt, scratch));
+        self.parts
+            .iter()
+            .zip(&kept.options)
+            .for_each(|(part, &option)| part.store(option, kept.salt, scratch));
     }
 }
 
@@ -285,15 +309,15 @@ fn parts_of_pm(durable: &[u8], lines: Vec<PendingLine>) -> Vec<Part> {
     parts
 }
 
-/// Which blocks of PM hold metadata: what comes before the data area, and in it chunks of inode tables and log pages,
-/// those included whose headers are about to be stored.
+/// Which blocks of PM hold metadata: what comes before the data area, and in it chunks of inode
+/// tables and log pages, those included whose headers are about to be stored.
 fn metadata_blocks(durable: &[u8], lines: &[PendingLine]) -> Vec<bool> {
     let mut metadata: Vec<bool> =
         durable.chunks(BLOCK).map(|block| block[..4] == LOG_PAGE_MAGIC.to_le_bytes()).collect();
     for line in lines.iter().filter(|line| (line.index * LINE_BYTES).is_multiple_of(BLOCK_BYTES)) {
         let first = &line.stores[0];
-        let is_page =
-            first.offset.is_multiple_of(BLOCK_BYTES) && first.data().starts_with(&LOG_PAGE_MAGIC.to_le_bytes());
+        let is_page = first.offset.is_multiple_of(BLOCK_BYTES)
+            && first.data().starts_with(&LOG_PAGE_MAGIC.to_le_bytes());
         metadata[(line.index * LINE_BYTES) as usize / BLOCK] |= is_page;
     }
     let mut first_chunk = metadata.len();

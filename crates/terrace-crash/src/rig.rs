@@ -1,14 +1,16 @@
 //! Volumes on simulated devices, and the recorder of the points at which the power may go.
 //!
-//! Invariant: everything happens on the calling thread (volumes have no workers, and recovery needs no second thread
-//! for so few inodes), so a run has the same points each time.
+//! Invariant: everything happens on the calling thread (volumes have no workers, and recovery needs
+//! no second thread for so few inodes), so a run has the same points each time.
 
 use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use terrace_engine::{AtimePolicy, Bug, CheckOptions, FormatOptions, OpenOptions, Volume, check, format, planted};
+use terrace_engine::{
+    AtimePolicy, Bug, CheckOptions, FormatOptions, OpenOptions, Volume, check, format, planted,
+};
 use terrace_media::{AlignedBuf, Disk, DiskSim, IoOp, Pm, PmSim, memory_disk, sim_disk_from};
 use terrace_policy::{Param, Params};
 
@@ -35,7 +37,8 @@ pub struct Config {
     pub tiers: &'static [u8],
     /// 4 KiB blocks of PM.
     pub pm_blocks: usize,
-    /// Thresholds of migration other than the defaults. What they decide must not depend on how long anything takes.
+    /// Thresholds of migration other than the defaults. What they decide must not depend on how
+    /// long anything takes.
     pub params: &'static [(Param, u64)],
 }
 
@@ -57,7 +60,9 @@ impl Config {
 
     fn params(&self) -> Params {
         let mut params = Params::default();
-        self.params.iter().for_each(|&(param, value)| params.set(param, value).expect("a value within its range"));
+        self.params.iter().for_each(|&(param, value)| {
+            params.set(param, value).expect("a value within its range")
+        });
         params
     }
 
@@ -78,7 +83,8 @@ impl Config {
         }
     }
 
-    /// Opens a volume as it is used here, and as after a power cut: nothing is left of an earlier page cache.
+    /// Opens a volume as it is used here, and as after a power cut: nothing is left of an earlier
+    /// page cache.
     ///
     /// # Errors
     /// What the volume says.
@@ -90,7 +96,11 @@ impl Config {
     ///
     /// # Errors
     /// What the volume says.
-    pub fn open_with(&self, devices: &Devices, cache_dir: Option<&Path>) -> Result<Arc<Volume>, String> {
+    pub fn open_with(
+        &self,
+        devices: &Devices,
+        cache_dir: Option<&Path>,
+    ) -> Result<Arc<Volume>, String> {
         let options = OpenOptions {
             cache_bytes: 1 << 20,
             cache_dir: cache_dir.map(Path::to_owned),
@@ -102,7 +112,8 @@ impl Config {
             atime: AtimePolicy::Noatime,
             ..Default::default()
         };
-        Volume::open(devices.pm.clone(), devices.disks.clone(), options, &|_, _, _| {}).map_err(|e| e.to_string())
+        Volume::open(devices.pm.clone(), devices.disks.clone(), options, &|_, _, _| {})
+            .map_err(|e| e.to_string())
     }
 }
 
@@ -153,10 +164,16 @@ impl Devices {
     /// What the offline check finds wrong.
     pub fn problems(&self) -> Result<(), String> {
         let options = CheckOptions { repair: false, data: true, ..CheckOptions::default() };
-        let report = check(&self.pm, &self.disks, &options, &|_, _, _| {}).map_err(|e| format!("check: {e}"))?;
+        let report = check(&self.pm, &self.disks, &options, &|_, _, _| {})
+            .map_err(|e| format!("check: {e}"))?;
         match report.problems.first() {
             None => Ok(()),
-            Some(first) => Err(format!("check: {}: {} ({} problems)", first.place, first.what, report.problems.len())),
+            Some(first) => Err(format!(
+                "check: {}: {} ({} problems)",
+                first.place,
+                first.what,
+                report.problems.len()
+            )),
         }
     }
 }
@@ -201,11 +218,12 @@ impl std::ops::Deref for Open {
     }
 }
 
-/// What a mount finds on devices; must be sound after an unmount, and be found again by the next mount.
+/// What a mount finds on devices; must be sound after an unmount, and be found again by the next
+/// mount.
 ///
 /// # Errors
-/// What is wrong: it cannot be mounted, or not be written or unmounted, or the check finds something. `Ok(None)`: there
-/// is no volume, and one can be made.
+/// What is wrong: it cannot be mounted, or not be written or unmounted, or the check finds
+/// something. `Ok(None)`: there is no volume, and one can be made.
 pub fn recover(config: &Config, devices: &Devices, times: bool) -> Result<Option<Trees>, String> {
     let volume = match config.open(devices) {
         Ok(volume) => Open::new(volume),
@@ -222,13 +240,19 @@ pub fn recover(config: &Config, devices: &Devices, times: bool) -> Result<Option
     let found = trees_of(&again, times).map_err(|e| format!("reading after another mount: {e}"))?;
     again.abandon();
     let differs = trees.difference(&found, false);
-    if differs.is_empty() { Ok(Some(trees)) } else { Err(format!("after an unmount and a mount:\n{differs}")) }
+    if differs.is_empty() {
+        Ok(Some(trees))
+    } else {
+        Err(format!("after an unmount and a mount:\n{differs}"))
+    }
 }
 
 /// Where a format was cut short, the next one makes an empty volume.
 fn make_anew(config: &Config, devices: &Devices) -> Result<(), String> {
     devices.format(config).map_err(|e| format!("formatting again: {e}"))?;
-    let volume = Open::new(config.open(devices).map_err(|e| format!("mounting what was formatted again: {e}"))?);
+    let volume = Open::new(
+        config.open(devices).map_err(|e| format!("mounting what was formatted again: {e}"))?,
+    );
     let tree = trees_of(&volume, true).map_err(|e| format!("reading: {e}"))?.tree;
     volume.close()?;
     devices.problems()?;
@@ -240,7 +264,9 @@ fn make_anew(config: &Config, devices: &Devices) -> Result<(), String> {
 
 /// Whether an error of a mount says that there is no volume, or none yet.
 fn is_refusal(error: &str) -> bool {
-    ["no Terrace volume", "no Terrace disk", "superblock (copy", "belongs to volume"].iter().any(|m| error.contains(m))
+    ["no Terrace volume", "no Terrace disk", "superblock (copy", "belongs to volume"]
+        .iter()
+        .any(|m| error.contains(m))
 }
 
 /// A volume on simulated devices, whose points are recorded.
@@ -288,7 +314,10 @@ impl Record {
     fn add(&mut self, moment: Moment, pm: &PmSim, disks: &[Arc<DiskSim>]) {
         let point = Point::capture(self.step, moment, &self.base, pm, disks);
         let known = !moment.is_end()
-            && self.points.last().is_some_and(|last| last.step == point.step && last.same_states(&point));
+            && self
+                .points
+                .last()
+                .is_some_and(|last| last.step == point.step && last.same_states(&point));
         if !known {
             self.points.push(point);
         }
@@ -304,13 +333,14 @@ impl Rig {
         }
         let (disks, disk_sims): (Vec<_>, Vec<_>) =
             image.0[1..].iter().map(|bytes| sim_disk_from(bytes.clone())).unzip();
-        let record = Record { base: image.clone(), step: 0, fences: 0, flushes: 0, points: Vec::new() };
+        let record =
+            Record { base: image.clone(), step: 0, fences: 0, flushes: 0, points: Vec::new() };
         let recorder = Recorder { pm_sim, disk_sims, record: Arc::new(Mutex::new(record)) };
         Rig { devices: Devices { pm, disks }, recorder }
     }
 
-    /// Records every point while `work` runs, as of step `step`, and the one at its end. Fences and flushes count from 1,
-    /// but after [`Moment::Unmounted`] they go on.
+    /// Records every point while `work` runs, as of step `step`, and the one at its end. Fences and
+    /// flushes count from 1, but after [`Moment::Unmounted`] they go on.
     pub fn record<T>(&self, step: usize, end: Moment, work: impl FnOnce() -> T) -> T {
         self.recorder.step(step);
         let hooks = self.set_hooks();
@@ -371,8 +401,11 @@ impl Rig {
             record.add(moment, pm, &disks);
         }));
         for disk in &self.recorder.disk_sims {
-            let (record, pm, disks) =
-                (self.recorder.record.clone(), self.recorder.pm_sim.clone(), self.recorder.disk_sims.clone());
+            let (record, pm, disks) = (
+                self.recorder.record.clone(),
+                self.recorder.pm_sim.clone(),
+                self.recorder.disk_sims.clone(),
+            );
             disk.set_on_flush(Box::new(move |_| {
                 let mut record = record.lock();
                 record.flushes += 1;

@@ -1,5 +1,5 @@
-//! Runs: something is done to a volume, and every point at which the power may go is kept, with the states that may be
-//! found after it.
+//! Runs: something is done to a volume, and every point at which the power may go is kept, with the
+//! states that may be found after it.
 
 use std::sync::Arc;
 
@@ -77,7 +77,8 @@ impl Doing {
         let rig = Rig::new(image);
         let cache = TempDir::new().map_err(|e| format!("a directory for the page cache: {e}"))?;
         let history = History::new(model, config.waits());
-        let mut doing = Doing { rig, volume: None, cache, config, history, lags: false, steps: Vec::new() };
+        let mut doing =
+            Doing { rig, volume: None, cache, config, history, lags: false, steps: Vec::new() };
         doing.volume = Some(doing.mount()?);
         Ok(doing)
     }
@@ -123,7 +124,9 @@ impl Doing {
             Action::Interrupted(op, meanwhile) => self.interrupted(deed, op, meanwhile)?,
             Action::Sync => {
                 let step = self.begin(deed);
-                self.rig.record(step, Moment::End, || self.volume().sync()).map_err(|e| format!("sync: {e}"))?;
+                self.rig
+                    .record(step, Moment::End, || self.volume().sync())
+                    .map_err(|e| format!("sync: {e}"))?;
                 self.history.synced();
             }
             Action::Remount => self.remount(deed)?,
@@ -134,17 +137,21 @@ impl Doing {
             }
         }
         self.end();
-        let found = trees_of(self.volume(), self.history.times()).map_err(|e| format!("reading: {e}"))?;
+        let found =
+            trees_of(self.volume(), self.history.times()).map_err(|e| format!("reading: {e}"))?;
         let expected = self.history.now().tree(self.history.times());
         if found.tree != expected {
             return Err(format!("without any crash:\n{}", difference(&expected, &found.tree)));
         }
         self.lags = match action {
-            Action::Op(op) | Action::Interrupted(_, op) => self.lags || matches!(op, Op::Rename(..)),
+            Action::Op(op) | Action::Interrupted(_, op) => {
+                self.lags || matches!(op, Op::Rename(..))
+            }
             _ => false,
         };
         if !self.history.waits() {
-            self.steps.last_mut().expect("a step").end.seen = Some(Seen { trees: found, lags: self.lags });
+            self.steps.last_mut().expect("a step").end.seen =
+                Some(Seen { trees: found, lags: self.lags });
         }
         Ok(true)
     }
@@ -191,7 +198,8 @@ impl Doing {
             let (mut history, outcome) = (self.history.clone(), outcome.clone());
             Box::new(move |recorder| {
                 recorder.step(during);
-                // It may not make room in PM for itself: it would wait for the move that waits for it here.
+                // It may not make room in PM for itself: it would wait for the move that waits for
+                // it here.
                 let found = without_migration(&volume, || apply(&volume, &meanwhile));
                 recorder.point(Moment::Meanwhile);
                 recorder.step(after);
@@ -258,10 +266,18 @@ impl Doing {
         if let Some(volume) = self.volume {
             volume.abandon();
         }
-        Run { config: self.config, base: base.clone(), points, steps: self.steps, times, wrong: None }
+        Run {
+            config: self.config,
+            base: base.clone(),
+            points,
+            steps: self.steps,
+            times,
+            wrong: None,
+        }
     }
 
-    /// As [`Self::finish`], for a run that may have gone wrong: of what had not returned then, nobody knows what is right.
+    /// As [`Self::finish`], for a run that may have gone wrong: of what had not returned then,
+    /// nobody knows what is right.
     fn ended_with(self, base: &Arc<Image>, result: Result<(), String>) -> Run {
         let mut run = self.finish(base);
         run.wrong = result.err();
@@ -280,8 +296,8 @@ fn without_migration<T>(volume: &Volume, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// An operation has returned `found`. What a power cut may have left while it ran, if it has been refused: the model has
-/// room for everything, a volume may have none for some of an operation.
+/// An operation has returned `found`. What a power cut may have left while it ran, if it has been
+/// refused: the model has room for everything, a volume may have none for some of an operation.
 fn returned(
     history: &mut History,
     volume: &Volume,
@@ -293,7 +309,9 @@ fn returned(
     if found == Err(libc::ENOSPC) && expected.is_ok() {
         let tree = tree_of(volume, history.times()).map_err(|e| format!("reading: {e}"))?;
         let during = history.refused(&tree, &is_dirty);
-        return during.map(Some).map_err(|differs| format!("{op:?} finds no room, and has changed:\n{differs}"));
+        return during
+            .map(Some)
+            .map_err(|differs| format!("{op:?} finds no room, and has changed:\n{differs}"));
     }
     if found != expected {
         return Err(format!("{op:?} says {found:?} instead of {expected:?}"));
@@ -318,8 +336,9 @@ pub fn run_workload(workload: &Workload) -> Result<Run, String> {
     })
 }
 
-/// Recovers an image that is known to recover to `trees`. Cut short, a recovery may next time find more of what was being
-/// done when the power went the first time (`legal`); once it has returned, nothing but `trees`.
+/// Recovers an image that is known to recover to `trees`. Cut short, a recovery may next time find
+/// more of what was being done when the power went the first time (`legal`); once it has returned,
+/// nothing but `trees`.
 ///
 /// # Errors
 /// What goes wrong without another crash.
@@ -332,14 +351,23 @@ pub fn run_mount(
 ) -> Result<Run, String> {
     caught(|| {
         let rig = Rig::new(image);
-        let volume = rig.record(0, Moment::End, || config.open(&rig.devices).map_err(|e| format!("mount: {e}")))?;
+        let volume = rig.record(0, Moment::End, || {
+            config.open(&rig.devices).map_err(|e| format!("mount: {e}"))
+        })?;
         Open::new(volume).abandon();
         let seen = Some(Seen { trees: trees.clone(), lags: false });
         let mut end = Legal { seen, ..Legal::default() };
         end.states.insert(trees.tree.clone(), model.clone());
         let step = StepLegal { deed: Some(Deed::Mount), during: legal.clone(), end };
         let times = config.waits() == Waits::Never;
-        Ok(Run { config, base: image.clone(), points: rig.take_points(), steps: vec![step], times, wrong: None })
+        Ok(Run {
+            config,
+            base: image.clone(),
+            points: rig.take_points(),
+            steps: vec![step],
+            times,
+            wrong: None,
+        })
     })
 }
 
@@ -347,7 +375,12 @@ pub fn run_mount(
 ///
 /// # Errors
 /// What goes wrong without another crash.
-pub fn run_then(config: &'static Config, image: &Arc<Image>, model: &Model, then: &Named) -> Result<Run, String> {
+pub fn run_then(
+    config: &'static Config,
+    image: &Arc<Image>,
+    model: &Model,
+    then: &Named,
+) -> Result<Run, String> {
     caught(|| {
         let mut doing = Doing::open(config, image, model.clone())?;
         let result = doing.act(&Deed::Then(then.name.clone()), &then.action);
@@ -359,7 +392,11 @@ pub fn run_then(config: &'static Config, image: &Arc<Image>, model: &Model, then
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn recovered(run: &Run, devices: &crate::rig::Devices, image: &Image) -> Result<Option<Trees>, String> {
+pub fn recovered(
+    run: &Run,
+    devices: &crate::rig::Devices,
+    image: &Image,
+) -> Result<Option<Trees>, String> {
     caught(|| {
         devices.load(image);
         recover(run.config, devices, run.times)

@@ -13,7 +13,10 @@ use crate::id::Workload;
 
 /// Every workload of one action.
 pub fn singles() -> Vec<Workload> {
-    PREPS.iter().flat_map(|prep| actions().into_iter().map(move |action| workload(prep, vec![action]))).collect()
+    PREPS
+        .iter()
+        .flat_map(|prep| actions().into_iter().map(move |action| workload(prep, vec![action])))
+        .collect()
 }
 
 fn workload(prep: &'static Prep, actions: Vec<Named>) -> Workload {
@@ -24,13 +27,16 @@ fn workload(prep: &'static Prep, actions: Vec<Named>) -> Workload {
 fn ended(mut workload: Workload) -> Workload {
     let Workload { prep, actions } = &mut workload;
     let last = &actions.last().expect("an action").action;
-    if prep.config.waits() == Waits::UntilSync && matches!(last, Action::Op(_) | Action::Interrupted(..)) {
+    if prep.config.waits() == Waits::UntilSync
+        && matches!(last, Action::Op(_) | Action::Interrupted(..))
+    {
         actions.push(action("sync").expect("there is one"));
     }
     workload
 }
 
-/// What two descriptors of one file may do to it, one after the other: mixtures of appends, truncations and allocations.
+/// What two descriptors of one file may do to it, one after the other: mixtures of appends,
+/// truncations and allocations.
 pub fn mixtures() -> Vec<Workload> {
     const ACTIONS: [&str; 8] = [
         "append",
@@ -63,7 +69,10 @@ pub fn removals() -> Vec<Workload> {
     ];
     let mut texts: Vec<String> = REMOVALS.iter().map(|one| format!("no-room/{one}")).collect();
     for first in ["unlink-one-of-two", "unlink-symlink", "rmdir"] {
-        texts.extend(["sync", "remount", "unlink-attributes"].map(|second| format!("no-room/{first},{second}")));
+        texts.extend(
+            ["sync", "remount", "unlink-attributes"]
+                .map(|second| format!("no-room/{first},{second}")),
+        );
     }
     // Nothing waits but change times of what was renamed, which find no room either.
     texts.iter().map(|text| text.parse().expect("a workload")).collect()
@@ -130,8 +139,14 @@ const MOVES: [&str; 14] = [
 
 /// Moves in the middle of which something else happens to the file.
 pub fn interrupted_moves() -> Vec<Workload> {
-    let with = |before: &str, meanwhile| format!("{before}+{meanwhile}").parse::<Workload>().expect("a workload");
-    MOVES.iter().flat_map(|before| MEANWHILE.map(|meanwhile| with(before, meanwhile))).map(ended).collect()
+    let with = |before: &str, meanwhile| {
+        format!("{before}+{meanwhile}").parse::<Workload>().expect("a workload")
+    };
+    MOVES
+        .iter()
+        .flat_map(|before| MEANWHILE.map(|meanwhile| with(before, meanwhile)))
+        .map(ended)
+        .collect()
 }
 
 /// Moves after something else has happened to the file, and before.
@@ -140,10 +155,14 @@ pub fn moves_in_pairs() -> Vec<Workload> {
         format!("{prep}/{first},{second}").parse::<Workload>().expect("a workload")
     };
     let mut workloads = Vec::new();
-    for (prep, one) in
-        MOVES.iter().filter_map(|before| before.split_once('/')).filter(|(_, names)| !names.contains(','))
+    for (prep, one) in MOVES
+        .iter()
+        .filter_map(|before| before.split_once('/'))
+        .filter(|(_, names)| !names.contains(','))
     {
-        workloads.extend(MEANWHILE.iter().flat_map(|other| [pair(prep, one, other), pair(prep, other, one)]));
+        workloads.extend(
+            MEANWHILE.iter().flat_map(|other| [pair(prep, one, other), pair(prep, other, one)]),
+        );
     }
     workloads.into_iter().map(ended).collect()
 }
@@ -168,7 +187,8 @@ const BESIDE_MIGRATION: [&str; 16] = [
     "unlink-attributes",
 ];
 
-/// Background migration of each kind, with other actions before it, in the middle of it and after it.
+/// Background migration of each kind, with other actions before it, in the middle of it and after
+/// it.
 pub fn migrations() -> Vec<Workload> {
     let mut texts = Vec::new();
     for prep in MIGRATIONS.iter().map(|prep| prep.name) {
@@ -184,12 +204,15 @@ pub fn migrations() -> Vec<Workload> {
     texts.iter().map(|text| ended(text.parse().expect("a workload"))).collect()
 }
 
-/// Every workload of two actions on every volume, shuffled by a seed: whoever stops early has seen some of everything.
+/// Every workload of two actions on every volume, shuffled by a seed: whoever stops early has seen
+/// some of everything.
 pub fn pairs(seed: u64) -> Vec<Workload> {
     let mut pairs = Vec::new();
     for prep in PREPS {
         for first in actions().into_iter().filter(|a| a.action != Action::Format) {
-            pairs.extend(actions().into_iter().map(|second| workload(prep, vec![first.clone(), second])));
+            pairs.extend(
+                actions().into_iter().map(|second| workload(prep, vec![first.clone(), second])),
+            );
         }
     }
     let mut random = Random(seed);
@@ -217,8 +240,8 @@ pub fn sampled(count: usize, len: usize, seed: u64) -> Vec<Workload> {
     (0..count).map(workload).collect()
 }
 
-/// Looks at all of them, on all cores. After `failures_max` failures, or when `stop` says so, it ends: the first so many
-/// (`Counts::workloads`) have been looked at then.
+/// Looks at all of them, on all cores. After `failures_max` failures, or when `stop` says so, it
+/// ends: the first so many (`Counts::workloads`) have been looked at then.
 pub fn search(
     workloads: &[Workload],
     settings: Settings,

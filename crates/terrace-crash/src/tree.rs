@@ -1,8 +1,10 @@
-//! Trees as compared: what a program sees of a volume, as text, and what the model says it must see.
+//! Trees as compared: what a program sees of a volume, as text, and what the model says it must
+//! see.
 //!
-//! Against the model, times are compared only where an operation set them (all such times lie before the year 2000); the
-//! others are "now". What one and the same volume showed before and after is compared exactly ([`Trees::exact`]): times to
-//! the nanosecond, and where data and reserved blocks lie.
+//! Against the model, times are compared only where an operation set them (all such times lie
+//! before the year 2000); the others are "now". What one and the same volume showed before and
+//! after is compared exactly ([`Trees::exact`]): times to the nanosecond, and where data and
+//! reserved blocks lie.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -67,7 +69,14 @@ pub(crate) fn describe(model: &Model, times: bool) -> Tree {
     tree
 }
 
-fn describe_dir(model: &Model, path: &str, id: usize, entries: &BTreeMap<String, Node>, times: bool, tree: &mut Tree) {
+fn describe_dir(
+    model: &Model,
+    path: &str,
+    id: usize,
+    entries: &BTreeMap<String, Node>,
+    times: bool,
+    tree: &mut Tree,
+) {
     let subdirs = entries.values().filter(|node| matches!(node, Node::Dir(..))).count() as u32;
     tree.insert(path.to_owned(), describe_inode("dir", &model.inodes[id], &[], 2 + subdirs, times));
     for (name, node) in entries {
@@ -104,10 +113,20 @@ fn describe_special(kind: &str, inode: &Inode, links: u32, rdev: u32, times: boo
     Description { rdev, ..description(kind, inode, &[], links, times) }.text()
 }
 
-fn description<'a>(kind: &'a str, inode: &Inode, contents: &'a [u8], links: u32, times: bool) -> Description<'a> {
+fn description<'a>(
+    kind: &'a str,
+    inode: &Inode,
+    contents: &'a [u8],
+    links: u32,
+    times: bool,
+) -> Description<'a> {
     let mut xattrs = inode.xattrs.clone();
-    xattrs.extend(inode.access.map(|acl| ("system.posix_acl_access".to_owned(), acl.encode(inode.mode))));
-    xattrs.extend(inode.default.map(|(acl, bits)| ("system.posix_acl_default".to_owned(), acl.encode(bits))));
+    xattrs.extend(
+        inode.access.map(|acl| ("system.posix_acl_access".to_owned(), acl.encode(inode.mode))),
+    );
+    xattrs.extend(
+        inode.default.map(|(acl, bits)| ("system.posix_acl_default".to_owned(), acl.encode(bits))),
+    );
     let mtime = inode.mtime.filter(|_| times);
     let Inode { mode, owner, group, .. } = *inode;
     Description { kind, contents, mode, links, owner, group, rdev: 0, mtime, xattrs }
@@ -125,7 +144,8 @@ pub struct Trees {
 }
 
 impl Trees {
-    /// What of a volume that was like this is not the same now. `lags`: change times may be older now.
+    /// What of a volume that was like this is not the same now. `lags`: change times may be older
+    /// now.
     pub fn difference(&self, now: &Trees, lags: bool) -> String {
         let mut text = difference(&self.exact, &now.exact);
         for (path, was) in &self.changed {
@@ -174,7 +194,10 @@ fn extents(volume: &Volume, ino: Ino) -> FsResult<String> {
     }
     let text = |e: &ExtentInfo| {
         let reserved = if e.unwritten { " reserved" } else { "" };
-        format!(" {}+{}@{}:{}{reserved}", e.offset_bytes, e.len_bytes, e.tier, e.device_offset_bytes)
+        format!(
+            " {}+{}@{}:{}{reserved}",
+            e.offset_bytes, e.len_bytes, e.tier, e.device_offset_bytes
+        )
     };
     Ok(joined.iter().map(text).collect())
 }
@@ -217,11 +240,16 @@ fn walk(volume: &Volume, attr: &Attr, path: &str, times: bool, trees: &mut Trees
         xattrs,
     };
     let text = description.text();
-    let extents = if attr.kind == FileKind::Regular { extents(volume, ino)? } else { String::new() };
+    let extents =
+        if attr.kind == FileKind::Regular { extents(volume, ino)? } else { String::new() };
     trees.exact.insert(path.to_owned(), format!("{text} modified {}{extents}", attr.mtime.0));
     trees.changed.insert(path.to_owned(), attr.ctime.0);
     trees.tree.insert(path.to_owned(), text);
-    if attr.kind == FileKind::Directory { walk_dir(volume, ino, path, times, trees) } else { Ok(()) }
+    if attr.kind == FileKind::Directory {
+        walk_dir(volume, ino, path, times, trees)
+    } else {
+        Ok(())
+    }
 }
 
 fn walk_dir(volume: &Volume, dir: Ino, path: &str, times: bool, trees: &mut Trees) -> FsResult<()> {
@@ -232,7 +260,12 @@ fn walk_dir(volume: &Volume, dir: Ino, path: &str, times: bool, trees: &mut Tree
     })?;
     for (name, ino) in entries.into_iter().skip(2) {
         let attr = volume.lookup(dir, &name)?;
-        assert_eq!(attr.ino, ino, "listing and lookup of {path}/{} disagree", String::from_utf8_lossy(&name));
+        assert_eq!(
+            attr.ino,
+            ino,
+            "listing and lookup of {path}/{} disagree",
+            String::from_utf8_lossy(&name)
+        );
         let below = format!("{path}/{}", String::from_utf8_lossy(&name));
         let result = walk(volume, &attr, &below, times, trees);
         volume.forget(ino, 1);
@@ -241,7 +274,8 @@ fn walk_dir(volume: &Volume, dir: Ino, path: &str, times: bool, trees: &mut Tree
     Ok(())
 }
 
-/// What differs between two trees, `-` for the first and `+` for the second; nothing if they are equal.
+/// What differs between two trees, `-` for the first and `+` for the second; nothing if they are
+/// equal.
 pub fn difference(expected: &Tree, found: &Tree) -> String {
     let mut text = String::new();
     for (path, was) in expected {

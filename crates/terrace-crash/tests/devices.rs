@@ -1,5 +1,5 @@
-//! Disks that join and leave a volume, cut short at every fence and flush: it is what it was before or what it is after, with
-//! all that is in it, and every disk that it names is there.
+//! Disks that join and leave a volume, cut short at every fence and flush: it is what it was before
+//! or what it is after, with all that is in it, and every disk that it names is there.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use terrace_crash::point::Moment;
 use terrace_crash::rig::{Config, Devices, Open, PM_FULL_PERCENT, Rig, recover};
 use terrace_crash::tree::{Tree, difference, tree_of};
 use terrace_engine::{
-    Bug, FileKind, Ino, NewInode, RemovalState, Volume, WriteOptions, XattrFlags, plant, read_disk_label, read_pm_label,
+    Bug, FileKind, Ino, NewInode, RemovalState, Volume, WriteOptions, XattrFlags, plant,
+    read_disk_label, read_pm_label,
 };
 use terrace_media::Disk;
 use terrace_policy::Param;
@@ -62,18 +63,25 @@ fn remove(volume: &Volume, index: u16) {
 fn members(devices: &Devices) -> Devices {
     let label = read_pm_label(&devices.pm).unwrap().expect("PM's superblock is always there");
     let is_named = |disk: &Arc<dyn Disk>| match read_disk_label(disk.as_ref()) {
-        Ok(Some((uuid, index))) => uuid == label.uuid && label.devices.iter().any(|row| row.index == index),
+        Ok(Some((uuid, index))) => {
+            uuid == label.uuid && label.devices.iter().any(|row| row.index == index)
+        }
         _ => false,
     };
-    Devices { pm: devices.pm.clone(), disks: devices.disks.iter().filter(|disk| is_named(disk)).cloned().collect() }
+    Devices {
+        pm: devices.pm.clone(),
+        disks: devices.disks.iter().filter(|disk| is_named(disk)).cloned().collect(),
+    }
 }
 
-/// An unmounted volume whose disks are the first ones, one of which holds a file and its log; the others hold junk.
+/// An unmounted volume whose disks are the first ones, one of which holds a file and its log; the
+/// others hold junk.
 fn begin(member_count: usize) -> (Arc<Image>, Tree) {
     let blank = Config { tiers: &[1; DISKS], ..CONFIG }.blank();
     let devices = Devices::in_memory(&blank);
     devices.load(&blank);
-    let of_volume = Devices { pm: devices.pm.clone(), disks: devices.disks[..member_count].to_vec() };
+    let of_volume =
+        Devices { pm: devices.pm.clone(), disks: devices.disks[..member_count].to_vec() };
     let config = if member_count == 1 { CONFIG } else { Config { tiers: &[1, 1], ..CONFIG } };
     of_volume.format(&config).unwrap();
     let volume = Open::new(config.open(&of_volume).unwrap());
@@ -86,7 +94,10 @@ fn begin(member_count: usize) -> (Arc<Image>, Tree) {
     if member_count > 1 {
         // Wherever it went, it is on the first disk that something is.
         let other = volume.create(Ino::ROOT, b"other", &new).unwrap().ino;
-        assert_eq!(volume.write(other, 0, &data[..20_000], WriteOptions::default()).unwrap(), 20_000);
+        assert_eq!(
+            volume.write(other, 0, &data[..20_000], WriteOptions::default()).unwrap(),
+            20_000
+        );
         assert_eq!(volume.move_file(other, 1).unwrap().left_bytes, 0);
         volume.forget(other, 1);
     }
@@ -94,7 +105,9 @@ fn begin(member_count: usize) -> (Arc<Image>, Tree) {
     for name in ["user.a", "user.b", "user.c", "user.d"] {
         volume.setxattr(file, name.as_bytes(), &[7; 100], XattrFlags::default(), None).unwrap();
     }
-    for (param, value) in [(Param::MigrateMin, 100), (Param::MigrateAt, 100), (Param::ColdAge, 0), (Param::LogsAt, 0)] {
+    for (param, value) in
+        [(Param::MigrateMin, 100), (Param::MigrateAt, 100), (Param::ColdAge, 0), (Param::LogsAt, 0)]
+    {
         volume.tune(param, value).unwrap();
     }
     volume.migrate(1).unwrap_err();
@@ -105,7 +118,8 @@ fn begin(member_count: usize) -> (Arc<Image>, Tree) {
     (Arc::new(devices.image()), tree)
 }
 
-/// Does it, and recovers from every state that a power cut may leave; the number of those, or the first that is wrong.
+/// Does it, and recovers from every state that a power cut may leave; the number of those, or the
+/// first that is wrong.
 fn explore(deed: &Deed) -> Result<usize, String> {
     let (image, before) = begin(deed.members.len());
     let rig = Rig::new(&image);
@@ -122,9 +136,13 @@ fn explore(deed: &Deed) -> Result<usize, String> {
         for choice in point.choices(&Settings::QUICK.effort, 1).0 {
             point.store_kept(&point.kept(choice).expect("a choice of this point"), &mut scratch);
             devices.load(scratch.image());
-            let wrong = |what: String| format!("{}: {:?}, {choice:?}: {what}", deed.name, point.moment);
+            let wrong =
+                |what: String| format!("{}: {:?}, {choice:?}: {what}", deed.name, point.moment);
             let found = recover(&CONFIG, &members(&devices), true).map_err(wrong)?;
-            let differs = found.map_or_else(|| "the volume is gone".into(), |found| difference(&before, &found.tree));
+            let differs = found.map_or_else(
+                || "the volume is gone".into(),
+                |found| difference(&before, &found.tree),
+            );
             if !differs.is_empty() {
                 return Err(wrong(differs));
             }

@@ -89,8 +89,8 @@ const BUGS: &[Planted] = &[
     (Bug::MoveCrcOfSource, &["checksums/move-to-disk"]),
 ];
 
-/// Looks for `bug` as the search of all workloads does; what was found and after how many states. What is found is a
-/// crash state, and found again when it is replayed.
+/// Looks for `bug` as the search of all workloads does; what was found and after how many states.
+/// What is found is a crash state, and found again when it is replayed.
 fn find(bug: Option<Bug>, workloads: &[&str]) -> Result<String, String> {
     plant(bug);
     let mut explorer = Explorer::new(Settings::QUICK, 1);
@@ -103,9 +103,10 @@ fn find(bug: Option<Bug>, workloads: &[&str]) -> Result<String, String> {
     let states = explorer.counts.states;
     let result = match explorer.failures.first().cloned() {
         Some(failure) => match failure.id.parse::<StateId>().map(|id| explorer.replay(&id)) {
-            Ok(Err(_)) => {
-                Ok(format!("after {states} states: {}", failure.to_string().lines().collect::<Vec<_>>().join(" ")))
-            }
+            Ok(Err(_)) => Ok(format!(
+                "after {states} states: {}",
+                failure.to_string().lines().collect::<Vec<_>>().join(" ")
+            )),
             Ok(Ok(how)) => Err(format!("{failure}\n  is not found when it is replayed: {how}")),
             Err(_) => Err(format!("found without any crash: {failure}")),
         },
@@ -147,7 +148,9 @@ fn every_planted_bug_is_found() {
 fn without_a_bug_nothing_is_found_there() {
     let found = for_each(|(_, workloads)| {
         let mut explorer = Explorer::new(Settings::QUICK, 1);
-        workloads.iter().for_each(|workload| explorer.explore(&workload.parse().expect("a workload")));
+        workloads
+            .iter()
+            .for_each(|workload| explorer.explore(&workload.parse().expect("a workload")));
         explorer.failures.first().map(ToString::to_string)
     });
     assert!(found.is_empty(), "{}", found.join("\n"));

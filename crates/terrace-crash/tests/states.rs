@@ -1,11 +1,13 @@
-//! Every crash state of a sample of workloads of one action and of longer ones: see `docs/CRASH-STATES.md`.
+//! Every crash state of a sample of workloads of one action and of longer ones: see
+//! `docs/CRASH-STATES.md`.
 
 use std::io::Write as _;
 
 use terrace_crash::explore::Settings;
 use terrace_crash::id::Workload;
 use terrace_crash::search::{
-    interrupted_moves, migrations, mixtures, moves_in_pairs, removals, sampled, search, singles, tables,
+    interrupted_moves, migrations, mixtures, moves_in_pairs, removals, sampled, search, singles,
+    tables,
 };
 
 /// More failures than this say nothing new.
@@ -16,7 +18,11 @@ fn none_is_wrong(name: &str, workloads: &[Workload], settings: Settings) {
     // Past the test runner's capture: the numbers are what this test is about.
     writeln!(std::io::stderr(), "{name}: {counts}").expect("stderr");
     let text: Vec<String> = failures.iter().map(ToString::to_string).collect();
-    assert!(failures.is_empty(), "replay with `cargo run -p terrace-crash -- ID`\n{}", text.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "replay with `cargo run -p terrace-crash -- ID`\n{}",
+        text.join("\n")
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Writes the inputs that fuzzers start from: `seeds DIRECTORY` makes a directory for each target there.
+//! Writes the inputs that fuzzers start from: `seeds DIRECTORY` makes a directory for each target
+//! there.
 
 use std::path::PathBuf;
 

@@ -1,10 +1,11 @@
 //! Damages a specimen, uses it, and judges what came of it.
 //!
-//! What may come of damage: nothing; a repair from a copy; a refusal to open that names device and place and changes
-//! nothing; errors, with device and place, from the files concerned and from no others. Two more are what cannot be
-//! avoided: the last entry of a log that committed itself, or the data that it vouches for, may look torn by the crash,
-//! and PM data without checksums are what they are.
-//! Everything else is a defect: a panic, wrong data, a file that is gone without an error.
+//! What may come of damage: nothing; a repair from a copy; a refusal to open that names device and
+//! place and changes nothing; errors, with device and place, from the files concerned and from no
+//! others. Two more are what cannot be avoided: the last entry of a log that committed itself, or
+//! the data that it vouches for, may look torn by the crash, and PM data without checksums are what
+//! they are. Everything else is a defect: a panic, wrong data, a file that is gone without an
+//! error.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -43,12 +44,12 @@ pub enum Outcome {
     ReadOnly,
     /// Some operations fail.
     Fails,
-    /// The last change of a file is gone: its entry, or the data that this vouches for, looks as if a crash had torn it.
-    /// In the second case the volume says so.
+    /// The last change of a file is gone: its entry, or the data that this vouches for, looks as if
+    /// a crash had torn it. In the second case the volume says so.
     RolledBack,
-    /// A file, or a directory and what is below it, is not as it is, but as its record or a slot in that says, which is
-    /// a former one, or without the change that a journal had committed and has forgotten: nothing tells that from the
-    /// newest.
+    /// A file, or a directory and what is below it, is not as it is, but as its record or a slot in
+    /// that says, which is a former one, or without the change that a journal had committed and has
+    /// forgotten: nothing tells that from the newest.
     Older,
     /// Data that no checksum covers was read as it is.
     Unnoticed,
@@ -72,7 +73,8 @@ pub enum Opened {
 
 /// The numbers that follow `unit` in a message.
 fn numbers<'m>(message: &'m str, unit: &'m str) -> impl Iterator<Item = usize> + 'm {
-    let digits = |rest: &'m str| &rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len())];
+    let digits =
+        |rest: &'m str| &rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len())];
     message.split(unit).skip(1).filter_map(move |rest| digits(rest).parse().ok())
 }
 
@@ -114,7 +116,8 @@ impl<'s> Bench<'s> {
     pub fn damage(&mut self, changes: Vec<Change>) {
         for Change { device, at, bytes } in &self.changes {
             let range = *at..at + bytes.len();
-            self.image.0[*device][range.clone()].copy_from_slice(&self.specimen.image.0[*device][range]);
+            self.image.0[*device][range.clone()]
+                .copy_from_slice(&self.specimen.image.0[*device][range]);
         }
         for Change { device, at, bytes } in &changes {
             self.image.0[*device][*at..at + bytes.len()].copy_from_slice(bytes);
@@ -139,7 +142,11 @@ impl<'s> Bench<'s> {
         };
         let panics = count_panics();
         let opened = catch_unwind(AssertUnwindSafe(use_it)).map_err(|_| "it panics".to_owned())?;
-        if PANICS.load(Ordering::Relaxed) == panics { Ok(opened) } else { Err("a thread of it panics".into()) }
+        if PANICS.load(Ordering::Relaxed) == panics {
+            Ok(opened)
+        } else {
+            Err("a thread of it panics".into())
+        }
     }
 
     /// Uses what [`Self::damage`] has put there.
@@ -182,8 +189,11 @@ impl<'s> Bench<'s> {
         !self.changes.iter().any(|change| {
             let start = change.at / BLOCK * BLOCK;
             self.devices.read(change.device, start as u64, &mut block);
-            // A superblock that was written anew may have got the very byte that was damage in the old one.
-            if start / BLOCK < SUPERBLOCK_BLOCKS as usize && matches!(Superblock::decode(&block), Ok(Some(_))) {
+            // A superblock that was written anew may have got the very byte that was damage in the
+            // old one.
+            if start / BLOCK < SUPERBLOCK_BLOCKS as usize
+                && matches!(Superblock::decode(&block), Ok(Some(_)))
+            {
                 return false;
             }
             let len = change.bytes.len().min(start + BLOCK - change.at);
@@ -191,39 +201,51 @@ impl<'s> Bench<'s> {
         })
     }
 
-    /// A message names a device that was damaged, and where on it: a byte of a damaged structure or block, such a
-    /// block, or the inode that it belongs to. Where a last entry was hit, what it did may show only in what contradicts
-    /// it: any inode will do. A checksum block in another one's place shows in the data that it is of.
+    /// A message names a device that was damaged, and where on it: a byte of a damaged structure or
+    /// block, such a block, or the inode that it belongs to. Where a last entry was hit, what it
+    /// did may show only in what contradicts it: any inode will do. A checksum block in another
+    /// one's place shows in the data that it is of.
     fn names_place(&self, message: &str) -> Result<(), String> {
         let device = self.changes.iter().any(|c| message.contains(&self.devices.path(c.device)));
-        let in_change =
-            |byte: usize, c: &Change| (c.at / BLOCK..(c.at + c.bytes.len()).div_ceil(BLOCK)).contains(&(byte / BLOCK));
+        let in_change = |byte: usize, c: &Change| {
+            (c.at / BLOCK..(c.at + c.bytes.len()).div_ceil(BLOCK)).contains(&(byte / BLOCK))
+        };
         let byte = |n: usize| {
-            self.changes.iter().any(|c| in_change(n, c)) || self.damaged().any(|p| (p.at..p.at + p.len).contains(&n))
+            self.changes.iter().any(|c| in_change(n, c))
+                || self.damaged().any(|p| (p.at..p.at + p.len).contains(&n))
         };
         let of_checksums = |n: usize| {
-            let sums = |p: &Place| self.damaged().any(|d| d.region == Region::CrcBlock && d.owner == p.owner);
-            self.specimen
-                .places
-                .iter()
-                .any(|p| p.region == Region::DiskData && (p.at..p.at + p.len).contains(&n) && sums(p))
+            let sums = |p: &Place| {
+                self.damaged().any(|d| d.region == Region::CrcBlock && d.owner == p.owner)
+            };
+            self.specimen.places.iter().any(|p| {
+                p.region == Region::DiskData && (p.at..p.at + p.len).contains(&n) && sums(p)
+            })
         };
         let owners: BTreeSet<u64> = self.damaged().filter_map(|p| p.owner).collect();
         let undone = self.damaged().any(|p| p.region == Region::LastEntry);
         // Of a device without a superblock nobody knows anything.
-        let copies = |p: &&Place| p.region == Region::Superblock && message.contains(&self.devices.path(p.device));
+        let copies = |p: &&Place| {
+            p.region == Region::Superblock && message.contains(&self.devices.path(p.device))
+        };
         if self.damaged().filter(copies).count() >= SUPERBLOCK_BLOCKS as usize {
             return Ok(());
         }
         let place = numbers(message, "byte ").any(|n| byte(n) || of_checksums(n))
             || numbers(message, "block ").any(|n| byte(n.saturating_mul(BLOCK)))
             || numbers(message, "inode ").any(|n| undone || owners.contains(&(n as u64)));
-        if device && place { Ok(()) } else { Err(format!("a message without device and place: {message}")) }
+        if device && place {
+            Ok(())
+        } else {
+            Err(format!("a message without device and place: {message}"))
+        }
     }
 
     /// The structures that were damaged.
     fn damaged(&self) -> impl Iterator<Item = &Place> {
-        let hits = |p: &Place, c: &Change| p.device == c.device && p.at < c.at + c.bytes.len() && c.at < p.at + p.len;
+        let hits = |p: &Place, c: &Change| {
+            p.device == c.device && p.at < c.at + c.bytes.len() && c.at < p.at + p.len
+        };
         self.specimen.places.iter().filter(move |p| self.changes.iter().any(|c| hits(p, c)))
     }
 
@@ -231,26 +253,31 @@ impl<'s> Bench<'s> {
     fn forgotten_by_journals(&self) -> BTreeSet<u64> {
         let mut owners = BTreeSet::new();
         for place in self.damaged().filter(|p| p.region == Region::Journal) {
-            let record = |image: &Image| JournalRecord::from_bytes(&image.0[place.device][place.at..]);
+            let record =
+                |image: &Image| JournalRecord::from_bytes(&image.0[place.device][place.at..]);
             let (was, is) = (record(&self.specimen.image), record(&self.image));
-            let words = was.committed().ok().flatten().filter(|_| matches!(is.committed(), Ok(None)));
+            let words =
+                was.committed().ok().flatten().filter(|_| matches!(is.committed(), Ok(None)));
             for word in words.unwrap_or_default() {
                 let range = |p: &Place| p.at..p.at + p.len;
-                let holds = |p: &&Place| p.region == Region::InodeRecord && range(p).contains(&(word.at as usize));
+                let holds = |p: &&Place| {
+                    p.region == Region::InodeRecord && range(p).contains(&(word.at as usize))
+                };
                 owners.extend(self.specimen.places.iter().filter(holds).filter_map(|p| p.owner));
             }
         }
         owners
     }
 
-    /// Whether a structure, or a part of it, is as it was earlier. Only of what stands in a record, and is not bound to
-    /// a version, does that matter.
+    /// Whether a structure, or a part of it, is as it was earlier. Only of what stands in a record,
+    /// and is not bound to a version, does that matter.
     fn is_former(&self, place: &Place) -> bool {
         let in_record = match place.region {
             Region::InodeRecord | Region::ArchiveEntry => true,
             // Those in pages are bound to the page.
             Region::LogEntry | Region::ChainEntry | Region::LastEntry => {
-                let records = self.specimen.places.iter().filter(|p| p.region == Region::InodeRecord);
+                let records =
+                    self.specimen.places.iter().filter(|p| p.region == Region::InodeRecord);
                 records.into_iter().any(|r| (r.at..r.at + INODE_BYTES as usize).contains(&place.at))
             }
             _ => false,
@@ -269,17 +296,23 @@ impl<'s> Bench<'s> {
         let hit = |c: &Change, bytes: &Range<usize>| {
             c.device == entry.device && bytes.start < c.at + c.bytes.len() && c.at < bytes.end
         };
-        self.changes.iter().any(|c| hit(c, &(entry.at..entry.at + entry.len)) || hit(c, &entry.vouches_for))
+        self.changes
+            .iter()
+            .any(|c| hit(c, &(entry.at..entry.at + entry.len)) || hit(c, &entry.vouches_for))
     }
 
     fn compare(&self, found: &Tree) -> Result<Outcome, String> {
-        let covered = self.specimen.plan.pm_data_checksums || self.damaged().all(|p| p.region != Region::PmData);
+        let covered = self.specimen.plan.pm_data_checksums
+            || self.damaged().all(|p| p.region != Region::PmData);
         let owners: BTreeSet<u64> = self.damaged().filter_map(|p| p.owner).collect();
-        let paths: Vec<&String> = owners.iter().filter_map(|ino| self.specimen.paths.get(ino)).flatten().collect();
+        let paths: Vec<&String> =
+            owners.iter().filter_map(|ino| self.specimen.paths.get(ino)).flatten().collect();
         let concerned = |key: &str| paths.iter().any(|path| belongs(key, path));
-        let mut former: BTreeSet<u64> = self.damaged().filter(|p| self.is_former(p)).filter_map(|p| p.owner).collect();
+        let mut former: BTreeSet<u64> =
+            self.damaged().filter(|p| self.is_former(p)).filter_map(|p| p.owner).collect();
         former.extend(self.forgotten_by_journals());
-        let former: Vec<&String> = former.iter().filter_map(|ino| self.specimen.paths.get(ino)).flatten().collect();
+        let former: Vec<&String> =
+            former.iter().filter_map(|ino| self.specimen.paths.get(ino)).flatten().collect();
         let may_be_older = |key: &str| former.iter().any(|path| belongs(key, path));
         let older: Vec<&Tree> = self
             .specimen
@@ -292,24 +325,39 @@ impl<'s> Bench<'s> {
         for (key, result) in found {
             match (result, self.specimen.truth.get(key)) {
                 (Ok(found), Some(Ok(truth))) if found == truth => {}
-                (Ok(_), _) if older.iter().any(|tree| tree.get(key) == Some(result)) => outcome = Outcome::RolledBack,
-                (Ok(_), Some(Ok(_))) if !covered && concerned(key) && key.contains('#') => outcome = Outcome::Unnoticed,
+                (Ok(_), _) if older.iter().any(|tree| tree.get(key) == Some(result)) => {
+                    outcome = Outcome::RolledBack
+                }
+                (Ok(_), Some(Ok(_))) if !covered && concerned(key) && key.contains('#') => {
+                    outcome = Outcome::Unnoticed
+                }
                 (Ok(_), _) if may_be_older(key) => outcome = Outcome::Older,
-                (Ok(found), truth) => return Err(format!("{key} reads as {found}, but is {truth:?}")),
+                (Ok(found), truth) => {
+                    return Err(format!("{key} reads as {found}, but is {truth:?}"));
+                }
                 (Err(failure), _) => {
                     if failure.errno != libc::EIO {
-                        return Err(format!("{key} fails with errno {}: {}", failure.errno, failure.message));
+                        return Err(format!(
+                            "{key} fails with errno {}: {}",
+                            failure.errno, failure.message
+                        ));
                     }
                     self.names_place(&failure.message)?;
                     if !concerned(key) {
-                        return Err(format!("{key} fails, which was not damaged: {}", failure.message));
+                        return Err(format!(
+                            "{key} fails, which was not damaged: {}",
+                            failure.message
+                        ));
                     }
                     outcome = Outcome::Fails;
                 }
             }
         }
-        let failed: Vec<&str> =
-            found.iter().filter(|(_, r)| r.is_err()).map(|(k, _)| k.split('#').next().unwrap_or_default()).collect();
+        let failed: Vec<&str> = found
+            .iter()
+            .filter(|(_, r)| r.is_err())
+            .map(|(k, _)| k.split('#').next().unwrap_or_default())
+            .collect();
         let gone = |key: &&String| {
             !found.contains_key(*key)
                 && !failed.iter().any(|path| belongs(key, path))
@@ -322,8 +370,8 @@ impl<'s> Bench<'s> {
         }
     }
 
-    /// What `terrace check` says of the damaged volume: that it terminates, stores nothing unless it repairs, and that a
-    /// repair makes nothing worse and leaves nothing more to repair.
+    /// What `terrace check` says of the damaged volume: that it terminates, stores nothing unless
+    /// it repairs, and that a repair makes nothing worse and leaves nothing more to repair.
     ///
     /// # Errors
     /// What is defective, in words.
@@ -332,7 +380,8 @@ impl<'s> Bench<'s> {
         let before = self.judge()?;
         self.devices.load(&self.image);
         let check = |repair| {
-            catch_unwind(AssertUnwindSafe(|| self.devices.check(repair))).map_err(|_| "a check panics".to_owned())
+            catch_unwind(AssertUnwindSafe(|| self.devices.check(repair)))
+                .map_err(|_| "a check panics".to_owned())
         };
         let report = check(false)?;
         if !self.devices.hold(&self.image) {
@@ -340,7 +389,10 @@ impl<'s> Bench<'s> {
         }
         let noticed = report.as_ref().map_or(true, |r| !r.problems.is_empty());
         if !noticed
-            && !matches!(before, Outcome::Harmless | Outcome::Repaired | Outcome::RolledBack | Outcome::Unnoticed)
+            && !matches!(
+                before,
+                Outcome::Harmless | Outcome::Repaired | Outcome::RolledBack | Outcome::Unnoticed
+            )
         {
             return Err(format!("{before:?}, but a check finds nothing"));
         }
@@ -358,10 +410,13 @@ impl<'s> Bench<'s> {
         self.devices.load(&after_repair);
         match (before, self.open_and_read()?) {
             (Outcome::Refused, Opened::Refused(_)) => Ok(()),
-            (_, Opened::Refused(failure)) => Err(format!("refused after a repair: {}", failure.message)),
+            (_, Opened::Refused(failure)) => {
+                Err(format!("refused after a repair: {}", failure.message))
+            }
             (_, Opened::Open { tree, .. }) => {
                 let after = self.compare(&tree)?;
-                let worse = matches!(before, Outcome::Harmless | Outcome::Repaired) && after == Outcome::Fails;
+                let worse = matches!(before, Outcome::Harmless | Outcome::Repaired)
+                    && after == Outcome::Fails;
                 if worse { Err("a repair made it worse".into()) } else { Ok(()) }
             }
         }

@@ -34,8 +34,8 @@ impl Devices {
         devices
     }
 
-    /// Makes the contents those of `image`, which has devices of the same sizes. Blocks that hold them already are not
-    /// stored to.
+    /// Makes the contents those of `image`, which has devices of the same sizes. Blocks that hold
+    /// them already are not stored to.
     pub fn load(&self, image: &Image) {
         self.compare(image, |device, at, block| self.store(device, at, block));
     }
@@ -108,12 +108,18 @@ impl Devices {
     /// # Errors
     /// What [`check`] says.
     pub fn check(&self, repair: bool) -> FsResult<CheckReport> {
-        check(&self.pm, &self.disks, &CheckOptions { repair, data: true, ..CheckOptions::default() }, &|_, _, _| {})
+        check(
+            &self.pm,
+            &self.disks,
+            &CheckOptions { repair, data: true, ..CheckOptions::default() },
+            &|_, _, _| {},
+        )
     }
 
     /// Path of a device.
     pub fn path(&self, device: usize) -> String {
-        let path = device.checked_sub(1).map_or_else(|| self.pm.path(), |disk| self.disks[disk].path());
+        let path =
+            device.checked_sub(1).map_or_else(|| self.pm.path(), |disk| self.disks[disk].path());
         path.display().to_string()
     }
 }

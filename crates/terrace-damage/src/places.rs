@@ -6,10 +6,11 @@ use std::mem::offset_of;
 use std::ops::Range;
 
 use terrace_layout::{
-    BLOCK_BYTES, BlockAddr, CHUNK_NEXT_OFFSET, CRC_BLOCKS, CheckedPtr, CheckpointHeader, ChunkHeader, DeviceEntry,
-    GroupSummary, HEAD_OFFSET, INLINE_OFFSET, INLINE_SLOTS, INODE_BYTES, INODE_USED, InodeRecord, JOURNAL_OFFSET,
-    JournalRecord, LogEntry, LogPageHeader, MediaStruct, NEXT_OFFSET, PAGE_SLOTS, SET_SIZE_TRUNCATES, SLOT_BYTES,
-    ShardPage, Stamp, Superblock, TAIL_OFFSET, Tail, WRITE_UNWRITTEN, entry_slots, page_seed,
+    BLOCK_BYTES, BlockAddr, CHUNK_NEXT_OFFSET, CRC_BLOCKS, CheckedPtr, CheckpointHeader,
+    ChunkHeader, DeviceEntry, GroupSummary, HEAD_OFFSET, INLINE_OFFSET, INLINE_SLOTS, INODE_BYTES,
+    INODE_USED, InodeRecord, JOURNAL_OFFSET, JournalRecord, LogEntry, LogPageHeader, MediaStruct,
+    NEXT_OFFSET, PAGE_SLOTS, SET_SIZE_TRUNCATES, SLOT_BYTES, ShardPage, Stamp, Superblock,
+    TAIL_OFFSET, Tail, WRITE_UNWRITTEN, entry_slots, page_seed,
 };
 
 use crate::image::Image;
@@ -79,7 +80,8 @@ pub struct Place {
     pub owner: Option<u64>,
     /// How it is sealed, in this order.
     pub seals: Vec<Seal>,
-    /// Byte of the same volume's PM or of the device where the checksum of the whole structure stands.
+    /// Byte of the same volume's PM or of the device where the checksum of the whole structure
+    /// stands.
     pub sum: Option<(usize, usize)>,
     /// Bytes of PM that a last entry vouches for.
     pub vouches_for: Range<usize>,
@@ -97,7 +99,9 @@ struct Finder<'a> {
 
 /// Every structure of the volume in `image`, which is whole.
 pub fn places_of(image: &Image) -> Vec<Place> {
-    let sb = Superblock::decode(&image.0[0][..size_of::<Superblock>()]).expect("the image is whole").expect("a volume");
+    let sb = Superblock::decode(&image.0[0][..size_of::<Superblock>()])
+        .expect("the image is whole")
+        .expect("a volume");
     let mut finder = Finder { image, stamp: Stamp::of_epoch(sb.mount_epoch), places: Vec::new() };
     finder.superblocks();
     for shard in 0..sb.shards {
@@ -108,9 +112,26 @@ pub fn places_of(image: &Image) -> Vec<Place> {
 }
 
 impl Finder<'_> {
-    fn add(&mut self, region: Region, device: usize, at: u64, len: usize, owner: Option<u64>, seals: &[Seal]) {
+    fn add(
+        &mut self,
+        region: Region,
+        device: usize,
+        at: u64,
+        len: usize,
+        owner: Option<u64>,
+        seals: &[Seal],
+    ) {
         let at = at as usize;
-        self.places.push(Place { region, device, at, len, owner, seals: seals.to_vec(), sum: None, vouches_for: 0..0 });
+        self.places.push(Place {
+            region,
+            device,
+            at,
+            len,
+            owner,
+            seals: seals.to_vec(),
+            sum: None,
+            vouches_for: 0..0,
+        });
     }
 
     fn pm(&self, at: u64, len: usize) -> &[u8] {
@@ -122,7 +143,8 @@ impl Finder<'_> {
     }
 
     fn superblocks(&mut self) {
-        let seal = Seal::Crc { from: 0, to: size_of::<Superblock>(), field: offset_of!(Superblock, crc) };
+        let seal =
+            Seal::Crc { from: 0, to: size_of::<Superblock>(), field: offset_of!(Superblock, crc) };
         for device in 0..self.image.0.len() {
             for copy in 0..terrace_layout::SUPERBLOCK_BLOCKS {
                 let len = size_of::<Superblock>();
@@ -136,11 +158,22 @@ impl Finder<'_> {
         let crc = Seal::Crc { from: 0, to: 64, field: offset_of!(ShardPage, crc) };
         let table = Seal::Pointer(offset_of!(ShardPage, table));
         self.add(Region::ShardHead, 0, at, size_of::<ShardPage>(), None, &[table, crc]);
-        self.add(Region::Journal, 0, at + JOURNAL_OFFSET, size_of::<JournalRecord>(), None, &[Seal::Journal]);
+        self.add(
+            Region::Journal,
+            0,
+            at + JOURNAL_OFFSET,
+            size_of::<JournalRecord>(),
+            None,
+            &[Seal::Journal],
+        );
         let mut next = self.read::<ShardPage>(at).table;
         while let Some((addr, _)) = CheckedPtr(next).get().expect("the image is whole") {
             let header: ChunkHeader = self.read(addr.byte());
-            let crc = Seal::Crc { from: 0, to: CHUNK_NEXT_OFFSET as usize, field: offset_of!(ChunkHeader, crc) };
+            let crc = Seal::Crc {
+                from: 0,
+                to: CHUNK_NEXT_OFFSET as usize,
+                field: offset_of!(ChunkHeader, crc),
+            };
             let seals = [crc, Seal::Pointer(CHUNK_NEXT_OFFSET as usize)];
             self.add(Region::ChunkHeader, 0, addr.byte(), size_of::<ChunkHeader>(), None, &seals);
             for i in 1..u64::from(header.records) {
@@ -175,9 +208,20 @@ impl Finder<'_> {
         let mut page = head.filter(|_| !tail_inline);
         while let Some((addr, _)) = page.take() {
             let start = addr.byte();
-            let crc = Seal::Crc { from: 0, to: NEXT_OFFSET as usize, field: offset_of!(LogPageHeader, crc) };
+            let crc = Seal::Crc {
+                from: 0,
+                to: NEXT_OFFSET as usize,
+                field: offset_of!(LogPageHeader, crc),
+            };
             let seals = [crc, Seal::Pointer(NEXT_OFFSET as usize)];
-            self.add(Region::LogPageHeader, 0, start, size_of::<LogPageHeader>(), Some(record.ino), &seals);
+            self.add(
+                Region::LogPageHeader,
+                0,
+                start,
+                size_of::<LogPageHeader>(),
+                Some(record.ino),
+                &seals,
+            );
             let last = (start + SLOT_BYTES..=start + BLOCK_BYTES).contains(&tail);
             let end = if last { tail } else { start + (1 + PAGE_SLOTS) * SLOT_BYTES };
             let sequence = self.read::<LogPageHeader>(start).sequence;
@@ -186,7 +230,9 @@ impl Finder<'_> {
             if last {
                 self.chain(&record, seed, tail, start + BLOCK_BYTES, &mut blocks);
             } else {
-                page = CheckedPtr(self.read::<LogPageHeader>(start).next).get().expect("the image is whole");
+                page = CheckedPtr(self.read::<LogPageHeader>(start).next)
+                    .get()
+                    .expect("the image is whole");
             }
         }
         self.data(record.ino, &blocks);
@@ -201,10 +247,14 @@ impl Finder<'_> {
             at += len;
         }
         if let Some((at, len)) = last {
-            let entry = LogEntry::decode(self.pm(at, len as usize), seed).expect("it was decoded before");
+            let entry =
+                LogEntry::decode(self.pm(at, len as usize), seed).expect("it was decoded before");
             let vouches_for = vouched_bytes(&entry);
             let chain = self.places[before..].iter_mut().filter(|p| p.region == Region::LogEntry);
-            let last = chain.map(|place| (place.region = Region::ChainEntry, place).1).last().expect("just added");
+            let last = chain
+                .map(|place| (place.region = Region::ChainEntry, place).1)
+                .last()
+                .expect("just added");
             (last.region, last.vouches_for) = (Region::LastEntry, vouches_for);
         }
     }
@@ -220,11 +270,19 @@ impl Finder<'_> {
     }
 
     /// Entries in a range of bytes of a device.
-    fn entries(&mut self, record: &InodeRecord, seed: u32, device: usize, range: Range<u64>, blocks: &mut Blocks) {
+    fn entries(
+        &mut self,
+        record: &InodeRecord,
+        seed: u32,
+        device: usize,
+        range: Range<u64>,
+        blocks: &mut Blocks,
+    ) {
         let mut at = range.start;
         while at < range.end {
             let bytes = self.image.0[device][at as usize..range.end as usize].to_vec();
-            let slots = entry_slots(&bytes, (range.end - at) / SLOT_BYTES).expect("the image is whole");
+            let slots =
+                entry_slots(&bytes, (range.end - at) / SLOT_BYTES).expect("the image is whole");
             let len = (slots * SLOT_BYTES) as usize;
             let entry = LogEntry::decode(&bytes[..len], seed).expect("the image is whole");
             let region = match entry {
@@ -240,7 +298,8 @@ impl Finder<'_> {
                     self.entries(record, seed, addr.device().into(), archived, blocks);
                 }
                 LogEntry::Write(e, _) => {
-                    let crcs = (e.crc_form == CRC_BLOCKS).then_some((BlockAddr(e.crc_address), u64::from(e.crcs[1])));
+                    let crcs = (e.crc_form == CRC_BLOCKS)
+                        .then_some((BlockAddr(e.crc_address), u64::from(e.crcs[1])));
                     for i in 0..u64::from(e.blocks) {
                         blocks.remove(&(e.file_block + i));
                         if e.flags & WRITE_UNWRITTEN == 0 {
@@ -251,10 +310,19 @@ impl Finder<'_> {
                 LogEntry::SetSize(e) if e.flags & SET_SIZE_TRUNCATES != 0 => {
                     drop(blocks.split_off(&e.size.div_ceil(BLOCK_BYTES)));
                 }
-                LogEntry::Hole(e) => blocks.retain(|b, _| !(e.file_block..e.file_block + e.blocks).contains(b)),
+                LogEntry::Hole(e) => {
+                    blocks.retain(|b, _| !(e.file_block..e.file_block + e.blocks).contains(b))
+                }
                 LogEntry::XattrSet(e, ..) if e.address != 0 => {
                     let at = BlockAddr(e.address).byte();
-                    self.add(Region::XattrValue, 0, at, e.value_len as usize, Some(record.ino), &[]);
+                    self.add(
+                        Region::XattrValue,
+                        0,
+                        at,
+                        e.value_len as usize,
+                        Some(record.ino),
+                        &[],
+                    );
                 }
                 _ => {}
             }
@@ -265,9 +333,17 @@ impl Finder<'_> {
     fn data(&mut self, ino: u64, blocks: &Blocks) {
         for (addr, _) in blocks.values() {
             let region = if addr.is_pm() { Region::PmData } else { Region::DiskData };
-            self.add(region, addr.device().into(), addr.byte(), BLOCK_BYTES as usize, Some(ino), &[]);
+            self.add(
+                region,
+                addr.device().into(),
+                addr.byte(),
+                BLOCK_BYTES as usize,
+                Some(ino),
+                &[],
+            );
         }
-        let sums: BTreeSet<(BlockAddr, u64)> = blocks.values().filter_map(|&(_, crcs)| crcs).collect();
+        let sums: BTreeSet<(BlockAddr, u64)> =
+            blocks.values().filter_map(|&(_, crcs)| crcs).collect();
         for (first, count) in sums {
             for i in 0..count {
                 let addr = first.offset(i);
@@ -286,9 +362,11 @@ impl Finder<'_> {
             let summaries = device.groups() as usize * size_of::<GroupSummary>();
             let start = device.checkpoint_start * BLOCK_BYTES;
             self.add(Region::GroupSummaries, i, start, summaries, None, &[]);
-            let row = offset_of!(CheckpointHeader, devices) + i * size_of::<terrace_layout::CheckpointDevice>();
+            let row = offset_of!(CheckpointHeader, devices)
+                + i * size_of::<terrace_layout::CheckpointDevice>();
             let field = offset_of!(terrace_layout::CheckpointDevice, summaries_crc);
-            self.places.last_mut().expect("just added").sum = Some((0, header_at as usize + row + field));
+            self.places.last_mut().expect("just added").sum =
+                Some((0, header_at as usize + row + field));
             self.bitmaps(i, device, start as usize);
         }
     }
@@ -298,7 +376,8 @@ impl Finder<'_> {
         let start = (device.checkpoint_start + device.summary_blocks()) * BLOCK_BYTES;
         for g in 0..device.groups() as usize {
             self.add(Region::Bitmap, index, start + (g * bytes) as u64, bytes, None, &[]);
-            let sum = summaries_at + g * size_of::<GroupSummary>() + offset_of!(GroupSummary, bitmap_crc);
+            let sum =
+                summaries_at + g * size_of::<GroupSummary>() + offset_of!(GroupSummary, bitmap_crc);
             self.places.last_mut().expect("just added").sum = Some((index, sum));
         }
     }
@@ -311,7 +390,9 @@ fn vouched_bytes(entry: &LogEntry<'_>) -> Range<usize> {
             let written = e.size.saturating_sub(e.file_block * BLOCK_BYTES);
             (BlockAddr(e.address).byte(), written.min(u64::from(e.blocks) * BLOCK_BYTES))
         }
-        LogEntry::Append(e) => (BlockAddr(e.address).byte() + e.from % BLOCK_BYTES, e.size - e.from),
+        LogEntry::Append(e) => {
+            (BlockAddr(e.address).byte() + e.from % BLOCK_BYTES, e.size - e.from)
+        }
         _ => (0, 0),
     };
     at as usize..(at + len) as usize
@@ -320,11 +401,13 @@ fn vouched_bytes(entry: &LogEntry<'_>) -> Range<usize> {
 /// Makes `image` pass as far as checksums go, after changes to `changed`, indices into `places`.
 pub fn reseal(image: &mut Image, places: &[Place], changed: &[usize]) {
     let mut changed: BTreeSet<usize> = changed.iter().copied().collect();
-    // What a sum stands in comes before what it is of, but for a bitmap's, which comes right before it.
+    // What a sum stands in comes before what it is of, but for a bitmap's, which comes right before
+    // it.
     for region in [Region::Bitmap, Region::GroupSummaries] {
         for i in changed.clone().into_iter().filter(|&i| places[i].region == region) {
             let place = &places[i];
-            let crc = terrace_layout::data_crc(&image.0[place.device][place.at..place.at + place.len]);
+            let crc =
+                terrace_layout::data_crc(&image.0[place.device][place.at..place.at + place.len]);
             let (device, at) = place.sum.expect("these have one");
             image.0[device][at..at + 4].copy_from_slice(&crc.to_le_bytes());
             let holder = |p: &Place| p.device == device && (p.at..p.at + p.len).contains(&at);

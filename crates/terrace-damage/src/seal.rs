@@ -1,14 +1,16 @@
-//! Checksums and check bits made right after a change: what a checksum would catch is not what needs the fuzzing.
+//! Checksums and check bits made right after a change: what a checksum would catch is not what
+//! needs the fuzzing.
 
 use terrace_layout::{
-    BLOCK_BYTES, BlockAddr, CheckedPtr, DEVICES_MAX, EntryType, JOURNAL_WORDS_MAX, PAGE_SLOTS, SLOT_BYTES, Tail,
-    seal_crc_block,
+    BLOCK_BYTES, BlockAddr, CheckedPtr, DEVICES_MAX, EntryType, JOURNAL_WORDS_MAX, PAGE_SLOTS,
+    SLOT_BYTES, Tail, seal_crc_block,
 };
 
 /// How the bytes of a structure are made to pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seal {
-    /// A CRC32C of the first `covered` bytes from `from` on, in the field at `field`, which counts as zero.
+    /// A CRC32C of the first `covered` bytes from `from` on, in the field at `field`, which counts
+    /// as zero.
     Crc {
         /// First byte covered.
         from: usize,
@@ -45,7 +47,8 @@ fn pointer(value: u64) -> u64 {
     if value == 0 {
         return 0;
     }
-    let (device, block) = ((value >> 40) as u16 & (DEVICES_MAX as u16 - 1), value & ((1 << 40) - 1));
+    let (device, block) =
+        ((value >> 40) as u16 & (DEVICES_MAX as u16 - 1), value & ((1 << 40) - 1));
     CheckedPtr::new(BlockAddr::new(device, block), value >> 47 & 1 != 0).0
 }
 
@@ -53,13 +56,17 @@ fn tail(value: u64) -> u64 {
     Tail::new((value & ((1 << 44) - 1)) * SLOT_BYTES, (value >> 52) as u16).0
 }
 
-/// Seals the structure at the start of `bytes`, which may go on behind it. One that claims to be longer than `bytes` is
-/// left alone.
+/// Seals the structure at the start of `bytes`, which may go on behind it. One that claims to be
+/// longer than `bytes` is left alone.
 pub fn seal(how: Seal, bytes: &mut [u8]) {
     match how {
         Seal::Crc { from, to, field } => crc(0, &mut bytes[from..to], field - from),
         Seal::Entry(seed) => {
-            let slots = if bytes[0] == EntryType::Pad as u8 { 1 } else { u64::from(bytes[1]).min(PAGE_SLOTS) };
+            let slots = if bytes[0] == EntryType::Pad as u8 {
+                1
+            } else {
+                u64::from(bytes[1]).min(PAGE_SLOTS)
+            };
             if let Some(entry) = bytes.get_mut(..(slots * SLOT_BYTES) as usize)
                 && !entry.is_empty()
             {

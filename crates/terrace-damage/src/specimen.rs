@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use terrace_engine::{
-    FileKind, FormatOptions, Ino, NewInode, OpenOptions, RenameFlags, SetAttr, Volume, WriteOptions, XattrFlags, format,
+    FileKind, FormatOptions, Ino, NewInode, OpenOptions, RenameFlags, SetAttr, Volume,
+    WriteOptions, XattrFlags, format,
 };
 use terrace_layout::{BLOCK_BYTES, JOURNAL_OFFSET, MediaStruct, Superblock};
 use terrace_media::{Disk, DiskSim, Pm, PmSim, sim_disk};
@@ -28,7 +29,8 @@ pub enum Left {
     Idle,
     /// By a crash in a rename: its entries are written, nothing has committed.
     Staged,
-    /// By a crash in a rename whose journal record has committed, and nothing of it was stored in place.
+    /// By a crash in a rename whose journal record has committed, and nothing of it was stored in
+    /// place.
     Committed,
     /// By a crash in a rename of which one word was stored in place.
     HalfApplied,
@@ -39,7 +41,8 @@ pub enum Left {
 pub enum Contents {
     /// A handful of files: for damage to what belongs to none, which takes less time then.
     Few,
-    /// The same, and inodes of each kind whose logs lie on a disk, with and without entries behind that.
+    /// The same, and inodes of each kind whose logs lie on a disk, with and without entries behind
+    /// that.
     Archived,
     /// Something of everything.
     Many,
@@ -69,7 +72,8 @@ pub struct Specimen {
     pub former: Image,
     /// What a program sees of it.
     pub truth: Tree,
-    /// The last entries of logs that lie beyond the tail, each with what a program would see if it were not there.
+    /// The last entries of logs that lie beyond the tail, each with what a program would see if it
+    /// were not there.
     pub without_last: Vec<(Place, Tree)>,
     /// Path names by inode.
     pub paths: BTreeMap<u64, Vec<String>>,
@@ -129,7 +133,9 @@ fn add_paths(volume: &Volume, dir: Ino, path: &str, paths: &mut BTreeMap<u64, Ve
 
 /// Recognizable bytes, none of them zero.
 pub fn pattern(len: usize, seed: u8) -> Vec<u8> {
-    (0..len).map(|i| (i as u8).wrapping_mul(13).wrapping_add(seed).wrapping_add((i >> 8) as u8) | 1).collect()
+    (0..len)
+        .map(|i| (i as u8).wrapping_mul(13).wrapping_add(seed).wrapping_add((i >> 8) as u8) | 1)
+        .collect()
 }
 
 /// Simulated devices on which a volume is made.
@@ -145,9 +151,13 @@ impl Bed {
     fn new(plan: Plan) -> Bed {
         let pm_bytes = if plan.contents == Contents::Many { PM_BYTES_MANY } else { PM_BYTES_FEW };
         let (pm, pm_sim) = Pm::simulated(pm_bytes);
-        let (disks, disk_sims): (Vec<_>, Vec<_>) = (0..plan.disks).map(|_| sim_disk(DISK_BYTES)).unzip();
-        let options =
-            FormatOptions { shards: Some(2), pm_data_checksums: plan.pm_data_checksums, ..Default::default() };
+        let (disks, disk_sims): (Vec<_>, Vec<_>) =
+            (0..plan.disks).map(|_| sim_disk(DISK_BYTES)).unzip();
+        let options = FormatOptions {
+            shards: Some(2),
+            pm_data_checksums: plan.pm_data_checksums,
+            ..Default::default()
+        };
         format(&pm, &disks, &options).expect("there is room");
         Bed { plan, pm, pm_sim, disks, disk_sims }
     }
@@ -155,8 +165,10 @@ impl Bed {
     fn open(&self, pm_full_percent: u8) -> Arc<Volume> {
         // Logs move when they are told to.
         let workers = self.plan.contents != Contents::Archived;
-        let options = OpenOptions { cache_bytes: 1 << 20, pm_full_percent, workers, ..Default::default() };
-        Volume::open(self.pm.clone(), self.disks.clone(), options, &|_, _, _| {}).expect("it is whole")
+        let options =
+            OpenOptions { cache_bytes: 1 << 20, pm_full_percent, workers, ..Default::default() };
+        Volume::open(self.pm.clone(), self.disks.clone(), options, &|_, _, _| {})
+            .expect("it is whole")
     }
 
     /// As it is left, and as it was earlier.
@@ -195,7 +207,11 @@ impl Bed {
     }
 
     fn durable(&self, pm: Vec<u8>) -> Image {
-        Image(std::iter::once(pm).chain(self.disk_sims.iter().map(|sim| sim.durable_image())).collect())
+        Image(
+            std::iter::once(pm)
+                .chain(self.disk_sims.iter().map(|sim| sim.durable_image()))
+                .collect(),
+        )
     }
 
     /// What PM holds at the fence of a rename that leaves it as planned.
@@ -205,15 +221,20 @@ impl Bed {
         self.pm_sim.set_on_fence(Box::new(move |sim| {
             // What is durable, and what if the first of the lines under way had got there too.
             let mut first = true;
-            let one_line = sim.crash_image(&mut |_, stores| if std::mem::take(&mut first) { stores } else { 0 });
+            let one_line = sim
+                .crash_image(&mut |_, stores| if std::mem::take(&mut first) { stores } else { 0 });
             seen.lock().push([sim.durable_image(), one_line]);
         }));
         let dir = v.lookup(Ino::ROOT, b"dir").expect("it is there").ino;
-        v.rename(Ino::ROOT, b"mover", dir, b"moved", RenameFlags::default()).expect("nothing fails");
+        v.rename(Ino::ROOT, b"mover", dir, b"moved", RenameFlags::default())
+            .expect("nothing fails");
         self.pm_sim.clear_on_fence();
         let images = images.lock();
         let committed = |image: &Vec<u8>| pending_words(image) > 0;
-        let at = images.iter().position(|[durable, _]| committed(durable)).expect("a rename uses the journal");
+        let at = images
+            .iter()
+            .position(|[durable, _]| committed(durable))
+            .expect("a rename uses the journal");
         match self.plan.left {
             Left::Staged => images[at - 1][0].clone(),
             Left::Committed => images[at][0].clone(),
@@ -232,8 +253,10 @@ fn pending_words(pm: &[u8]) -> usize {
     (0..sb.shards).filter_map(|shard| record(shard).committed().ok()?.map(<[_]>::len)).sum()
 }
 
-const FILE: NewInode = NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 1, gid: 2, rdev: 0 };
-const DIR: NewInode = NewInode { kind: FileKind::Directory, mode: 0o755, umask: 0, uid: 1, gid: 2, rdev: 0 };
+const FILE: NewInode =
+    NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 1, gid: 2, rdev: 0 };
+const DIR: NewInode =
+    NewInode { kind: FileKind::Directory, mode: 0o755, umask: 0, uid: 1, gid: 2, rdev: 0 };
 
 fn make(v: &Volume, dir: Ino, name: &str, new: &NewInode) -> Ino {
     v.create(dir, name.as_bytes(), new).expect("there is room").ino
@@ -244,7 +267,9 @@ fn put(v: &Volume, ino: Ino, at: u64, data: &[u8]) {
 }
 
 fn populate_few(v: &Volume, name: &str) {
-    let dir = v.lookup(Ino::ROOT, b"dir").map_or_else(|_| make(v, Ino::ROOT, "dir", &DIR), |attr| attr.ino);
+    let dir = v
+        .lookup(Ino::ROOT, b"dir")
+        .map_or_else(|_| make(v, Ino::ROOT, "dir", &DIR), |attr| attr.ino);
     let file = make(v, dir, name, &FILE);
     put(v, file, 0, &pattern(5000, 3));
     v.fsync(file, false).expect("nothing fails");
@@ -257,12 +282,15 @@ fn populate_archived(v: &Volume) {
         (0..8).for_each(|name| v.forget(make(v, dir, &format!("a-name-of-many-{name}"), &FILE), 1));
         let file = make(v, dir, "scattered", &FILE);
         (0..8).for_each(|block| put(v, file, block * 8192, &pattern(700, block as u8)));
-        v.setxattr(file, b"user.short", &pattern(200, i), XattrFlags::default(), None).expect("nothing fails");
-        v.setxattr(file, b"user.long", &pattern(9000, i), XattrFlags::default(), None).expect("nothing fails");
+        v.setxattr(file, b"user.short", &pattern(200, i), XattrFlags::default(), None)
+            .expect("nothing fails");
+        v.setxattr(file, b"user.long", &pattern(9000, i), XattrFlags::default(), None)
+            .expect("nothing fails");
         v.symlink(dir, b"link", &pattern(300, i), 0, 0).expect("nothing fails");
     }
     let everything = [Param::LogsAt, Param::ColdAge].map(|param| (param, 0));
-    let no_data = [Param::MigrateMin, Param::MigrateAt, Param::MigrateMax].map(|param| (param, 100));
+    let no_data =
+        [Param::MigrateMin, Param::MigrateAt, Param::MigrateMax].map(|param| (param, 100));
     for (param, value) in everything.into_iter().chain(no_data) {
         v.tune(param, value).expect("nothing fails");
     }
@@ -276,7 +304,8 @@ fn populate_archived(v: &Volume) {
     v.unlink(dir, b"a-name-of-many-3").expect("nothing fails");
 }
 
-/// Files with checksums in the entry, in slots behind it, and in blocks of their own; cut, and partly replaced.
+/// Files with checksums in the entry, in slots behind it, and in blocks of their own; cut, and
+/// partly replaced.
 fn populate_disks(v: &Volume) {
     let dir = make(v, Ino::ROOT, "disk", &DIR);
     for (name, len) in [("one", 4096), ("some", 40_000), ("big", 200_000)] {
@@ -303,7 +332,8 @@ fn populate_pm(v: &Volume) {
     v.link(hard, dir, b"other").expect("nothing fails");
     v.symlink(Ino::ROOT, b"link", b"dir/sub", 0, 0).expect("nothing fails");
     v.symlink(dir, b"long-link", &pattern(3000, 4), 0, 0).expect("nothing fails");
-    v.setxattr(small, b"user.long", &pattern(9000, 3), XattrFlags::default(), None).expect("nothing fails");
+    v.setxattr(small, b"user.long", &pattern(9000, 3), XattrFlags::default(), None)
+        .expect("nothing fails");
     v.setxattr(sub, b"user.short", b"value", XattrFlags::default(), None).expect("nothing fails");
     let long = make(v, Ino::ROOT, "long", &FILE);
     for i in 0..75 {
@@ -316,11 +346,17 @@ fn populate_pm(v: &Volume) {
 /// Files whose data went to a disk, and back.
 fn populate_moved(v: &Volume) {
     let dir = make(v, Ino::ROOT, "moved", &DIR);
-    for (name, len, tiers) in [("down", 30_000, &[1][..]), ("back", 9_000, &[1, 0]), ("long", 140_000, &[1])] {
+    for (name, len, tiers) in
+        [("down", 30_000, &[1][..]), ("back", 9_000, &[1, 0]), ("long", 140_000, &[1])]
+    {
         let ino = make(v, dir, name, &FILE);
         put(v, ino, 0, &pattern(len, 6));
         for &tier in tiers {
-            assert_eq!(v.move_file(ino, tier).expect("nothing fails").left_bytes, 0, "there is room");
+            assert_eq!(
+                v.move_file(ino, tier).expect("nothing fails").left_bytes,
+                0,
+                "there is room"
+            );
         }
         put(v, ino, 4096, &pattern(4096, 7));
     }
@@ -336,7 +372,8 @@ fn populate_changed(v: &Volume, dir: Ino) {
     put(v, cut, 0, &pattern(30_000, 5));
     v.setattr(cut, &SetAttr { size: Some(10_001), ..Default::default() }).expect("nothing fails");
     v.fallocate(cut, terrace_engine::Fallocate::PunchHole, 4096, 4096).expect("nothing fails");
-    v.fallocate(cut, terrace_engine::Fallocate::AllocateKeepSize, 16_384, 8192).expect("nothing fails");
+    v.fallocate(cut, terrace_engine::Fallocate::AllocateKeepSize, 16_384, 8192)
+        .expect("nothing fails");
     let names = make(v, Ino::ROOT, "names", &DIR);
     for i in 0..60 {
         let name = format!("a-name-that-takes-two-slots-of-the-page-number-{i}");

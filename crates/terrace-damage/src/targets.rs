@@ -1,7 +1,8 @@
-//! The functions that fuzzers call: one per decoder, one for images of PM, one for whole volumes, two for what a daemon
-//! is told. None may panic, hang or take much memory, whatever it is given.
+//! The functions that fuzzers call: one per decoder, one for images of PM, one for whole volumes,
+//! two for what a daemon is told. None may panic, hang or take much memory, whatever it is given.
 //!
-//! What stands behind a checksum is reached because each decoder sees its input twice: as it is, and sealed.
+//! What stands behind a checksum is reached because each decoder sees its input twice: as it is,
+//! and sealed.
 
 mod control;
 mod decoders;
@@ -11,7 +12,8 @@ mod saved;
 
 pub use control::{Command, commands, control, is_for_all};
 pub use decoders::{
-    checkpoint, chunk_header, inode_record, journal, log_entry, log_page, shard_page, superblock, words,
+    checkpoint, chunk_header, inode_record, journal, log_entry, log_page, shard_page, superblock,
+    words,
 };
 pub use http::http;
 pub use recover::{Edit, recover};

@@ -22,8 +22,8 @@ pub struct Failure {
     pub message: String,
 }
 
-/// By place: a path for attributes and target, with `#` and an offset for a piece of a file, with `#` and a name for an
-/// extended attribute, with `#names` for the listing of a directory.
+/// By place: a path for attributes and target, with `#` and an offset for a piece of a file, with
+/// `#` and a name for an extended attribute, with `#names` for the listing of a directory.
 pub type Tree = BTreeMap<String, Result<String, Failure>>;
 
 impl From<FsError> for Failure {
@@ -86,7 +86,9 @@ fn read_inode(volume: &Volume, attr: &Attr, path: &str, depth: usize, tree: &mut
     read_xattrs(volume, attr.ino, path, tree);
     match attr.kind {
         FileKind::Regular => read_data(volume, attr, path, tree),
-        FileKind::Directory if depth < DEPTH_MAX => read_dir(volume, attr.ino, path, depth + 1, tree),
+        FileKind::Directory if depth < DEPTH_MAX => {
+            read_dir(volume, attr.ino, path, depth + 1, tree)
+        }
         _ => {}
     }
 }
@@ -98,8 +100,9 @@ fn read_xattrs(volume: &Volume, ino: Ino, path: &str, tree: &mut Tree) {
     };
     for name in names.split(|&b| b == 0).filter(|name| !name.is_empty()) {
         let value = volume.getxattr(ino, name);
-        let value =
-            value.map(|v| format!("{} bytes {:08x}", v.len(), terrace_layout::data_crc(&v))).map_err(Failure::from);
+        let value = value
+            .map(|v| format!("{} bytes {:08x}", v.len(), terrace_layout::data_crc(&v)))
+            .map_err(Failure::from);
         tree.insert(format!("{path}#{}", name.escape_ascii()), value);
     }
 }
@@ -112,8 +115,9 @@ fn read_data(volume: &Volume, attr: &Attr, path: &str, tree: &mut Tree) {
             return;
         }
         let read = volume.read(attr.ino, offset, &mut buf);
-        let read =
-            read.map(|n| format!("{n} bytes {:08x}", terrace_layout::data_crc(&buf[..n]))).map_err(Failure::from);
+        let read = read
+            .map(|n| format!("{n} bytes {:08x}", terrace_layout::data_crc(&buf[..n])))
+            .map_err(Failure::from);
         tree.insert(format!("{path}#{offset}"), read);
     }
     if attr.size > end {

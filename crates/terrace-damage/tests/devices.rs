@@ -5,12 +5,14 @@ use std::sync::LazyLock;
 use terrace_damage::specimen::{Contents, Left, Plan, Specimen};
 use terrace_damage::{Devices, Image, read_tree};
 
-const PLAN: Plan = Plan { contents: Contents::Few, left: Left::Clean, disks: 2, pm_data_checksums: false };
+const PLAN: Plan =
+    Plan { contents: Contents::Few, left: Left::Clean, disks: 2, pm_data_checksums: false };
 static CLEAN: LazyLock<Specimen> = LazyLock::new(|| Specimen::new(PLAN));
-static CRASHED: LazyLock<Specimen> = LazyLock::new(|| Specimen::new(Plan { left: Left::Committed, ..PLAN }));
+static CRASHED: LazyLock<Specimen> =
+    LazyLock::new(|| Specimen::new(Plan { left: Left::Committed, ..PLAN }));
 
-/// The volume is refused, whether it is to be opened or checked, with a message that has all of `parts`; nothing is
-/// changed.
+/// The volume is refused, whether it is to be opened or checked, with a message that has all of
+/// `parts`; nothing is changed.
 fn refused(image: &Image, devices: &Devices, parts: &[&str]) {
     let opened = devices.open(90).map(drop).unwrap_err().to_string();
     let checked = devices.check(true).map(drop).unwrap_err().to_string();
@@ -20,8 +22,8 @@ fn refused(image: &Image, devices: &Devices, parts: &[&str]) {
     assert!(devices.hold(image), "it was changed");
 }
 
-/// As long as one copy of its superblock is whole, it is told what it lacks: it is not called a device of nobody, which
-/// one may format.
+/// As long as one copy of its superblock is whole, it is told what it lacks: it is not called a
+/// device of nobody, which one may format.
 #[test]
 fn a_device_cut_short_is_named() {
     for specimen in [&*CLEAN, &*CRASHED] {

@@ -1,4 +1,5 @@
-//! Files that are lost are given up: all others are there afterwards, and the volume is whole. See `docs/DAMAGE.md`.
+//! Files that are lost are given up: all others are there afterwards, and the volume is whole. See
+//! `docs/DAMAGE.md`.
 
 #[path = "sweep/random.rs"]
 mod random;
@@ -13,18 +14,23 @@ use terrace_damage::places::{Place, Region};
 use terrace_damage::seal::seal;
 use terrace_damage::specimen::{Contents, Left, Plan, Specimen, pattern};
 use terrace_damage::{Devices, Image, Tree, read_tree};
-use terrace_engine::{CheckOptions, CheckReport, FileKind, FsResult, Ino, NewInode, WriteOptions, check};
+use terrace_engine::{
+    CheckOptions, CheckReport, FileKind, FsResult, Ino, NewInode, WriteOptions, check,
+};
 use terrace_layout::{
-    ChunkHeader, DentryAddEntry, EntryType, INCOMPAT_GAPS, INODE_BYTES, INODE_USED, InodeRecord, MediaStruct,
-    Superblock,
+    ChunkHeader, DentryAddEntry, EntryType, INCOMPAT_GAPS, INODE_BYTES, INODE_USED, InodeRecord,
+    MediaStruct, Superblock,
 };
 use terrace_media::{Disk, DiskFault, Pm, sim_disk_from};
 
-const FILE: NewInode = NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 1, gid: 2, rdev: 0 };
+const FILE: NewInode =
+    NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 1, gid: 2, rdev: 0 };
 /// Fields of an entry that adds a name.
 const INO: Range<usize> = offset_of!(DentryAddEntry, ino)..offset_of!(DentryAddEntry, ino) + 8;
-const GENERATION: Range<usize> = offset_of!(DentryAddEntry, generation)..offset_of!(DentryAddEntry, generation) + 4;
-const FILE_TYPE: Range<usize> = offset_of!(DentryAddEntry, file_type)..offset_of!(DentryAddEntry, file_type) + 1;
+const GENERATION: Range<usize> =
+    offset_of!(DentryAddEntry, generation)..offset_of!(DentryAddEntry, generation) + 4;
+const FILE_TYPE: Range<usize> =
+    offset_of!(DentryAddEntry, file_type)..offset_of!(DentryAddEntry, file_type) + 1;
 /// What belongs to an inode, and whose damage puts it out of reach.
 const REGIONS: [Region; 6] = [
     Region::InodeRecord,
@@ -52,7 +58,8 @@ fn must_be_sound(devices: &Devices, context: &str) {
     assert!(report.problems.is_empty(), "{context}: {:#?}", report.problems);
 }
 
-/// What is to be the same whatever names are removed: not the link count, nor when a directory has changed.
+/// What is to be the same whatever names are removed: not the link count, nor when a directory has
+/// changed.
 fn comparable(tree: &Tree) -> BTreeMap<String, String> {
     let about = |value: &str| {
         let words: Vec<&str> = value.split(' ').collect();
@@ -85,7 +92,8 @@ fn expected(specimen: &Specimen, lost: Option<u64>) -> BTreeMap<String, String> 
     let paths = lost.map_or(&[][..], |ino| &specimen.paths[&ino]);
     let mut tree = BTreeMap::new();
     for (key, value) in comparable(&specimen.truth) {
-        let Some((path, rest)) = paths.iter().find_map(|path| Some((path, below(&key, path)?))) else {
+        let Some((path, rest)) = paths.iter().find_map(|path| Some((path, below(&key, path)?)))
+        else {
             tree.insert(key, value);
             continue;
         };
@@ -95,7 +103,10 @@ fn expected(specimen: &Specimen, lost: Option<u64>) -> BTreeMap<String, String> 
         let end = name.find(['/', '#']).unwrap_or(name.len());
         let child = inode(specimen, &format!("{path}/{}", &name[..end]));
         // Another name that it has is all that it needs.
-        if specimen.paths[&child].iter().all(|name| name.rsplit_once('/').is_some_and(|(dir, _)| dir == path)) {
+        if specimen.paths[&child]
+            .iter()
+            .all(|name| name.rsplit_once('/').is_some_and(|(dir, _)| dir == path))
+        {
             tree.insert(format!("/lost+found/inode-{child}{}", &name[end..]), value);
         }
     }
@@ -122,14 +133,21 @@ fn must_be(found: &BTreeMap<String, String>, expected: &BTreeMap<String, String>
             .collect()
     };
     let (more, less) = (differs(found, expected), differs(expected, found));
-    assert!(more.is_empty() && less.is_empty(), "{context}: found {more:#.300?}, not {less:#.300?}");
+    assert!(
+        more.is_empty() && less.is_empty(),
+        "{context}: found {more:#.300?}, not {less:#.300?}"
+    );
 }
 
 /// The volume is used, unmounted, and whole.
 fn must_be_of_use(devices: &Devices, context: &str) {
     let volume = devices.open(90).unwrap();
     let ino = volume.create(Ino::ROOT, b"new", &FILE).unwrap().ino;
-    assert_eq!(volume.write(ino, 0, &pattern(20_000, 1), WriteOptions::default()).unwrap(), 20_000, "{context}");
+    assert_eq!(
+        volume.write(ino, 0, &pattern(20_000, 1), WriteOptions::default()).unwrap(),
+        20_000,
+        "{context}"
+    );
     volume.close().unwrap();
     drop(volume);
     must_be_sound(devices, context);
@@ -145,13 +163,17 @@ fn sweep(specimen: &Specimen, seed: u64) {
     assert!(!untouched || before == specimen.image, "where nothing is lost, nothing changes");
     let mut by_kind: BTreeMap<(u64, Region), Vec<usize>> = BTreeMap::new();
     for i in specimen.places(|p| REGIONS.contains(&p.region)) {
-        by_kind.entry((specimen.places[i].owner.unwrap(), specimen.places[i].region)).or_default().push(i);
+        by_kind
+            .entry((specimen.places[i].owner.unwrap(), specimen.places[i].region))
+            .or_default()
+            .push(i);
     }
     let mut lost = BTreeSet::new();
     for ((owner, region), places) in by_kind {
         let place = &specimen.places[places[random.below(places.len())]];
         let offset = random.below(place.len);
-        let context = format!("{:?}: {region} of inode {owner} at {} + {offset}", specimen.plan, place.at);
+        let context =
+            format!("{:?}: {region} of inode {owner} at {} + {offset}", specimen.plan, place.at);
         let mut image = specimen.image.clone();
         image.0[place.device][place.at + offset] ^= 0x24;
         devices.load(&image);
@@ -162,20 +184,35 @@ fn sweep(specimen: &Specimen, seed: u64) {
         if is_lost {
             lost.insert((owner, region));
             assert!(
-                report.problems.iter().any(|p| named(p) || p.what.contains(&format!("inode {owner},"))),
+                report
+                    .problems
+                    .iter()
+                    .any(|p| named(p) || p.what.contains(&format!("inode {owner},"))),
                 "{context}"
             );
         }
         must_be_sound(&devices, &context);
         let after = devices.image();
-        assert!(give_up(&devices).problems.is_empty() && devices.image() == after, "{context}: given up twice");
-        must_be(&found(&devices, &context), &expected(specimen, is_lost.then_some(owner)), &context);
+        assert!(
+            give_up(&devices).problems.is_empty() && devices.image() == after,
+            "{context}: given up twice"
+        );
+        must_be(
+            &found(&devices, &context),
+            &expected(specimen, is_lost.then_some(owner)),
+            &context,
+        );
         must_be_of_use(&devices, &context);
     }
     // A few bytes mean nothing.
     println!("{:?}: {} of the places led to a loss", specimen.plan, lost.len());
     let inodes: BTreeSet<u64> = lost.iter().map(|&(owner, _)| owner).collect();
-    assert!(inodes.len() + 3 > specimen.paths.len(), "{} of {} inodes", inodes.len(), specimen.paths.len());
+    assert!(
+        inodes.len() + 3 > specimen.paths.len(),
+        "{} of {} inodes",
+        inodes.len(),
+        specimen.paths.len()
+    );
 }
 
 #[test]
@@ -190,8 +227,8 @@ fn each_inode_of_a_crashed_volume() {
     sweep(&specimen(Contents::Archived, Left::Idle, 2, true), 4);
 }
 
-/// Power is cut at each fence, with what happens to have arrived: a mount in between loses nothing, and the same command
-/// has the same end.
+/// Power is cut at each fence, with what happens to have arrived: a mount in between loses nothing,
+/// and the same command has the same end.
 #[test]
 fn it_may_be_cut_short_anywhere() {
     for (plan, path) in [
@@ -203,7 +240,8 @@ fn it_may_be_cut_short_anywhere() {
     ] {
         let specimen = specimen(plan.0, plan.1, 1, false);
         let lost = inode(&specimen, path);
-        let record = specimen.places(|p| p.region == Region::InodeRecord && p.owner == Some(lost))[0];
+        let record =
+            specimen.places(|p| p.region == Region::InodeRecord && p.owner == Some(lost))[0];
         let mut image = specimen.image.clone();
         image.0[0][specimen.places[record].at + 20] ^= 0x24;
         must_have_one_end(&image, &expected(&specimen, Some(lost)), &format!("{plan:?} {path}"));
@@ -231,8 +269,8 @@ fn must_have_one_end(image: &Image, end: &BTreeMap<String, String>, context: &st
     }
 }
 
-/// Where nothing is lost but the name of a directory, a mount in between does not free it either; nor does it matter whether a file's
-/// right name is met before a wrong one.
+/// Where nothing is lost but the name of a directory, a mount in between does not free it either;
+/// nor does it matter whether a file's right name is met before a wrong one.
 #[test]
 fn a_directory_without_a_name_is_saved_though_it_is_cut_short() {
     let specimen = specimen(Contents::Many, Left::Clean, 1, false);
@@ -241,7 +279,9 @@ fn a_directory_without_a_name_is_saved_though_it_is_cut_short() {
         let (names, file_at) = (root_entry(&specimen, "/names"), root_entry(&specimen, file));
         let target = image.0[0][file_at.at..].to_vec();
         change_entry(&mut image, names, |bytes| {
-            [INO, GENERATION, FILE_TYPE].into_iter().for_each(|r| bytes[r.clone()].copy_from_slice(&target[r]));
+            [INO, GENERATION, FILE_TYPE]
+                .into_iter()
+                .for_each(|r| bytes[r.clone()].copy_from_slice(&target[r]));
         });
         if is_wrong {
             change_entry(&mut image, file_at, |bytes| bytes[GENERATION.start] += 1);
@@ -264,7 +304,8 @@ fn a_directory_without_a_name_is_saved_though_it_is_cut_short() {
     }
 }
 
-/// Where records have been forgotten, nobody has a handle that leads to a new directory by accident.
+/// Where records have been forgotten, nobody has a handle that leads to a new directory by
+/// accident.
 #[test]
 fn a_new_directory_begins_with_any_generation_where_records_have_been_forgotten() {
     let specimen = specimen(Contents::Many, Left::Clean, 1, false);
@@ -276,7 +317,9 @@ fn a_new_directory_begins_with_any_generation_where_records_have_been_forgotten(
         let records = &mut image.0[0][specimen.places[chunk].at..];
         let count = ChunkHeader::from_bytes(records).records as usize;
         let of_chunk = records.chunks_mut(INODE_BYTES as usize).take(count).skip(1);
-        of_chunk.filter(|bytes| InodeRecord::from_bytes(bytes).state != INODE_USED).for_each(|bytes| bytes.fill(0));
+        of_chunk
+            .filter(|bytes| InodeRecord::from_bytes(bytes).state != INODE_USED)
+            .for_each(|bytes| bytes.fill(0));
     }
     let generation = |image: &Image| {
         let devices = Devices::new(image);
@@ -290,7 +333,9 @@ fn a_new_directory_begins_with_any_generation_where_records_have_been_forgotten(
     assert_eq!(generation(&image), 1, "a record that remembers nothing");
     for copy in specimen.places(|p| p.region == Region::Superblock) {
         let features = offset_of!(Superblock, incompat);
-        change_entry(&mut image, &specimen.places[copy], |bytes| bytes[features] |= INCOMPAT_GAPS as u8);
+        change_entry(&mut image, &specimen.places[copy], |bytes| {
+            bytes[features] |= INCOMPAT_GAPS as u8
+        });
     }
     let drawn: BTreeSet<u32> = (0..3).map(|_| generation(&image)).collect();
     assert!(drawn.len() == 3 && !drawn.contains(&1), "{drawn:?}");
@@ -301,8 +346,9 @@ fn root_entry<'a>(specimen: &'a Specimen, path: &str) -> &'a Place {
     let ino = inode(specimen, path);
     let names_it = |p: &Place| {
         let bytes = &specimen.image.0[p.device][p.at..p.at + p.len];
-        let is_add =
-            p.region == Region::LogEntry && p.owner == Some(Ino::ROOT.0) && bytes[0] == EntryType::DentryAdd as u8;
+        let is_add = p.region == Region::LogEntry
+            && p.owner == Some(Ino::ROOT.0)
+            && bytes[0] == EntryType::DentryAdd as u8;
         is_add && DentryAddEntry::from_bytes(bytes).ino == ino
     };
     &specimen.places[specimen.places(names_it)[0]]
@@ -324,7 +370,8 @@ fn states_in_between(image: &Image) -> Vec<Vec<u8>> {
     sim.set_on_fence(Box::new(move |sim| {
         let mut seen = seen.lock().unwrap();
         let n = seen.len() as u64;
-        for state in [sim.durable_image(), sim.crash_image_random(n), sim.crash_image_random(n + 1)] {
+        for state in [sim.durable_image(), sim.crash_image_random(n), sim.crash_image_random(n + 1)]
+        {
             if seen.last() != Some(&state) {
                 seen.push(state);
             }
@@ -358,7 +405,10 @@ fn a_disk_that_goes_away_costs_no_file() {
             Ok(report) => {
                 let is_it = |p: &&terrace_engine::CheckProblem| p.what.contains("given up");
                 let lost: Vec<_> = report.problems.iter().filter(is_it).collect();
-                assert!(lost.len() == 1 && lost[0].place.contains("/dir/in-pm"), "{calls}: {lost:#?}");
+                assert!(
+                    lost.len() == 1 && lost[0].place.contains("/dir/in-pm"),
+                    "{calls}: {lost:#?}"
+                );
                 given_up += 1;
             }
         }
@@ -366,7 +416,8 @@ fn a_disk_that_goes_away_costs_no_file() {
     assert!(refused > 5 && given_up > 5, "{refused} {given_up}");
 }
 
-/// A disk that is away for a while only does not cost a file either, even if it answers again when it is asked.
+/// A disk that is away for a while only does not cost a file either, even if it answers again when
+/// it is asked.
 #[test]
 fn a_disk_that_comes_back_costs_no_file() {
     let specimen = specimen(Contents::Archived, Left::Clean, 1, false);
@@ -387,7 +438,9 @@ fn a_disk_that_comes_back_costs_no_file() {
             sim.clear_faults();
             if let Err(error) = result {
                 assert!(devices.hold(&image), "{context}: it was changed, though refused: {error}");
-                unsteady += usize::from(error.to_string().contains("but not each time: nothing was given up"));
+                unsteady += usize::from(
+                    error.to_string().contains("but not each time: nothing was given up"),
+                );
             }
             give_up(&devices);
             must_be_sound(&devices, &context);
@@ -425,7 +478,12 @@ fn a_damaged_table_is_not_given_up() {
         image.0[0][specimen.places[place].at] ^= 0x24;
         let devices = Devices::new(&image);
         let report = give_up(&devices);
-        assert!(report.problems.iter().any(|p| p.what.starts_with("nothing was given up") && !p.repaired));
+        assert!(
+            report
+                .problems
+                .iter()
+                .any(|p| p.what.starts_with("nothing was given up") && !p.repaired)
+        );
         assert!(devices.hold(&image), "{region}");
     }
 }

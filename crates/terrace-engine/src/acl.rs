@@ -1,10 +1,13 @@
-//! POSIX access control lists: what acl(5) and the kernel's own file systems do with them, on values alone.
+//! POSIX access control lists: what acl(5) and the kernel's own file systems do with them, on
+//! values alone.
 //!
-//! An ACL arrives and is stored in the form of the extended attributes `system.posix_acl_access` and
-//! `system.posix_acl_default`: a little-endian version word (2), then eight bytes per entry (tag, permissions, id).
+//! An ACL arrives and is stored in the form of the extended attributes `system.posix_acl_access`
+//! and `system.posix_acl_default`: a little-endian version word (2), then eight bytes per entry
+//! (tag, permissions, id).
 //!
-//! Invariant: an [`Acl`] is valid. Its entries come in the order owner, named users, group, named groups, mask, others;
-//! owner, group and others are there exactly once, and the mask at most once, and at least if there is a named entry.
+//! Invariant: an [`Acl`] is valid. Its entries come in the order owner, named users, group, named
+//! groups, mask, others; owner, group and others are there exactly once, and the mask at most once,
+//! and at least if there is a named entry.
 
 use crate::error::{FsResult, fail};
 
@@ -58,7 +61,8 @@ impl Acl {
     /// # Errors
     /// `EINVAL` if they break the invariant.
     pub fn new(entries: Vec<AclEntry>) -> FsResult<Acl> {
-        // Which tags may come next: an owner; then users or the group; then groups, a mask or others; then nothing.
+        // Which tags may come next: an owner; then users or the group; then groups, a mask or
+        // others; then nothing.
         let mut next = USER_OBJ;
         let mut named = false;
         for entry in &entries {
@@ -85,7 +89,8 @@ impl Acl {
         if next == 0 { Ok(Acl(entries)) } else { fail(libc::EINVAL) }
     }
 
-    /// Reads the value of an extended attribute; `None`: it has no entries, which stands for no ACL.
+    /// Reads the value of an extended attribute; `None`: it has no entries, which stands for no
+    /// ACL.
     ///
     /// # Errors
     /// `EOPNOTSUPP` for another version, `EINVAL` for anything that is no valid ACL.
@@ -127,8 +132,8 @@ impl Acl {
         value
     }
 
-    /// The permission bits that stand for this ACL, and whether they say all of it. Where there is a mask it is what
-    /// the group's bits show.
+    /// The permission bits that stand for this ACL, and whether they say all of it. Where there is
+    /// a mask it is what the group's bits show.
     pub fn equivalent_mode(&self) -> (u32, bool) {
         let bits = u32::from(self.perm(USER_OBJ)) << 6
             | u32::from(self.perm(self.group_class())) << 3
@@ -144,8 +149,8 @@ impl Acl {
         *self.perm_mut(OTHER) = (mode & 7) as u16;
     }
 
-    /// As a default ACL: the access ACL of an inode created with `mode`, and the mode it gets. Both grant what the
-    /// ACL and the mode agree on.
+    /// As a default ACL: the access ACL of an inode created with `mode`, and the mode it gets. Both
+    /// grant what the ACL and the mode agree on.
     pub fn create_masq(&self, mode: u32) -> (Acl, u32) {
         let mut acl = self.clone();
         let (bits, _) = self.equivalent_mode();
@@ -170,8 +175,8 @@ impl Acl {
     }
 }
 
-/// What a new inode gets from a directory with this default ACL. `mode` is as the program asked for it: the umask has
-/// no say where there is a default ACL.
+/// What a new inode gets from a directory with this default ACL. `mode` is as the program asked for
+/// it: the umask has no say where there is a default ACL.
 ///
 /// # Errors
 /// As [`Acl::decode`].
@@ -181,7 +186,11 @@ pub(crate) fn inherit(default_acl: &[u8], mode: u32, is_dir: bool) -> FsResult<I
     };
     let (access, mode) = default.create_masq(mode);
     let (_, minimal) = access.equivalent_mode();
-    Ok(Inherited { mode, access: (!minimal).then(|| access.encode()), default: is_dir.then(|| default.encode()) })
+    Ok(Inherited {
+        mode,
+        access: (!minimal).then(|| access.encode()),
+        default: is_dir.then(|| default.encode()),
+    })
 }
 
 /// The access ACL after a `chmod` to `mode`.
@@ -196,8 +205,8 @@ pub(crate) fn chmod(access_acl: &[u8], mode: u32) -> FsResult<Vec<u8>> {
     Ok(acl.encode())
 }
 
-/// Setting an access ACL on an inode with `mode`: the mode it gets, and what to store (`None`: nothing, the mode says it
-/// all).
+/// Setting an access ACL on an inode with `mode`: the mode it gets, and what to store (`None`:
+/// nothing, the mode says it all).
 ///
 /// # Errors
 /// As [`Acl::decode`].
@@ -221,7 +230,8 @@ pub(crate) fn set_default(value: &[u8]) -> FsResult<Option<Vec<u8>>> {
 mod tests {
     use super::*;
 
-    /// An ACL in the short text form of acl(5): `u::rwx,u:7:r--,g::r-x,m::rwx,o::---`, in this order.
+    /// An ACL in the short text form of acl(5): `u::rwx,u:7:r--,g::r-x,m::rwx,o::---`, in this
+    /// order.
     fn acl(text: &str) -> Acl {
         Acl::new(entries(text)).unwrap()
     }

@@ -1,15 +1,17 @@
 //! Free space of one device, in DRAM.
 //!
-//! A device is divided into groups of `group_blocks`; a group is a bitmap (set: in use) behind its own lock. Shards
-//! start in different groups and stay in theirs as long as it has room, so they rarely meet.
+//! A device is divided into groups of `group_blocks`; a group is a bitmap (set: in use) behind its
+//! own lock. Shards start in different groups and stay in theirs as long as it has room, so they
+//! rarely meet.
 //!
 //! Invariants:
-//! * A block is handed out only while its bit is clear, and taken back only while it is set. A block that is taken back
-//!   twice had two owners on media: nobody can tell what else is wrong, so the volume must not be written any more
-//!   (`freed_twice`).
+//! * A block is handed out only while its bit is clear, and taken back only while it is set. A
+//!   block that is taken back twice had two owners on media: nobody can tell what else is wrong, so
+//!   the volume must not be written any more (`freed_twice`).
 //! * `free` is the number of clear bits in all groups.
 //! * Whoever frees blocks has made durable the commit after which nothing on media refers to them.
-//! * Free space is not kept on media while mounted; a clean unmount writes it (see `checkpoint`), a crash rebuilds it.
+//! * Free space is not kept on media while mounted; a clean unmount writes it (see `checkpoint`), a
+//!   crash rebuilds it.
 
 use crate::error::{FsError, FsResult};
 use crate::planted::{Bug, planted};
@@ -23,8 +25,8 @@ pub(crate) struct Run {
     pub len: u64,
 }
 
-/// Loads a group's bitmap words from the checkpoint when the group is first needed; `None` if it is damaged, an error
-/// if it cannot be read now.
+/// Loads a group's bitmap words from the checkpoint when the group is first needed; `None` if it is
+/// damaged, an error if it cannot be read now.
 pub(crate) type GroupLoader = Box<dyn Fn(u64) -> FsResult<Option<Vec<u64>>> + Send + Sync>;
 
 struct Group {
@@ -37,8 +39,8 @@ struct Group {
     cursors: [u64; 2],
 }
 
-/// What blocks are for. Searches for the one start far from those for the other, so that log pages do not cut files into
-/// pieces.
+/// What blocks are for. Searches for the one start far from those for the other, so that log pages
+/// do not cut files into pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Data,
@@ -77,7 +79,8 @@ pub(crate) struct DeviceAlloc {
     loader: Option<GroupLoader>,
     /// Why a group could not be read the last time that one had to be.
     trouble: Mutex<Option<(i32, String)>>,
-    /// A group could not be loaded, or blocks are in use by nobody: this session must not write a checkpoint.
+    /// A group could not be loaded, or blocks are in use by nobody: this session must not write a
+    /// checkpoint.
     damaged: AtomicBool,
     /// One more than a block that was taken back while it was free; 0: none was.
     freed_twice: AtomicU64,
@@ -85,12 +88,16 @@ pub(crate) struct DeviceAlloc {
 
 impl std::fmt::Debug for DeviceAlloc {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DeviceAlloc").field("blocks", &self.blocks).field("free", &self.free).finish_non_exhaustive()
+        f.debug_struct("DeviceAlloc")
+            .field("blocks", &self.blocks)
+            .field("free", &self.free)
+            .finish_non_exhaustive()
     }
 }
 
 impl DeviceAlloc {
-    /// From the bitmaps that a scan of the logs produced; `words` covers whole groups, bits past `blocks` are set here.
+    /// From the bitmaps that a scan of the logs produced; `words` covers whole groups, bits past
+    /// `blocks` are set here.
     pub fn from_bitmap(blocks: u64, group_blocks: u64, shards: usize, mut words: Vec<u64>) -> Self {
         let words_per_group = (group_blocks / 64) as usize;
         words.resize(blocks.div_ceil(group_blocks) as usize * words_per_group, 0);
@@ -115,8 +122,10 @@ impl DeviceAlloc {
         free_counts: &[u32],
         loader: GroupLoader,
     ) -> Self {
-        let groups =
-            free_counts.iter().map(|&free| Mutex::new(Group::new(None, u64::from(free), group_blocks))).collect();
+        let groups = free_counts
+            .iter()
+            .map(|&free| Mutex::new(Group::new(None, u64::from(free), group_blocks)))
+            .collect();
         Self::new(blocks, group_blocks, shards, groups, Some(loader))
     }
 
@@ -150,8 +159,8 @@ impl DeviceAlloc {
         self.free.load(Ordering::Relaxed)
     }
 
-    /// A run of up to `want` blocks for `shard`: one of exactly `want` if a group has it, else the longest that the
-    /// first group with room offers. `None` if the device is full.
+    /// A run of up to `want` blocks for `shard`: one of exactly `want` if a group has it, else the
+    /// longest that the first group with room offers. `None` if the device is full.
     pub fn alloc(&self, shard: usize, want: u64, what: Use) -> Option<Run> {
         debug_assert!(want > 0);
         let want = want.min(self.group_blocks);
@@ -214,7 +223,8 @@ impl DeviceAlloc {
                 false
             }
             Ok(None) => {
-                // A damaged bitmap: use the group for nothing and let the next mount rebuild it from the logs.
+                // A damaged bitmap: use the group for nothing and let the next mount rebuild it
+                // from the logs.
                 if !self.damaged.swap(true, Ordering::AcqRel) {
                     tracing::warn!(
                         "checkpoint: bitmap of group {g} is damaged; its free space is unusable until the next mount"
@@ -287,9 +297,9 @@ impl DeviceAlloc {
         self.groups.len() as u64
     }
 
-    /// Reads the bitmap of a group from the checkpoint and tells whether it is whole, or why it cannot be read; `None` for
-    /// a group that is loaded: nobody will read its bitmap any more. A damaged one is out of use from then on, as if it
-    /// had been needed.
+    /// Reads the bitmap of a group from the checkpoint and tells whether it is whole, or why it
+    /// cannot be read; `None` for a group that is loaded: nobody will read its bitmap any more. A
+    /// damaged one is out of use from then on, as if it had been needed.
     pub fn verify_checkpointed(&self, g: u64) -> Option<FsResult<bool>> {
         let loader = self.loader.as_ref()?;
         let group = &self.groups[g as usize];
@@ -303,8 +313,8 @@ impl DeviceAlloc {
         })
     }
 
-    /// Visits every group's bitmap words and free count; `None` for one that was never loaded (it is as it was in
-    /// the checkpoint).
+    /// Visits every group's bitmap words and free count; `None` for one that was never loaded (it
+    /// is as it was in the checkpoint).
     ///
     /// # Errors
     /// A group that has changed cannot be read.
@@ -312,7 +322,9 @@ impl DeviceAlloc {
         for (g, group) in self.groups.iter().enumerate() {
             let mut group = group.lock();
             if !group.freed.is_empty() && !self.is_loaded(g, &mut group) {
-                return Err(self.trouble().unwrap_or_else(|| FsError::corrupt("checkpoint: a bitmap is damaged")));
+                return Err(self
+                    .trouble()
+                    .unwrap_or_else(|| FsError::corrupt("checkpoint: a bitmap is damaged")));
             }
             visit(g as u64, group.words.as_deref(), group.free);
         }

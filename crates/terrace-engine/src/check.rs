@@ -1,13 +1,15 @@
 //! Checking an unmounted volume, and repairing what can be repaired without a guess.
 //!
 //! Invariants:
-//! * Without `repair` nothing is stored to any device: committed journal records are imagined, patches left alone.
-//! * What a crash leaves is no damage: unless the volume claims to be clean, unnamed inodes, pending journals and a
-//!   superblock copy that was being written are passed over (`repair` replays the journals and frees the inodes, as the
-//!   next mount would).
-//! * A repair changes nothing that another reading of the damage could need. Links, unnamed inodes and a checkpoint
-//!   that only wastes space are touched only if names and logs are whole: what is lost might explain them, and without
-//!   its checkpoint a volume with such damage cannot be mounted writable. Only `give_up` makes an end of such damage.
+//! * Without `repair` nothing is stored to any device: committed journal records are imagined,
+//!   patches left alone.
+//! * What a crash leaves is no damage: unless the volume claims to be clean, unnamed inodes,
+//!   pending journals and a superblock copy that was being written are passed over (`repair`
+//!   replays the journals and frees the inodes, as the next mount would).
+//! * A repair changes nothing that another reading of the damage could need. Links, unnamed inodes
+//!   and a checkpoint that only wastes space are touched only if names and logs are whole: what is
+//!   lost might explain them, and without its checkpoint a volume with such damage cannot be
+//!   mounted writable. Only `give_up` makes an end of such damage.
 
 mod blocks;
 mod data;
@@ -37,8 +39,8 @@ use crate::volume::{Devices, Progress, match_devices};
 pub struct CheckOptions {
     /// Repair what can be repaired without a guess. Otherwise nothing is stored.
     pub repair: bool,
-    /// With `repair`: free the inodes that cannot be read, and remove their names. What only a lost directory named gets a name in
-    /// `/lost+found`.
+    /// With `repair`: free the inodes that cannot be read, and remove their names. What only a lost
+    /// directory named gets a name in `/lost+found`.
     pub give_up: bool,
     /// Read file data and verify its checksums.
     pub data: bool,
@@ -95,8 +97,8 @@ enum Remedy {
     },
     /// Free the record.
     FreeRecord,
-    /// Forbid the use of the checkpoint: free space then comes from the logs. `always`: using it would do harm, so
-    /// whatever else is wrong.
+    /// Forbid the use of the checkpoint: free space then comes from the logs. `always`: using it
+    /// would do harm, so whatever else is wrong.
     DropCheckpoint {
         always: bool,
     },
@@ -130,7 +132,8 @@ impl Finding {
         Finding { loss: Loss::Structure, ..Self::flaw(device, ino, what, Remedy::Nothing) }
     }
 
-    /// An inode or a name that is lost, and with it the use of the volume after a crash, until somebody gives it up.
+    /// An inode or a name that is lost, and with it the use of the volume after a crash, until
+    /// somebody gives it up.
     fn hopeless(ino: Ino, what: impl Into<String>) -> Self {
         Finding { can_be_given_up: true, ..Self::loss(0, Some(ino), what) }
     }
@@ -170,9 +173,9 @@ struct Check<'a> {
 /// Checks an unmounted volume on opened devices; the disks in any order.
 ///
 /// # Errors
-/// A device is missing, foreign or truncated, or no copy of its superblock can be read; with `repair`, the volume has
-/// features that this version must not write beside; a repair could not be stored. Damage is no error: it is in the
-/// report.
+/// A device is missing, foreign or truncated, or no copy of its superblock can be read; with
+/// `repair`, the volume has features that this version must not write beside; a repair could not be
+/// stored. Damage is no error: it is in the report.
 pub fn check(
     pm: &Arc<Pm>,
     disks: &[Arc<dyn Disk>],
@@ -222,7 +225,8 @@ impl Check<'_> {
             self.repair(&offline, &tree, sound)?;
         }
         for bad in self.pm.bad_ranges() {
-            let what = format!("{} bytes at byte {} cannot be read", bad.end - bad.start, bad.start);
+            let what =
+                format!("{} bytes at byte {} cannot be read", bad.end - bad.start, bad.start);
             self.found(Finding::flaw(0, None, what, Remedy::Nothing));
         }
         let findings = std::mem::take(&mut *self.findings.lock());
@@ -232,7 +236,10 @@ impl Check<'_> {
             log_entries: tree.log_entries,
             data_blocks: tree.data_blocks,
             blocks_verified: self.blocks_verified.load(Ordering::Relaxed),
-            problems: given_up.into_iter().chain(self.report(&offline, &tree.names, findings)).collect(),
+            problems: given_up
+                .into_iter()
+                .chain(self.report(&offline, &tree.names, findings))
+                .collect(),
         })
     }
 
@@ -245,15 +252,17 @@ impl Check<'_> {
         path.display().to_string()
     }
 
-    /// Journals: those of a clean volume are empty, and what one holds is not to be believed; those of another may
-    /// hold a record, which repair replays.
+    /// Journals: those of a clean volume are empty, and what one holds is not to be believed; those
+    /// of another may hold a record, which repair replays.
     fn journals(&self) -> FsResult<()> {
         for shard in 0..self.sb.shards {
             let journal = journal(&self.sb, shard);
             match journal.pending(self.pm) {
                 Ok(None) => {}
                 _ if self.clean => {
-                    let what = format!("the journal of shard {shard} is not empty, as a clean unmount leaves it");
+                    let what = format!(
+                        "the journal of shard {shard} is not empty, as a clean unmount leaves it"
+                    );
                     self.found(Finding::flaw(0, None, what, Remedy::Journal));
                     if self.repair {
                         journal.clear(self.pm)?;
@@ -277,14 +286,16 @@ impl Check<'_> {
             }
         }
         if let Some(at) = offline.strange_word(self.pm) {
-            let what =
-                format!("a journal holds a store to byte {at}, which is no head, tail or slot of an inode's record");
+            let what = format!(
+                "a journal holds a store to byte {at}, which is no head, tail or slot of an inode's record"
+            );
             self.found(Finding::flaw(0, None, what, Remedy::Nothing));
         }
     }
 
     /// Whether the checkpoint's word says that it is valid, true or not.
     fn checkpoint_claims(&self) -> bool {
-        self.pm.load_u64(self.sb.checkpoint_header * terrace_layout::BLOCK_BYTES) == CHECKPOINT_VALID
+        self.pm.load_u64(self.sb.checkpoint_header * terrace_layout::BLOCK_BYTES)
+            == CHECKPOINT_VALID
     }
 }

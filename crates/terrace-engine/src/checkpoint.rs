@@ -1,13 +1,13 @@
 //! The checkpoint of a clean unmount: free space of every device, for the next mount.
 //!
-//! Order of writing: bitmaps and summaries of all devices, durable; the header without its `valid` word, durable;
-//! that word. Order of use: the word is cleared, durably, before anything changes.
+//! Order of writing: bitmaps and summaries of all devices, durable; the header without its `valid`
+//! word, durable; that word. Order of use: the word is cleared, durably, before anything changes.
 
 use std::mem::offset_of;
 
 use terrace_layout::{
-    BLOCK_BYTES, CHECKPOINT_VALID, CheckpointDevice, CheckpointHeader, DeviceEntry, GroupSummary, MediaStruct,
-    Superblock, verify_checkpoint_part,
+    BLOCK_BYTES, CHECKPOINT_VALID, CheckpointDevice, CheckpointHeader, DeviceEntry, GroupSummary,
+    MediaStruct, Superblock, verify_checkpoint_part,
 };
 use terrace_media::{AlignedBuf, Disk, Pm};
 use zerocopy::IntoBytes;
@@ -53,7 +53,10 @@ impl Area {
 /// Where group `g`'s part of a device's bitmap is: block, byte in it.
 pub(crate) fn bitmap_place(device: &DeviceEntry, g: u64) -> (u64, usize) {
     let byte = g * u64::from(device.group_blocks) / 8;
-    (device.checkpoint_start + device.summary_blocks() + byte / BLOCK_BYTES, (byte % BLOCK_BYTES) as usize)
+    (
+        device.checkpoint_start + device.summary_blocks() + byte / BLOCK_BYTES,
+        (byte % BLOCK_BYTES) as usize,
+    )
 }
 
 fn group_bytes(device: &DeviceEntry) -> usize {
@@ -90,8 +93,10 @@ pub(crate) fn load_device(
             read => read?,
         }
         let bytes = &buf[at..at + group_bytes(&device)];
-        let sound = verify_checkpoint_part("bitmap", bytes, summaries[g as usize].bitmap_crc).is_ok();
-        let words = bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("eight bytes")));
+        let sound =
+            verify_checkpoint_part("bitmap", bytes, summaries[g as usize].bitmap_crc).is_ok();
+        let words =
+            bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("eight bytes")));
         let words: Vec<u64> = words.collect();
         Ok((sound && is_possible(&device, g, &words, summaries[g as usize].free)).then_some(words))
     });
@@ -99,13 +104,14 @@ pub(crate) fn load_device(
     Ok(DeviceAlloc::from_summaries(device.blocks, group_blocks, shards, &free, loader))
 }
 
-/// Whether these can be the bits of group `g`, of which `free` are clear: no bit is that of a block outside the device, or
-/// of one that the volume itself needs.
+/// Whether these can be the bits of group `g`, of which `free` are clear: no bit is that of a block
+/// outside the device, or of one that the volume itself needs.
 fn is_possible(device: &DeviceEntry, g: u64, words: &[u64], free: u32) -> bool {
     let (base, group_blocks) = (g * u64::from(device.group_blocks), u64::from(device.group_blocks));
     let is_used = |block: u64| words[((block - base) / 64) as usize] >> (block % 64) & 1 == 1;
     words.iter().map(|w| w.count_zeros()).sum::<u32>() == free
-        && (base..base + group_blocks).all(|b| (device.data_start..device.blocks).contains(&b) || is_used(b))
+        && (base..base + group_blocks)
+            .all(|b| (device.data_start..device.blocks).contains(&b) || is_used(b))
 }
 
 /// The header, if it may be used.
@@ -160,7 +166,11 @@ pub(crate) fn write<'a>(
     fence(pm)
 }
 
-fn write_device(area: &Area, alloc: &DeviceAlloc, device: &DeviceEntry) -> FsResult<CheckpointDevice> {
+fn write_device(
+    area: &Area,
+    alloc: &DeviceAlloc,
+    device: &DeviceEntry,
+) -> FsResult<CheckpointDevice> {
     let summary_bytes = device.summary_blocks() as usize * BLOCK;
     let mut buf = AlignedBuf::new(device.checkpoint_blocks_needed() as usize * BLOCK);
     // Groups that nobody needed this time are as they were.
@@ -175,7 +185,8 @@ fn write_device(area: &Area, alloc: &DeviceAlloc, device: &DeviceEntry) -> FsRes
         let at = summary_bytes + g as usize * group_bytes;
         let bitmap = &mut buf[at..at + group_bytes];
         bitmap.copy_from_slice(words.as_bytes());
-        let summary = GroupSummary { free: group_free as u32, bitmap_crc: terrace_layout::data_crc(bitmap) };
+        let summary =
+            GroupSummary { free: group_free as u32, bitmap_crc: terrace_layout::data_crc(bitmap) };
         let at = g as usize * size_of::<GroupSummary>();
         buf[at..at + size_of::<GroupSummary>()].copy_from_slice(summary.as_bytes());
     })?;

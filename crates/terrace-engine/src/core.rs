@@ -1,17 +1,21 @@
-//! What all operations share: devices, free space, shards, the page cache, and whether the volume may be written.
+//! What all operations share: devices, free space, shards, the page cache, and whether the volume
+//! may be written.
 //!
 //! Lock order, outermost first; a thread that holds one of these takes only later ones:
 //!
 //! 0. `Migration::relief`
 //! 1. `Core::paths`; `Core::rename` (renames of directories)
 //! 2. `Inode::moving`, then `Inode::flush`; or `Mover::logs_under_way`
-//! 3. `Inode::inner`: parents before children; several directories or several files in order of inode number
-//! 4. `Shard::table`, then one of `Shard::inodes`, `Shard::dirty`, `Shard::doomed`, or the pulse of migration, then `Mover::lists`
-//!    (of the other locks of `mover`, nobody who holds one takes another)
+//! 3. `Inode::inner`: parents before children; several directories or several files in order of
+//!    inode number
+//! 4. `Shard::table`, then one of `Shard::inodes`, `Shard::dirty`, `Shard::doomed`, or the pulse of
+//!    migration, then `Mover::lists` (of the other locks of `mover`, nobody who holds one takes
+//!    another)
 //! 5. a file's page map and the cache's pool
 //! 6. `Journal`, then `Space::members`, then allocator groups; or `Moves`
 //!
-//! `Core::unerased`, then `Core::sb`, are held by those who change the device table, and then only `Space::members`.
+//! `Core::unerased`, then `Core::sb`, are held by those who change the device table, and then only
+//! `Space::members`.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -21,7 +25,8 @@ use std::time::Instant;
 
 use rustc_hash::FxHashMap;
 use terrace_layout::{
-    BlockAddr, INCOMPAT_ARCHIVES, INCOMPAT_GAPS, INCOMPAT_PM_DATA_CRC, InodeRecord, Stamp, Superblock,
+    BlockAddr, INCOMPAT_ARCHIVES, INCOMPAT_GAPS, INCOMPAT_PM_DATA_CRC, InodeRecord, Stamp,
+    Superblock,
 };
 use terrace_media::{MediaError, Pm};
 use terrace_policy::{PM_RESERVE_BLOCKS, PmSpace};
@@ -58,7 +63,8 @@ const IDLE_INODES_MAX: usize = limit(16384, 1);
 const DEPARTURES: usize = limit(1024, 1);
 /// Removed inodes that wait before they are reclaimed together.
 const DOOMED_BATCH: usize = limit(64, 2);
-/// Free PM blocks beyond the reserve from which on nothing more is left unreclaimed: more than an operation takes.
+/// Free PM blocks beyond the reserve from which on nothing more is left unreclaimed: more than an
+/// operation takes.
 const PM_LOW_BLOCKS: u64 = 64;
 
 /// A removed inode whose record and blocks are not free yet.
@@ -130,7 +136,8 @@ impl Shard {
         self.wake.notify_one();
     }
 
-    /// Tells the worker that there is something to do at its next look: a worker that looks every second is not woken.
+    /// Tells the worker that there is something to do at its next look: a worker that looks every
+    /// second is not woken.
     pub fn notify_lazily(&self) {
         let mut work = self.work.lock();
         if !*work {
@@ -183,7 +190,10 @@ pub(crate) struct Core {
 
 impl std::fmt::Debug for Core {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Core").field("pm", &self.pm.path()).field("space", &self.space).finish_non_exhaustive()
+        f.debug_struct("Core")
+            .field("pm", &self.pm.path())
+            .field("space", &self.space)
+            .finish_non_exhaustive()
     }
 }
 
@@ -246,18 +256,25 @@ impl Core {
     /// Fatal ones.
     pub fn allow_archives(&self) -> FsResult<()> {
         if !self.has_archives() {
-            self.change_table(|sb| sb.incompat |= INCOMPAT_ARCHIVES, || self.archives.store(true, Ordering::Relaxed))?;
+            self.change_table(
+                |sb| sb.incompat |= INCOMPAT_ARCHIVES,
+                || self.archives.store(true, Ordering::Relaxed),
+            )?;
         }
         Ok(())
     }
 
-    /// Older programs know nothing of gaps in inode tables, and must not take the volume from now on.
+    /// Older programs know nothing of gaps in inode tables, and must not take the volume from now
+    /// on.
     ///
     /// # Errors
     /// Fatal ones.
     fn allow_gaps(&self) -> FsResult<()> {
         if !self.gaps.load(Ordering::Relaxed) {
-            self.change_table(|sb| sb.incompat |= INCOMPAT_GAPS, || self.gaps.store(true, Ordering::Relaxed))?;
+            self.change_table(
+                |sb| sb.incompat |= INCOMPAT_GAPS,
+                || self.gaps.store(true, Ordering::Relaxed),
+            )?;
         }
         Ok(())
     }
@@ -282,8 +299,8 @@ impl Core {
         PmIo { pm: &self.pm, source, data_crc: self.data_crc, stamp: self.stamp() }
     }
 
-    /// Runs an operation that changes the volume: refused with `EROFS` when it must not be written; an error that
-    /// puts acknowledged data at risk makes it so.
+    /// Runs an operation that changes the volume: refused with `EROFS` when it must not be written;
+    /// an error that puts acknowledged data at risk makes it so.
     pub fn mutate<T>(&self, operation: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
         if self.is_read_only() {
             return fail(libc::EROFS);
@@ -301,15 +318,15 @@ impl Core {
         result
     }
 
-    /// As [`Self::mutate`], for what a program asks for, which holds no lock yet: where PM has next to no room for metadata, some is
-    /// made first.
+    /// As [`Self::mutate`], for what a program asks for, which holds no lock yet: where PM has next
+    /// to no room for metadata, some is made first.
     pub fn operate<T>(&self, operation: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
         self.relieve_pm_if_low();
         self.mutate(operation)
     }
 
-    /// As [`Self::operate`], for what frees something, which changes nothing if it finds no room: then room is made
-    /// once more, however lately that was in vain, and it is tried again.
+    /// As [`Self::operate`], for what frees something, which changes nothing if it finds no room:
+    /// then room is made once more, however lately that was in vain, and it is tried again.
     pub fn operate_to_free<T>(&self, mut operation: impl FnMut() -> FsResult<T>) -> FsResult<T> {
         match self.operate(&mut operation) {
             Err(error) if error.is_no_room() => {
@@ -419,9 +436,11 @@ impl Core {
             if let Some(inode) = inodes.get(&ino.0) {
                 return alive(inode);
             }
-            // Somebody else may have loaded, changed or removed it, and let it go again: what was read meanwhile may be
-            // out of date, or look damaged.
-            if shard.departures(ino).load(Ordering::Relaxed) == departures || planted(Bug::LoadStale) {
+            // Somebody else may have loaded, changed or removed it, and let it go again: what was
+            // read meanwhile may be out of date, or look damaged.
+            if shard.departures(ino).load(Ordering::Relaxed) == departures
+                || planted(Bug::LoadStale)
+            {
                 return loaded.inspect(|inode| {
                     if inode.is_file() && inode.pin.get().is_some() {
                         self.note_pinned(inode, strays);
@@ -432,8 +451,8 @@ impl Core {
         }
     }
 
-    /// Shows the inodes of a part of a shard's table, also those that nobody uses, and what cannot be read; none of them
-    /// stays in DRAM on that account.
+    /// Shows the inodes of a part of a shard's table, also those that nobody uses, and what cannot
+    /// be read; none of them stays in DRAM on that account.
     ///
     /// # Errors
     /// As `visit`, which ends it.
@@ -488,7 +507,8 @@ impl Core {
         Ok(Arc::new(self.make_inode(ino, &record, inner)?))
     }
 
-    /// What an inode owns must lie on devices that exist: nobody may be led outside by what stands on media.
+    /// What an inode owns must lie on devices that exist: nobody may be led outside by what stands
+    /// on media.
     fn check_extents(&self, ino: Ino, inner: &Inner) -> FsResult<()> {
         match inner.owned().iter().find(|&&(addr, blocks)| !self.space.contains(addr, blocks)) {
             None => Ok(()),
@@ -551,7 +571,9 @@ impl Core {
                 let words: Vec<_> = logs.iter().map(|log| log.tail_word()).collect();
                 let journal = &self.shards[shard].journal;
                 match planted(Bug::LogsOneByOne) {
-                    true => words.iter().try_for_each(|word| journal.commit(&self.pm, std::slice::from_ref(word)))?,
+                    true => words.iter().try_for_each(|word| {
+                        journal.commit(&self.pm, std::slice::from_ref(word))
+                    })?,
                     false => journal.commit(&self.pm, &words)?,
                 }
                 logs.iter_mut().for_each(|log| log.published());
@@ -570,7 +592,11 @@ impl Core {
     pub fn tidy(&self, shard: usize, inner: &mut Inner) -> FsResult<()> {
         let source = self.space.source(shard, Purpose::Freeing);
         inner.log.drop_dead_front(&self.pm, &source);
-        inner.compact_if_wanted(self.io(&source), self.space.pm_space(), &self.shards[shard].journal)?;
+        inner.compact_if_wanted(
+            self.io(&source),
+            self.space.pm_space(),
+            &self.shards[shard].journal,
+        )?;
         // The log's next commit may be the one that finds no room.
         match inner.log.holds_back_pages() && self.pm_is_low() {
             true => inner.log.settle(&self.pm, &source),
@@ -605,7 +631,8 @@ impl Core {
         }
     }
 
-    /// Nobody refers to the inode any more, by name or by lookup: its space goes back, a little later.
+    /// Nobody refers to the inode any more, by name or by lookup: its space goes back, a little
+    /// later.
     pub fn doom_if_unused(&self, inode: &Arc<Inode>, inner: &mut Inner) {
         if inner.meta.nlink > 0 {
             return;
@@ -626,7 +653,11 @@ impl Core {
         shard.dirty.lock().remove(&inode.ino.0);
         let waiting = {
             let mut doomed = shard.doomed.lock();
-            doomed.push(Doomed { ino: inode.ino, record_at: inner.log.record_at(), owned: inner.owned() });
+            doomed.push(Doomed {
+                ino: inode.ino,
+                record_at: inner.log.record_at(),
+                owned: inner.owned(),
+            });
             doomed.len()
         };
         // Only now can who looks for its room find it.
@@ -638,7 +669,8 @@ impl Core {
         }
     }
 
-    /// Drops cached pages, and the disk space promised to dirty ones. The caller holds the inode exclusively.
+    /// Drops cached pages, and the disk space promised to dirty ones. The caller holds the inode
+    /// exclusively.
     pub fn drop_pages(&self, inode: &Inode, from_block: u64, to_block: u64) {
         if inode.pages.is_empty() {
             return;
@@ -659,14 +691,15 @@ impl Core {
         self.reclaim(shard)
     }
 
-    /// Reclaims the removed inodes of a shard: their records are free, durably, before their blocks are.
+    /// Reclaims the removed inodes of a shard: their records are free, durably, before their blocks
+    /// are.
     ///
     /// # Errors
     /// Fatal ones.
     pub fn reclaim(&self, shard: usize) -> FsResult<()> {
-        // The table is locked from the first record on: a chunk that is read meanwhile must not show as free what is
-        // not given back yet. And it is locked before the list is taken: who finds nothing to reclaim has waited for
-        // whoever took it.
+        // The table is locked from the first record on: a chunk that is read meanwhile must not
+        // show as free what is not given back yet. And it is locked before the list is taken: who
+        // finds nothing to reclaim has waited for whoever took it.
         let mut table = self.shards[shard].table.write();
         let doomed = std::mem::take(&mut *self.shards[shard].doomed.lock());
         if doomed.is_empty() {
@@ -722,7 +755,8 @@ impl Core {
         if someone_waits { self.reclaim_all() } else { Ok(()) }
     }
 
-    /// Takes back `count` lookups; the inode may then leave DRAM, and goes for good if it has no name.
+    /// Takes back `count` lookups; the inode may then leave DRAM, and goes for good if it has no
+    /// name.
     pub fn forget(&self, ino: Ino, count: u64) {
         let shard = self.shard(ino);
         let Some(inode) = shard.inodes.read().get(&ino.0).cloned() else {
@@ -732,7 +766,9 @@ impl Core {
             let lookups = inode.lookups.load(Ordering::Acquire);
             inode.lookups.store(lookups.saturating_sub(count) + count, Ordering::Release);
         }
-        let before = inode.lookups.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| Some(n.saturating_sub(count)));
+        let before = inode
+            .lookups
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| Some(n.saturating_sub(count)));
         if before.is_ok_and(|n| n > count) {
             return;
         }
@@ -752,7 +788,8 @@ impl Core {
     pub fn evict(&self, inode: Arc<Inode>) {
         if !self.is_read_only() {
             let mut inner = inode.inner.write();
-            // Whoever removed it has noted what it owns, and it must be found here until that has been given back.
+            // Whoever removed it has noted what it owns, and it must be found here until that has
+            // been given back.
             if inode.doomed.load(Ordering::Acquire) {
                 return;
             }
@@ -772,7 +809,10 @@ impl Core {
             && !inode.doomed.load(Ordering::Acquire)
             && inode.lookups.load(Ordering::Acquire) == 0
             && !inode.pages.has_dirty()
-            && inode.inner.try_read().is_some_and(|inner| !inner.meta.lazy && inner.log.is_settled());
+            && inode
+                .inner
+                .try_read()
+                .is_some_and(|inner| !inner.meta.lazy && inner.log.is_settled());
         if idle && inode.ino != Ino::ROOT {
             shard.depart(&mut inodes, inode.ino);
         }

@@ -1,8 +1,8 @@
 //! What a volume has done since it was opened.
 //!
-//! Every counter stands in one table, with its name, its unit and what it counts; `terrace stats`, the metrics for
-//! Prometheus and their documentation are made from it. Counting is a plain add on memory of the thread's own
-//! ([`Striped`]): operations that take a microsecond are counted.
+//! Every counter stands in one table, with its name, its unit and what it counts; `terrace stats`,
+//! the metrics for Prometheus and their documentation are made from it. Counting is a plain add on
+//! memory of the thread's own ([`Striped`]): operations that take a microsecond are counted.
 
 use serde::de::IgnoredAny;
 use serde::ser::SerializeMap;
@@ -148,7 +148,8 @@ impl Counters {
     }
 }
 
-/// The counters at one moment, or what was added between two. As JSON: an object of names and numbers.
+/// The counters at one moment, or what was added between two. As JSON: an object of names and
+/// numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CounterSnapshot([u64; COUNTERS]);
 
@@ -160,7 +161,9 @@ impl CounterSnapshot {
 
     /// What was added after `earlier`.
     pub fn since(&self, earlier: &CounterSnapshot) -> CounterSnapshot {
-        CounterSnapshot(std::array::from_fn(|number| self.0[number].saturating_sub(earlier.0[number])))
+        CounterSnapshot(std::array::from_fn(|number| {
+            self.0[number].saturating_sub(earlier.0[number])
+        }))
     }
 }
 
@@ -186,7 +189,10 @@ impl<'de> Deserialize<'de> for CounterSnapshot {
                 f.write_str("an object of counters")
             }
 
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<CounterSnapshot, A::Error> {
+            fn visit_map<A: serde::de::MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> Result<CounterSnapshot, A::Error> {
                 let mut values = [0; COUNTERS];
                 while let Some(name) = map.next_key::<String>()? {
                     match Counter::ALL.iter().find(|counter| counter.name() == name) {
@@ -213,7 +219,10 @@ mod tests {
             assert_eq!(*counter as usize, at);
             assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{name}");
             assert_eq!(name.ends_with("_bytes"), counter.unit() == Unit::Bytes, "{name}");
-            assert!(Counter::ALL[..at].iter().all(|other| other.name() != name), "{name} stands there twice");
+            assert!(
+                Counter::ALL[..at].iter().all(|other| other.name() != name),
+                "{name} stands there twice"
+            );
             assert!(!counter.help().is_empty() && !counter.help().ends_with('.'), "{name}");
         }
     }
@@ -229,7 +238,10 @@ mod tests {
         let read = |text: &str| serde_json::from_str::<CounterSnapshot>(text).unwrap();
         assert_eq!(read(&serde_json::to_string(&between).unwrap()), between);
         assert_eq!((between.get(Counter::Fsyncs), between.get(Counter::ReadPm)), (3, 4096));
-        assert_eq!(read(r#"{"fsyncs": 3, "of_the_future": {"a": [1]}, "pm_read_bytes": 4096}"#), between);
+        assert_eq!(
+            read(r#"{"fsyncs": 3, "of_the_future": {"a": [1]}, "pm_read_bytes": 4096}"#),
+            between
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! File data operations: where a write goes, and the commits of truncate, fallocate and copy.
 //!
-//! `terrace-policy` decides between PM and the page cache. A write that touches dirty pages joins them in the cache,
-//! so that one place at a time holds the newest version of a block.
+//! `terrace-policy` decides between PM and the page cache. A write that touches dirty pages joins
+//! them in the cache, so that one place at a time holds the newest version of a block.
 
 use std::time::Instant;
 
@@ -42,8 +42,9 @@ enum Attempt {
     Done,
     /// Needs this many blank pages of the cache, which must be had without the lock.
     NeedsPages(usize),
-    /// What is dirty must be on its disk first: the end of the file was zeroed in the cache, and must be so on its disk before a
-    /// larger size is committed; or it keeps the write out of PM, and the disks have no room for more.
+    /// What is dirty must be on its disk first: the end of the file was zeroed in the cache, and
+    /// must be so on its disk before a larger size is committed; or it keeps the write out of PM,
+    /// and the disks have no room for more.
     NeedsFlush,
 }
 
@@ -96,11 +97,18 @@ impl Core {
     ///
     /// # Errors
     /// `ENOSPC`, `EFBIG`, `EROFS`, `EIO`; what was written in whole pieces before stays.
-    pub fn write(&self, ino: Ino, offset: u64, data: &[u8], options: WriteOptions) -> FsResult<usize> {
+    pub fn write(
+        &self,
+        ino: Ino,
+        offset: u64,
+        data: &[u8],
+        options: WriteOptions,
+    ) -> FsResult<usize> {
         let inode = self.get(ino)?;
         self.operate(|| {
             let mut done = 0;
-            // A quarter of the page cache at a time, so that several writers get on with a small one.
+            // A quarter of the page cache at a time, so that several writers get on with a small
+            // one.
             let cache_share = (self.cache.budget_pages() / 4).max(1) as usize * BLOCK;
             for piece in data.chunks(ATOMIC_WRITE_BYTES_MAX.min(cache_share)) {
                 match self.write_piece(&inode, offset + done as u64, piece, options) {
@@ -116,16 +124,29 @@ impl Core {
         })
     }
 
-    pub fn write_piece(&self, inode: &Arc<Inode>, offset: u64, data: &[u8], options: WriteOptions) -> FsResult<()> {
+    pub fn write_piece(
+        &self,
+        inode: &Arc<Inode>,
+        offset: u64,
+        data: &[u8],
+        options: WriteOptions,
+    ) -> FsResult<()> {
         self.with_all_room(|| self.write_where_room_is(inode, offset, data, options))
     }
 
-    fn write_where_room_is(&self, inode: &Arc<Inode>, offset: u64, data: &[u8], options: WriteOptions) -> FsResult<()> {
+    fn write_where_room_is(
+        &self,
+        inode: &Arc<Inode>,
+        offset: u64,
+        data: &[u8],
+        options: WriteOptions,
+    ) -> FsResult<()> {
         let (mut blanks, mut flushes) = (Vec::new(), 0);
         let durable = options.durable || self.options.durable;
         loop {
-            let old_size =
-                planted(Bug::AppendAtOldSize).then(|| inode.shared()?.file().map(|file| file.size)).transpose()?;
+            let old_size = planted(Bug::AppendAtOldSize)
+                .then(|| inode.shared()?.file().map(|file| file.size))
+                .transpose()?;
             let attempt = {
                 let mut inner = inode.exclusive()?;
                 let size = old_size.map_or_else(|| inner.file().map(|file| file.size), Ok)?;
@@ -134,7 +155,8 @@ impl Core {
                     return fail(libc::EFBIG);
                 }
                 self.kill_priv(inode, &mut inner, options.kill_priv)?;
-                let attempt = self.write_locked(inode, &mut inner, (offset, durable), data, &mut blanks)?;
+                let attempt =
+                    self.write_locked(inode, &mut inner, (offset, durable), data, &mut blanks)?;
                 if matches!(attempt, Attempt::Done) {
                     self.tidy(inode.shard, &mut inner)?;
                 }
@@ -207,8 +229,11 @@ impl Core {
             self.uncover_tail(inode, inner, tail, blanks)?;
         }
         let written = self.write_cache(inode, inner, offset, data, now, blanks);
-        if written.as_ref().is_err_and(FsError::is_no_room) && self.space.room_for_data() >= to - from {
-            // PM has room that was left to others. Once nothing of the file is dirty, nothing keeps this out of it.
+        if written.as_ref().is_err_and(FsError::is_no_room)
+            && self.space.room_for_data() >= to - from
+        {
+            // PM has room that was left to others. Once nothing of the file is dirty, nothing keeps
+            // this out of it.
             return Ok(Attempt::NeedsFlush);
         }
         written?;
@@ -219,13 +244,27 @@ impl Core {
     }
 
     /// A write is where it was to go.
-    fn written(&self, inode: &Inode, inner: &mut Inner, write: Write, choice: Choice, now: Time) -> FsResult<()> {
+    fn written(
+        &self,
+        inode: &Inode,
+        inner: &mut Inner,
+        write: Write,
+        choice: Choice,
+        now: Time,
+    ) -> FsResult<()> {
         inner.meta.ctime = now;
         self.learn_from(inode, inner.file_mut()?.1, write, choice, write.end - write.offset);
         Ok(())
     }
 
-    fn write_pm(&self, inode: &Inode, inner: &mut Inner, offset: u64, data: &[u8], mark: Mark) -> FsResult<bool> {
+    fn write_pm(
+        &self,
+        inode: &Inode,
+        inner: &mut Inner,
+        offset: u64,
+        data: &[u8],
+        mark: Mark,
+    ) -> FsResult<bool> {
         let source = self.space.source(inode.shard, Purpose::Ordinary);
         let way = inner.file()?.way(offset, offset + data.len() as u64, self.data_crc);
         let edges = match way {
@@ -234,14 +273,21 @@ impl Core {
         };
         let (log, file) = inner.file_mut()?;
         file.write(log, self.io(&source), way, offset, data, mark, &|block, out| {
-            let (_, page) = edges.iter().flatten().find(|(b, _)| *b == block).expect("only edges are merged");
+            let (_, page) =
+                edges.iter().flatten().find(|(b, _)| *b == block).expect("only edges are merged");
             out.copy_from_slice(&page[..]);
             Ok(())
         })
     }
 
     /// The first and the last block of a write as they are, where the write covers them in part.
-    fn read_edges(&self, inode: &Inode, inner: &Inner, offset: u64, len: u64) -> FsResult<[Option<Edge>; 2]> {
+    fn read_edges(
+        &self,
+        inode: &Inode,
+        inner: &Inner,
+        offset: u64,
+        len: u64,
+    ) -> FsResult<[Option<Edge>; 2]> {
         let end = offset + len;
         let size = inner.file()?.size;
         let read = |block: u64| -> FsResult<Option<Edge>> {
@@ -293,7 +339,13 @@ impl Core {
     }
 
     /// Publishes dirty pages and promises them disk space. The caller holds the inode exclusively.
-    fn publish_dirty(&self, inode: &Arc<Inode>, pages: Vec<(u64, BlankPage)>, size: u64, now: Time) -> FsResult<()> {
+    fn publish_dirty(
+        &self,
+        inode: &Arc<Inode>,
+        pages: Vec<(u64, BlankPage)>,
+        size: u64,
+        now: Time,
+    ) -> FsResult<()> {
         let before = inode.pages.dirty_pages();
         let promised = pages.len() as u64;
         if !self.space.reserve_disk(promised) {
@@ -320,7 +372,8 @@ impl Core {
             file.urgent |= urgent;
             first || urgent
         };
-        if first || terrace_policy::is_crowded(self.cache.dirty_pages(), self.cache.budget_pages()) {
+        if first || terrace_policy::is_crowded(self.cache.dirty_pages(), self.cache.budget_pages())
+        {
             shard.notify();
         }
     }
@@ -347,9 +400,16 @@ impl Core {
         ))
     }
 
-    /// The block whose end an extension to `end` uncovers, if something outside PM holds it and that end is not zero and
-    /// on its disk: it must be so first. `from`: first block of the write, which takes care of itself.
-    fn tail_to_uncover(&self, inode: &Inode, inner: &Inner, end: u64, from: Option<u64>) -> FsResult<Option<u64>> {
+    /// The block whose end an extension to `end` uncovers, if something outside PM holds it and
+    /// that end is not zero and on its disk: it must be so first. `from`: first block of the write,
+    /// which takes care of itself.
+    fn tail_to_uncover(
+        &self,
+        inode: &Inode,
+        inner: &Inner,
+        end: u64,
+        from: Option<u64>,
+    ) -> FsResult<Option<u64>> {
         let file = inner.file()?;
         let (tail, kept) = (file.size / BLOCK_BYTES, (file.size % BLOCK_BYTES) as usize);
         if end <= file.size || kept == 0 || from.is_some_and(|from| from <= tail) {
@@ -368,7 +428,13 @@ impl Core {
     }
 
     /// Zeroes the part of block `tail` that lies beyond the end of the file, in the page cache.
-    fn uncover_tail(&self, inode: &Arc<Inode>, inner: &Inner, tail: u64, blanks: &mut Vec<BlankPage>) -> FsResult<()> {
+    fn uncover_tail(
+        &self,
+        inode: &Arc<Inode>,
+        inner: &Inner,
+        tail: u64,
+        blanks: &mut Vec<BlankPage>,
+    ) -> FsResult<()> {
         let mut page = blanks.pop().expect("counted before");
         let bytes: &mut [u8; BLOCK] = page.as_mut_slice().try_into().expect("a page");
         self.read_block(inode, inner, tail, bytes)?;
@@ -399,15 +465,15 @@ impl Core {
         Ok(())
     }
 
-    /// Whether dirty pages have taken the file beyond what its log has committed: then they go to disk before anything
-    /// else commits its size.
+    /// Whether dirty pages have taken the file beyond what its log has committed: then they go to
+    /// disk before anything else commits its size.
     fn is_ahead_of_log(&self, inner: &Inner) -> FsResult<bool> {
         let file = inner.file()?;
         Ok(file.size > file.committed)
     }
 
-    /// The inode, exclusively, when no dirty page of `from..to` and no size is ahead of the log, and such that a commit
-    /// may extend the file to `grown`.
+    /// The inode, exclusively, when no dirty page of `from..to` and no size is ahead of the log,
+    /// and such that a commit may extend the file to `grown`.
     pub fn exclusive_settled<'a>(
         &self,
         inode: &'a Arc<Inode>,
@@ -439,9 +505,13 @@ impl Core {
         self.tidy(inode.shard, &mut inner)
     }
 
-    /// The inode, exclusively, such that a commit may set this size: what lies beyond the present end is zeros, and
-    /// the log knows of it.
-    fn exclusive_to_resize<'a>(&self, inode: &'a Arc<Inode>, size: u64) -> FsResult<RwLockWriteGuard<'a, Inner>> {
+    /// The inode, exclusively, such that a commit may set this size: what lies beyond the present
+    /// end is zeros, and the log knows of it.
+    fn exclusive_to_resize<'a>(
+        &self,
+        inode: &'a Arc<Inode>,
+        size: u64,
+    ) -> FsResult<RwLockWriteGuard<'a, Inner>> {
         let mut blanks = Vec::new();
         loop {
             let inner = inode.exclusive()?;
@@ -468,7 +538,8 @@ impl Core {
         let (log, file) = inner.file_mut()?;
         file.set_size(log, self.io(&source), size, now, || {
             if size < old_size {
-                // Before the commit: should the daemon die then, pages beyond the new size must not come back to life.
+                // Before the commit: should the daemon die then, pages beyond the new size must not
+                // come back to life.
                 self.drop_pages(inode, size.div_ceil(BLOCK_BYTES), u64::MAX);
                 self.cache.clamp_sizes(&inode.pages, size);
             }
@@ -478,7 +549,8 @@ impl Core {
         Ok(())
     }
 
-    /// The first byte at or after `offset` that is data (`data`) or hole; the end of the file is a hole.
+    /// The first byte at or after `offset` that is data (`data`) or hole; the end of the file is a
+    /// hole.
     ///
     /// # Errors
     /// `ENXIO` if there is none.
@@ -505,8 +577,11 @@ impl Core {
                 continue;
             }
             // A hole on media may hold dirty pages.
-            let dirty =
-                if inode.pages.has_dirty() { self.cache.dirty_blocks(&inode.pages, block, end) } else { Vec::new() };
+            let dirty = if inode.pages.has_dirty() {
+                self.cache.dirty_blocks(&inode.pages, block, end)
+            } else {
+                Vec::new()
+            };
             match (data, dirty.first()) {
                 (true, Some(&first)) => return Ok(offset.max(first * BLOCK_BYTES)),
                 (true, None) => block = end,
@@ -521,9 +596,17 @@ impl Core {
     ///
     /// # Errors
     /// As [`Self::read`] and [`Self::write`]; `EINVAL` for overlapping ranges.
-    pub fn copy_range(&self, from: Ino, from_offset: u64, to: Ino, to_offset: u64, len: u64) -> FsResult<u64> {
-        let overlap =
-            from == to && from_offset < to_offset.saturating_add(len) && to_offset < from_offset.saturating_add(len);
+    pub fn copy_range(
+        &self,
+        from: Ino,
+        from_offset: u64,
+        to: Ino,
+        to_offset: u64,
+        len: u64,
+    ) -> FsResult<u64> {
+        let overlap = from == to
+            && from_offset < to_offset.saturating_add(len)
+            && to_offset < from_offset.saturating_add(len);
         if overlap {
             return fail(libc::EINVAL);
         }
@@ -563,9 +646,12 @@ impl Core {
             if inode.pages.has_dirty() && !planted(Bug::FsyncDoesNothing) {
                 self.flush_file(&inode)?;
             }
-            // An fsync that has nothing to do waits for nobody: else the next write tells the predictor.
+            // An fsync that has nothing to do waits for nobody: else the next write tells the
+            // predictor.
             match inode.inner.try_write() {
-                Some(mut inner) => inner.file_mut().map(|(_, file)| self.note_synced(file)).unwrap_or_default(),
+                Some(mut inner) => {
+                    inner.file_mut().map(|(_, file)| self.note_synced(file)).unwrap_or_default()
+                }
                 None => drop(inode.syncs.fetch_add(1, Ordering::Relaxed)),
             }
             if !data_only && inode.shared()?.meta.lazy {
@@ -580,19 +666,25 @@ impl Core {
     ///
     /// # Errors
     /// `ENOSPC`, `EIO`.
-    pub fn adopt_page(&self, inode: &Arc<Inode>, page: &crate::cache::RecoveredPage) -> FsResult<()> {
+    pub fn adopt_page(
+        &self,
+        inode: &Arc<Inode>,
+        page: &crate::cache::RecoveredPage,
+    ) -> FsResult<()> {
         if page.block * BLOCK_BYTES >= page.size || inode.kind != FileKind::Regular {
             return Ok(());
         }
         let mut blank = self.take_pages(inode.shard, 1)?;
         if self.space.disk_available() < 64 {
-            // Pages adopted so far may be on disk already: writing them back frees what they replace.
+            // Pages adopted so far may be on disk already: writing them back frees what they
+            // replace.
             self.flush_all()?;
         }
         let mut blank = blank.pop().expect("one was asked for");
         blank.as_mut_slice().copy_from_slice(page.data());
         let mut inner = inode.exclusive()?;
-        // A change of attributes since then may have set another time; of two in one tick of the clock it counts, too.
+        // A change of attributes since then may have set another time; of two in one tick of the
+        // clock it counts, too.
         let written = Time(page.mtime_ns);
         let is_later = written > inner.meta.ctime;
         let (_, file) = inner.file_mut()?;

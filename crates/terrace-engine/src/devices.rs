@@ -1,8 +1,9 @@
 //! Disks join a mounted volume, and leave it.
 //!
-//! The device table in PM's superblock says which disks there are; writing it is the commit of both. A disk gets its own
-//! superblock before that, and loses it after that: so a disk that the table names can always be opened, and one that it does
-//! not name can never be taken for another that has its index. For the latter, see also `docs/FORMAT.md`, section 4.
+//! The device table in PM's superblock says which disks there are; writing it is the commit of
+//! both. A disk gets its own superblock before that, and loses it after that: so a disk that the
+//! table names can always be opened, and one that it does not name can never be taken for another
+//! that has its index. For the latter, see also `docs/FORMAT.md`, section 4.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,8 @@ use terrace_media::Disk;
 use crate::core::Core;
 use crate::error::{FsError, FsResult};
 use crate::format::{
-    TIER_DEFAULT, disk_entry, erase_disk_superblock, fresh_alloc, write_disk_superblock, write_pm_superblock,
+    TIER_DEFAULT, disk_entry, erase_disk_superblock, fresh_alloc, write_disk_superblock,
+    write_pm_superblock,
 };
 use crate::members::Member;
 use crate::planted::{Bug, planted};
@@ -22,19 +24,23 @@ use crate::volume::Volume;
 /// Opens the disk that is to have this device index.
 pub type OpenDisk<'a> = &'a dyn Fn(u16) -> FsResult<Arc<dyn Disk>>;
 
-/// Indices that nobody else may have in this mount: a disk that is no part of the volume has a superblock with that index and this
-/// mount's epoch. Its lock is held by whoever changes the device table.
+/// Indices that nobody else may have in this mount: a disk that is no part of the volume has a
+/// superblock with that index and this mount's epoch. Its lock is held by whoever changes the
+/// device table.
 pub(crate) type Unerased = BTreeSet<u16>;
 
 impl Volume {
-    /// Adds the disk that `open` opens, in tier 1 unless `tier` says otherwise; returns its index. What was on it is lost.
+    /// Adds the disk that `open` opens, in tier 1 unless `tier` says otherwise; returns its index.
+    /// What was on it is lost.
     ///
     /// # Errors
-    /// `EINVAL`: a tier that cannot be, a disk that is too small or whose path is too long, 16 devices; `EROFS`; what `open` or the
-    /// disk says. The volume is as it was then.
+    /// `EINVAL`: a tier that cannot be, a disk that is too small or whose path is too long, 16
+    /// devices; `EROFS`; what `open` or the disk says. The volume is as it was then.
     pub fn add_disk(&self, tier: Option<u8>, open: OpenDisk<'_>) -> FsResult<u16> {
-        let index = self.before_closing(|| self.core.add_disk(tier.unwrap_or(TIER_DEFAULT), open))?;
-        // The first disk is what migration may have been waiting for. The disk has been added, with or without it.
+        let index =
+            self.before_closing(|| self.core.add_disk(tier.unwrap_or(TIER_DEFAULT), open))?;
+        // The first disk is what migration may have been waiting for. The disk has been added, with
+        // or without it.
         if let Err(error) = self.start_migration() {
             tracing::warn!("migration does not start: {error}");
         }
@@ -74,7 +80,9 @@ impl Core {
     fn table_is_full(&self, unerased: &Unerased) -> FsError {
         let advice = match unerased.is_empty() {
             true => "remove one first",
-            false => "remove one, or mount the volume anew: some indices belong to disks that could not be erased",
+            false => {
+                "remove one, or mount the volume anew: some indices belong to disks that could not be erased"
+            }
         };
         FsError::with_message(
             libc::EINVAL,
@@ -99,8 +107,13 @@ impl Core {
         Ok(self.erase(disk.as_ref(), device, &mut unerased))
     }
 
-    /// Writes PM's superblock with a change, durably, and follows it in memory, both at once for those who look.
-    pub fn change_table(&self, change: impl FnOnce(&mut Superblock), follow: impl FnOnce()) -> FsResult<()> {
+    /// Writes PM's superblock with a change, durably, and follows it in memory, both at once for
+    /// those who look.
+    pub fn change_table(
+        &self,
+        change: impl FnOnce(&mut Superblock),
+        follow: impl FnOnce(),
+    ) -> FsResult<()> {
         let mut sb = self.sb.lock();
         let mut changed = *sb;
         change(&mut changed);
@@ -116,7 +129,8 @@ impl Core {
         let error = erase_disk_superblock(disk).err()?;
         unerased.insert(index);
         let path = disk.path().display();
-        let note = format!("{path}: is no part of the volume any more, but could not be erased: {error}");
+        let note =
+            format!("{path}: is no part of the volume any more, but could not be erased: {error}");
         tracing::warn!("{note}");
         Some(note)
     }

@@ -2,9 +2,10 @@
 //!
 //! Invariants:
 //! * `by_name` and `entries` hold the same names.
-//! * A name has its cookie as long as it is there, whatever inode it leads to, and a new name gets the highest. A
-//!   listing goes from the highest to the lowest. So it ends, whatever changes meanwhile; it shows each name that stays
-//!   exactly once; and it shows no name twice, for one that is removed and made anew falls behind the reader.
+//! * A name has its cookie as long as it is there, whatever inode it leads to, and a new name gets
+//!   the highest. A listing goes from the highest to the lowest. So it ends, whatever changes
+//!   meanwhile; it shows each name that stays exactly once; and it shows no name twice, for one
+//!   that is removed and made anew falls behind the reader.
 //! * Each entry holds one reference on its log entry.
 
 use std::collections::{BTreeMap, HashMap};
@@ -53,7 +54,14 @@ impl Dentry {
 }
 
 /// The entry that adds `name`, which follows it.
-fn add_entry(cookie: u64, name: &[u8], ino: Ino, generation: u32, kind: FileKind, now: Time) -> DentryAddEntry {
+fn add_entry(
+    cookie: u64,
+    name: &[u8],
+    ino: Ino,
+    generation: u32,
+    kind: FileKind,
+    now: Time,
+) -> DentryAddEntry {
     DentryAddEntry {
         kind: EntryType::DentryAdd as u8,
         slots: 0,
@@ -98,8 +106,9 @@ impl DirData {
         self.by_name.get(name).map(|cookie| &self.entries[cookie])
     }
 
-    /// The entries of a listing that go on at `position`: the newest first, each with its cookie, which is also the
-    /// position behind it. Before [`FIRST_COOKIE`] there is nothing of a listing but `.` and `..`.
+    /// The entries of a listing that go on at `position`: the newest first, each with its cookie,
+    /// which is also the position behind it. Before [`FIRST_COOKIE`] there is nothing of a listing
+    /// but `.` and `..`.
     pub fn from(&self, position: u64) -> impl Iterator<Item = (u64, &Dentry)> {
         let end = if position < FIRST_COOKIE { u64::MAX } else { position };
         self.entries.range(..end).rev().map(|(&c, d)| (c, d))
@@ -171,8 +180,8 @@ impl DirData {
         self.mtime = mtime;
     }
 
-    /// A committed entry at `position` removed the entry with this cookie. When a log is read the entry that added
-    /// it may be gone already, with a dead page at the log's front.
+    /// A committed entry at `position` removed the entry with this cookie. When a log is read the
+    /// entry that added it may be gone already, with a dead page at the log's front.
     pub fn removed(&mut self, refs: &mut Refs, position: u64, cookie: u64, mtime: Time) {
         if let Some(dentry) = self.entries.remove(&cookie) {
             self.by_name.remove(&dentry.name);
@@ -189,8 +198,8 @@ impl DirData {
         self.removed(refs, position, cookie, mtime);
     }
 
-    /// The entry that added `name` says now that it is gone. The last entry that gives a time, this one or another,
-    /// gives this one.
+    /// The entry that added `name` says now that it is gone. The last entry that gives a time, this
+    /// one or another, gives this one.
     pub fn struck(&mut self, refs: &mut Refs, name: &[u8], mtime: Time) {
         let cookie = self.by_name.remove(name).expect("the name was there");
         let dentry = self.entries.remove(&cookie).expect("by_name and entries hold the same names");
@@ -199,9 +208,13 @@ impl DirData {
         self.mtime = mtime;
     }
 
-    /// The entry that added `name` says now that it leads to what `source` leads to; of times, as [`Self::struck`].
+    /// The entry that added `name` says now that it leads to what `source` leads to; of times, as
+    /// [`Self::struck`].
     pub fn taken_over(&mut self, name: &[u8], source: &Dentry, mtime: Time) {
-        let dentry = self.entries.get_mut(&self.by_name[name]).expect("by_name and entries hold the same names");
+        let dentry = self
+            .entries
+            .get_mut(&self.by_name[name])
+            .expect("by_name and entries hold the same names");
         let was = std::mem::replace(&mut dentry.kind, source.kind);
         (dentry.ino, dentry.generation) = (source.ino, source.generation);
         self.subdirs += u32::from(source.kind == FileKind::Directory);
@@ -226,12 +239,16 @@ impl DirData {
     /// `ENOSPC`.
     pub fn push_live(&self, log: &mut impl NewLog) -> FsResult<Vec<u64>> {
         let push = |(&cookie, d): (&u64, &Dentry)| {
-            log.push(&add_entry(cookie, &d.name, d.ino, d.generation, d.kind, self.mtime), &[&d.name])
+            log.push(
+                &add_entry(cookie, &d.name, d.ino, d.generation, d.kind, self.mtime),
+                &[&d.name],
+            )
         };
         self.entries.iter().map(push).collect()
     }
 
-    /// Compaction copied the entries to these positions; the last that gives a time is now at `mtime`.
+    /// Compaction copied the entries to these positions; the last that gives a time is now at
+    /// `mtime`.
     pub fn compacted(&mut self, refs: &mut Refs, positions: &[u64], mtime: u64) {
         self.mtime_ref = 0;
         for (dentry, &position) in self.entries.values_mut().zip(positions) {

@@ -1,9 +1,12 @@
-//! Removing a disk from a mounted volume: everything on it moves to other devices, while programs go on; then it is forgotten.
+//! Removing a disk from a mounted volume: everything on it moves to other devices, while programs
+//! go on; then it is forgotten.
 //!
 //! Invariants:
-//! * From its beginning on the disk takes nothing more, as far as the others can keep all promises of room (`Space::leave`).
-//! * It is forgotten only when its allocator says that nothing is on it. What was allocated before the beginning may be committed
-//!   any time later, so all inodes are looked at again until that is so.
+//! * From its beginning on the disk takes nothing more, as far as the others can keep all promises
+//!   of room (`Space::leave`).
+//! * It is forgotten only when its allocator says that nothing is on it. What was allocated before
+//!   the beginning may be committed any time later, so all inodes are looked at again until that is
+//!   so.
 //! * A removal that ends in any other way leaves the disk in use, with less on it.
 
 use std::collections::HashSet;
@@ -24,7 +27,8 @@ use crate::sync::{Arc, Condvar, Mutex};
 use crate::types::Ino;
 use crate::volume::Volume;
 
-/// How often in a row all inodes may be looked at in vain before what is left on the disk counts as nobody's.
+/// How often in a row all inodes may be looked at in vain before what is left on the disk counts as
+/// nobody's.
 const VAIN_PASSES_MAX: u32 = 20;
 /// What others get before that, to commit what they have allocated.
 const REST: Duration = Duration::from_millis(50);
@@ -140,12 +144,14 @@ impl Job {
 }
 
 impl Volume {
-    /// Begins to remove a disk, in the background: what is on it moves to `successor`, if that is one, to other disks of its
-    /// tier, to those of other tiers, or to PM if there is no other disk. One at a time.
+    /// Begins to remove a disk, in the background: what is on it moves to `successor`, if that is
+    /// one, to other disks of its tier, to those of other tiers, or to PM if there is no other
+    /// disk. One at a time.
     ///
     /// # Errors
-    /// `EINVAL`: there is no such disk; `EBUSY`: another removal is under way; `ENOSPC`: there is no room, with the bytes that have
-    /// none; `EROFS`; `ESHUTDOWN`: the volume is being closed. Nothing has begun then.
+    /// `EINVAL`: there is no such disk; `EBUSY`: another removal is under way; `ENOSPC`: there is
+    /// no room, with the bytes that have none; `EROFS`; `ESHUTDOWN`: the volume is being closed.
+    /// Nothing has begun then.
     pub fn start_removal(&self, device: u16, successor: Option<u16>) -> FsResult<()> {
         let mut state = self.core.removals.state.lock();
         let job = self.core.begin_removal(&mut state, device, successor)?;
@@ -154,21 +160,27 @@ impl Volume {
             let _ = ended.join();
         }
         let (core, shared) = (self.core.clone(), job.clone());
-        let spawned = Builder::new().name("terrace-drain".into()).spawn(move || core.remove_disk(&shared));
+        let spawned =
+            Builder::new().name("terrace-drain".into()).spawn(move || core.remove_disk(&shared));
         state.thread = Some(spawned.map_err(|e| {
-            let error = FsError::with_message(libc::EAGAIN, format!("cannot start a thread for the removal: {e}"));
+            let error = FsError::with_message(
+                libc::EAGAIN,
+                format!("cannot start a thread for the removal: {e}"),
+            );
             job.end(Err(FsError::with_message(libc::EAGAIN, error.to_string())));
             error
         })?);
         Ok(())
     }
 
-    /// Removes a disk as [`Self::start_removal`] does, on this thread. The volume must not be closed meanwhile.
+    /// Removes a disk as [`Self::start_removal`] does, on this thread. The volume must not be
+    /// closed meanwhile.
     ///
     /// # Errors
     /// As [`Self::start_removal`].
     pub fn remove_disk(&self, device: u16, successor: Option<u16>) -> FsResult<RemovalStatus> {
-        let job = self.core.begin_removal(&mut self.core.removals.state.lock(), device, successor)?;
+        let job =
+            self.core.begin_removal(&mut self.core.removals.state.lock(), device, successor)?;
         self.core.remove_disk(&job);
         Ok(self.core.status_of(&job))
     }
@@ -237,7 +249,12 @@ impl Core {
         }
     }
 
-    fn begin_removal(&self, state: &mut State, device: u16, successor: Option<u16>) -> FsResult<Arc<Job>> {
+    fn begin_removal(
+        &self,
+        state: &mut State,
+        device: u16,
+        successor: Option<u16>,
+    ) -> FsResult<Arc<Job>> {
         let refuse = |errno, message: String| Err(FsError::with_message(errno, message));
         if state.closed {
             return fail(libc::ESHUTDOWN);
@@ -248,8 +265,12 @@ impl Core {
         if let Some(other) = state.last.as_ref().filter(|job| job.is_running()) {
             return refuse(libc::EBUSY, format!("{} is being removed: one at a time", other.path));
         }
-        let (Some(member), true) = (self.space.members.get(device), successor != Some(device)) else {
-            return refuse(libc::EINVAL, format!("device {device} is no disk of the volume that can be removed"));
+        let (Some(member), true) = (self.space.members.get(device), successor != Some(device))
+        else {
+            return refuse(
+                libc::EINVAL,
+                format!("device {device} is no disk of the volume that can be removed"),
+            );
         };
         let path = member.disk.path().display().to_string();
         // What was removed makes room at once, and need not move.
@@ -273,13 +294,15 @@ impl Core {
     /// How many blocks have no room elsewhere if the disk is emptied.
     fn lacks_to_empty(&self, device: u16) -> FsResult<u64> {
         // Logs that lie on a disk go to PM if there is no other disk.
-        let growth = if self.space.has_disks_beside(device) { 0 } else { self.archives_grow_by(device) };
+        let growth =
+            if self.space.has_disks_beside(device) { 0 } else { self.archives_grow_by(device) };
         self.space.lacks_to_empty(device, growth)
     }
 
     fn remove_disk(&self, job: &Job) {
         self.space.prefer(job.successor);
-        let removed = self.empty_disk(job).and_then(|()| self.mutate(|| self.forget_disk(job.device)));
+        let removed =
+            self.empty_disk(job).and_then(|()| self.mutate(|| self.forget_disk(job.device)));
         self.space.prefer(0);
         self.buffers.release();
         if removed.is_err() {
@@ -312,8 +335,9 @@ impl Core {
         }
     }
 
-    /// Waits for writebacks and moves, of data and of logs, that have begun: what they have allocated on a slow disk is in no file yet. Others than these
-    /// hold what they allocate for a moment only.
+    /// Waits for writebacks and moves, of data and of logs, that have begun: what they have
+    /// allocated on a slow disk is in no file yet. Others than these hold what they allocate for a
+    /// moment only.
     fn wait_for_runs_under_way(&self, job: &Job) -> FsResult<()> {
         for shard in &self.shards {
             // Whoever has something under way for an inode keeps it in DRAM.
@@ -334,7 +358,10 @@ impl Core {
         Ok(match left {
             0 => FsError::with_message(
                 libc::ENOSPC,
-                format!("{}: is promised to data in memory for which the others have no room: add a disk", job.path),
+                format!(
+                    "{}: is promised to data in memory for which the others have no room: add a disk",
+                    job.path
+                ),
             ),
             _ => FsError::corrupt(format!(
                 "{}: {} bytes on it belong to no file: unmount the volume and run `terrace check {}`",
@@ -345,7 +372,8 @@ impl Core {
         })
     }
 
-    /// Looks at all inodes and moves what of them is on the disk; returns how many blocks. `again`: the pass before was in vain.
+    /// Looks at all inodes and moves what of them is on the disk; returns how many blocks. `again`:
+    /// the pass before was in vain.
     fn empty_pass(&self, job: &Job, again: bool) -> FsResult<u64> {
         if self.space.takes_promised(job.device) {
             self.mutate(|| self.flush_all()).map_err(|error| self.explain(job, None, error))?;
@@ -398,10 +426,14 @@ impl Core {
         Ok(moved)
     }
 
-    /// Moves the part of a log that is on the disk: to the first tier that takes it, or to PM; `again`: rather to PM, where nobody who
-    /// uses the inode overtakes it.
+    /// Moves the part of a log that is on the disk: to the first tier that takes it, or to PM;
+    /// `again`: rather to PM, where nobody who uses the inode overtakes it.
     fn move_log_off(&self, inode: &Arc<Inode>, job: &Job, again: bool) -> FsResult<u64> {
-        let disks = self.tiers_beside(job).into_iter().filter(|&tier| tier > 0).map(|tier| Some(Tiers::from(tier)));
+        let disks = self
+            .tiers_beside(job)
+            .into_iter()
+            .filter(|&tier| tier > 0)
+            .map(|tier| Some(Tiers::from(tier)));
         let mut tiers: Vec<Option<Tiers>> = disks.chain([None]).collect();
         if again {
             tiers.rotate_right(1);
@@ -416,8 +448,8 @@ impl Core {
         moved
     }
 
-    /// Where what is on the disk may go, the best place first: the disk's own tier and slower ones, any other, or, without other
-    /// disks, PM.
+    /// Where what is on the disk may go, the best place first: the disk's own tier and slower ones,
+    /// any other, or, without other disks, PM.
     fn tiers_beside(&self, job: &Job) -> Vec<u8> {
         match self.space.has_disks_beside(job.device) {
             true => vec![self.space.tier(job.device), 1],
@@ -436,7 +468,8 @@ impl Core {
         let (stretches, counter) = (std::slice::from_ref(stretch), Counter::MigratedByHand);
         let mut result = Ok(0);
         for tier in self.tiers_beside(job) {
-            let order = Order { stretches, wanted, tiers: Tiers::from(tier), keep_cached: false, counter };
+            let order =
+                Order { stretches, wanted, tiers: Tiers::from(tier), keep_cached: false, counter };
             let _under_way = self.moves.begin_after_seekers();
             result = self.mutate(|| self.move_stretch(inode, order));
             if !result.as_ref().is_err_and(may_go_elsewhere) {
@@ -457,7 +490,8 @@ impl Core {
             return FsError::with_message(libc::ENOSPC, no_room(&job.path, left, lacking));
         }
         let file = ino.map_or_else(String::new, |ino| {
-            let path = self.paths_of(&HashSet::from([ino.0]), &|| job.go_on().is_err()).remove(&ino.0);
+            let path =
+                self.paths_of(&HashSet::from([ino.0]), &|| job.go_on().is_err()).remove(&ino.0);
             format!("{} (inode {}): ", path.as_deref().unwrap_or("a removed file"), ino.0)
         });
         let text = error.to_string();
@@ -465,7 +499,10 @@ impl Core {
             true => "remove the file, or restore it from a backup, and try again",
             false => "try again when the other device works",
         };
-        FsError::with_message(error.errno(), format!("{file}{text}: {} stays in use: {advice}", job.path))
+        FsError::with_message(
+            error.errno(),
+            format!("{file}{text}: {} stays in use: {advice}", job.path),
+        )
     }
 }
 

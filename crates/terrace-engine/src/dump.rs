@@ -1,11 +1,13 @@
-//! Structures on media as text, for people who look into a volume. Nothing is stored; damage is shown, not refused.
+//! Structures on media as text, for people who look into a volume. Nothing is stored; damage is
+//! shown, not refused.
 
 use std::io::Write;
 
 use terrace_layout::{
-    BLOCK_BYTES, BlockAddr, CHECKPOINT_VALID, CRC_BLOCKS, CRC_COMMIT, CRC_ENTRY, CRC_NONE, CRC_SLOTS, CheckedPtr,
-    CheckpointHeader, HEAD_OFFSET, INCOMPAT_PM_DATA_CRC, InodeRecord, LogEntry, MediaStruct, SUPERBLOCK_BLOCKS, Stamp,
-    Superblock, TAIL_OFFSET, Tail, WRITE_UNWRITTEN, WriteEntry,
+    BLOCK_BYTES, BlockAddr, CHECKPOINT_VALID, CRC_BLOCKS, CRC_COMMIT, CRC_ENTRY, CRC_NONE,
+    CRC_SLOTS, CheckedPtr, CheckpointHeader, HEAD_OFFSET, INCOMPAT_PM_DATA_CRC, InodeRecord,
+    LogEntry, MediaStruct, SUPERBLOCK_BLOCKS, Stamp, Superblock, TAIL_OFFSET, Tail,
+    WRITE_UNWRITTEN, WriteEntry,
 };
 use terrace_media::{Disk, Pm};
 
@@ -30,7 +32,8 @@ impl From<std::io::Error> for FsError {
     }
 }
 
-/// Prints PM's superblock with its device table, both copies' state, shards with their journals, and the checkpoint.
+/// Prints PM's superblock with its device table, both copies' state, shards with their journals,
+/// and the checkpoint.
 ///
 /// # Errors
 /// PM holds no volume that can be read; `out` fails.
@@ -122,7 +125,9 @@ fn dump_checkpoint(pm: &Pm, sb: &Superblock, out: Out<'_>) -> FsResult<()> {
     let header = CheckpointHeader::from_bytes(&bytes);
     if checkpoint::usable_header(pm, sb).is_none() {
         let state = match header.valid {
-            CHECKPOINT_VALID if header.mount_epoch != sb.mount_epoch => "STALE: it was written by another mount",
+            CHECKPOINT_VALID if header.mount_epoch != sb.mount_epoch => {
+                "STALE: it was written by another mount"
+            }
             CHECKPOINT_VALID => "DAMAGED: its checksum does not match",
             _ => "none: the volume is mounted or needs recovery",
         };
@@ -139,12 +144,12 @@ fn dump_checkpoint(pm: &Pm, sb: &Superblock, out: Out<'_>) -> FsResult<()> {
     Ok(())
 }
 
-/// Prints an inode: its record, what its log says, its extents; `with_log`: every entry of the log. Of `disks` those of the
-/// volume are read if a part of the log lies there.
+/// Prints an inode: its record, what its log says, its extents; `with_log`: every entry of the log.
+/// Of `disks` those of the volume are read if a part of the log lies there.
 ///
 /// # Errors
-/// PM holds no volume that can be read; the inode number lies beyond the tables; `out` fails. Damage to the inode is
-/// printed.
+/// PM holds no volume that can be read; the inode number lies beyond the tables; `out` fails.
+/// Damage to the inode is printed.
 pub fn dump_inode(
     pm: &Arc<Pm>,
     disks: &[Arc<dyn Disk>],
@@ -155,7 +160,8 @@ pub fn dump_inode(
     let (sb, disks) = match disks {
         [] => (volume_on(pm)?, Disks::new()),
         // Without them PM still tells most.
-        disks => match_present_devices(pm, disks.to_vec()).or_else(|_| volume_on(pm).map(|sb| (sb, Disks::new())))?,
+        disks => match_present_devices(pm, disks.to_vec())
+            .or_else(|_| volume_on(pm).map(|sb| (sb, Disks::new())))?,
     };
     let offline = Offline::load(pm, &sb);
     let Some(at) = offline.locate(ino) else {
@@ -167,8 +173,13 @@ pub fn dump_inode(
     };
     let state = offline.unfinished().record_state(pm, at, ino);
     dump_record(pm, at, state, out)?;
-    if offline.pending.contains_key(&(at + TAIL_OFFSET)) || offline.pending.contains_key(&(at + HEAD_OFFSET)) {
-        writeln!(out, "pending          a committed journal record changes its log; shown is what it makes of it")?;
+    if offline.pending.contains_key(&(at + TAIL_OFFSET))
+        || offline.pending.contains_key(&(at + HEAD_OFFSET))
+    {
+        writeln!(
+            out,
+            "pending          a committed journal record changes its log; shown is what it makes of it"
+        )?;
     }
     let RecordState::Used(record) = state else {
         return Ok(());
@@ -194,8 +205,20 @@ fn dump_record(pm: &Pm, at: u64, state: RecordState, out: Out<'_>) -> FsResult<(
     writeln!(out, "inode            {}", r.ino)?;
     writeln!(out, "generation       {}", r.generation)?;
     writeln!(out, "kind             {}", kind_name(r.kind))?;
-    writeln!(out, "created          {}, mode {:04o}, owner {}:{}", time(r.created_ns), r.mode, r.uid, r.gid)?;
-    writeln!(out, "rdev             {}:{}", libc::major(r.rdev.into()), libc::minor(r.rdev.into()))?;
+    writeln!(
+        out,
+        "created          {}, mode {:04o}, owner {}:{}",
+        time(r.created_ns),
+        r.mode,
+        r.uid,
+        r.gid
+    )?;
+    writeln!(
+        out,
+        "rdev             {}:{}",
+        libc::major(r.rdev.into()),
+        libc::minor(r.rdev.into())
+    )?;
     match CheckedPtr(r.head).get() {
         Ok(None) => writeln!(out, "head             none")?,
         Ok(Some((addr, dropped))) => {
@@ -205,8 +228,12 @@ fn dump_record(pm: &Pm, at: u64, state: RecordState, out: Out<'_>) -> FsResult<(
         Err(error) => writeln!(out, "head             DAMAGED: {error}")?,
     }
     match Tail(r.tail).get() {
-        Ok((byte, generation)) => writeln!(out, "tail             byte {byte}, generation {generation}")?,
-        Err(_) if r.state == terrace_layout::INODE_FREE => writeln!(out, "tail             {:#x}", r.tail)?,
+        Ok((byte, generation)) => {
+            writeln!(out, "tail             byte {byte}, generation {generation}")?
+        }
+        Err(_) if r.state == terrace_layout::INODE_FREE => {
+            writeln!(out, "tail             {:#x}", r.tail)?
+        }
         Err(error) => writeln!(out, "tail             DAMAGED: {error}")?,
     }
     Ok(())
@@ -252,7 +279,8 @@ fn dump_state(pm: &Pm, sb: &Superblock, inner: &Inner, out: Out<'_>) -> FsResult
             extents.sort_unstable_by_key(|&(block, _)| block);
             for (block, e) in extents {
                 let entry = read_write_entry(inner.log.entries(pm), e.entry())?;
-                let device = sb.devices().get(usize::from(e.addr.device())).map(|d| d.path().to_vec());
+                let device =
+                    sb.devices().get(usize::from(e.addr.device())).map(|d| d.path().to_vec());
                 writeln!(
                     out,
                     "  file blocks {block} to {}: {:?} ({}), entry at {}{}, checksums {}",
@@ -295,13 +323,24 @@ fn checksums(entry: &WriteEntry) -> String {
         CRC_ENTRY => "in the entry".into(),
         CRC_SLOTS => "behind the entry".into(),
         CRC_BLOCKS => {
-            format!("in {} from {:?}, {} skipped", blocks(entry.crcs[1]), BlockAddr(entry.crc_address), entry.crcs[0])
+            format!(
+                "in {} from {:?}, {} skipped",
+                blocks(entry.crcs[1]),
+                BlockAddr(entry.crc_address),
+                entry.crcs[0]
+            )
         }
         form => format!("of unknown form {form}"),
     }
 }
 
-fn dump_log(media: LogMedia<'_>, at: u64, record: &InodeRecord, stamp: Option<Stamp>, out: Out<'_>) -> FsResult<()> {
+fn dump_log(
+    media: LogMedia<'_>,
+    at: u64,
+    record: &InodeRecord,
+    stamp: Option<Stamp>,
+    out: Out<'_>,
+) -> FsResult<()> {
     writeln!(out, "log")?;
     let read = Log::load(media, at, record, stamp, &mut |_, position, entry| {
         writeln!(out, "  {}: {}", position_text(position), entry_text(&entry))?;
@@ -329,9 +368,16 @@ fn entry_text(entry: &LogEntry<'_>) -> String {
             time(e.mtime_ns)
         ),
         LogEntry::Append(e) => {
-            format!("append: size {}, block {:?}, modified {}", e.size, BlockAddr(e.address), time(e.mtime_ns))
+            format!(
+                "append: size {}, block {:?}, modified {}",
+                e.size,
+                BlockAddr(e.address),
+                time(e.mtime_ns)
+            )
         }
-        LogEntry::Patch(e, _) => format!("patch: offset {}, {} bytes, modified {}", e.offset, e.len, time(e.mtime_ns)),
+        LogEntry::Patch(e, _) => {
+            format!("patch: offset {}, {} bytes, modified {}", e.offset, e.len, time(e.mtime_ns))
+        }
         LogEntry::SetSize(e) => format!("set size: {}, modified {}", e.size, time(e.mtime_ns)),
         LogEntry::Hole(e) => format!(
             "hole: file block {}, {}, size {}, modified {}",
@@ -351,9 +397,16 @@ fn entry_text(entry: &LogEntry<'_>) -> String {
             time(e.ctime_ns)
         ),
         LogEntry::XattrSet(e, name, _) => {
-            format!("set xattr: {}, {} bytes, changed {}", text(name), e.value_len, time(e.ctime_ns))
+            format!(
+                "set xattr: {}, {} bytes, changed {}",
+                text(name),
+                e.value_len,
+                time(e.ctime_ns)
+            )
         }
-        LogEntry::XattrRemove(e, name) => format!("remove xattr: {}, changed {}", text(name), time(e.ctime_ns)),
+        LogEntry::XattrRemove(e, name) => {
+            format!("remove xattr: {}, changed {}", text(name), time(e.ctime_ns))
+        }
         LogEntry::DentryAdd(e, name) => format!(
             "add name: {} -> inode {} generation {}, {}, cookie {}, modified {}",
             text(name),
@@ -363,10 +416,14 @@ fn entry_text(entry: &LogEntry<'_>) -> String {
             e.cookie,
             time(e.mtime_ns)
         ),
-        LogEntry::DentryRemove(e) => format!("remove name: cookie {}, modified {}", e.cookie, time(e.mtime_ns)),
+        LogEntry::DentryRemove(e) => {
+            format!("remove name: cookie {}, modified {}", e.cookie, time(e.mtime_ns))
+        }
         LogEntry::Target(e, piece) => format!("target: offset {}, {}", e.offset, text(piece)),
         LogEntry::Pad => "pad".into(),
-        LogEntry::Archive(e) => format!("archive: {} slots from block {:?}", e.entry_slots, BlockAddr(e.address)),
+        LogEntry::Archive(e) => {
+            format!("archive: {} slots from block {:?}", e.entry_slots, BlockAddr(e.address))
+        }
     }
 }
 

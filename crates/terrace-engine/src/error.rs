@@ -1,8 +1,9 @@
 //! The one error type of the engine: an errno for the program, a sentence for the person.
 //!
-//! Errors of the everyday kind (no such file, not empty, …) carry only their errno, so that producing one
-//! allocates nothing. Errors that a person has to act on carry a message that names the device or file and the
-//! remedy; they are built where they happen and logged once, by the front end.
+//! Errors of the everyday kind (no such file, not empty, …) carry only their errno, so that
+//! producing one allocates nothing. Errors that a person has to act on carry a message that names
+//! the device or file and the remedy; they are built where they happen and logged once, by the
+//! front end.
 
 use std::fmt;
 
@@ -55,7 +56,8 @@ impl FsError {
         Self { fatal: true, ..Self::from(error) }
     }
 
-    /// There was no room, and nothing has changed. PM that cannot be synced says `ENOSPC`, too, and that is fatal.
+    /// There was no room, and nothing has changed. PM that cannot be synced says `ENOSPC`, too, and
+    /// that is fatal.
     pub(crate) fn is_no_room(&self) -> bool {
         !self.fatal && self.errno == libc::ENOSPC
     }

@@ -19,7 +19,11 @@ impl Core {
     pub fn fallocate(&self, ino: Ino, mode: Fallocate, offset: u64, len: u64) -> FsResult<()> {
         let inode = self.get(ino)?;
         if inode.kind != FileKind::Regular {
-            return fail(if inode.kind == FileKind::Directory { libc::EISDIR } else { libc::ENODEV });
+            return fail(if inode.kind == FileKind::Directory {
+                libc::EISDIR
+            } else {
+                libc::ENODEV
+            });
         }
         let Some(end) = offset.checked_add(len).filter(|_| len > 0) else {
             return fail(if len == 0 { libc::EINVAL } else { libc::EFBIG });
@@ -76,15 +80,26 @@ impl Core {
     }
 
     /// The file has got these runs.
-    fn note_reserved(&self, inode: &Inode, inner: &Inner, runs: &[(u64, BlockAddr, u64)]) -> FsResult<()> {
+    fn note_reserved(
+        &self,
+        inode: &Inode,
+        inner: &Inner,
+        runs: &[(u64, BlockAddr, u64)],
+    ) -> FsResult<()> {
         let mean = inner.file()?.heat.mean();
-        runs.iter().for_each(|&(_, addr, _)| self.note_data_in(inode, self.space.tier_of(addr), mean));
+        runs.iter()
+            .for_each(|&(_, addr, _)| self.note_data_in(inode, self.space.tier_of(addr), mean));
         Ok(())
     }
 
-    /// Blocks for all `holes` (file block, blocks): where the file is pinned, as long as disks have room; else where a write of
-    /// so many would go; and wherever there are any, where neither PM nor the disks have enough.
-    fn take_runs(&self, inode: &Inode, holes: &[(u64, u64)]) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
+    /// Blocks for all `holes` (file block, blocks): where the file is pinned, as long as disks have
+    /// room; else where a write of so many would go; and wherever there are any, where neither PM
+    /// nor the disks have enough.
+    fn take_runs(
+        &self,
+        inode: &Inode,
+        holes: &[(u64, u64)],
+    ) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
         let need: u64 = holes.iter().map(|h| h.1).sum();
         if let Some(tier) = inode.pin.get().filter(|&tier| tier > 0) {
             let runs = self.take_runs_on(inode.shard, holes, Tiers::from(tier));
@@ -95,11 +110,19 @@ impl Core {
         }
         let in_pm = self.pm_takes(need, inode.pin.get())?;
         let runs = self.take_runs_on(inode.shard, holes, Tiers::from(if in_pm { 0 } else { 1 }));
-        if runs.as_ref().is_err_and(FsError::is_no_room) { self.take_runs_anywhere(inode.shard, holes) } else { runs }
+        if runs.as_ref().is_err_and(FsError::is_no_room) {
+            self.take_runs_anywhere(inode.shard, holes)
+        } else {
+            runs
+        }
     }
 
     /// Blocks for all `holes`: in PM as many as it has for data, the rest on disks.
-    fn take_runs_anywhere(&self, shard: usize, holes: &[(u64, u64)]) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
+    fn take_runs_anywhere(
+        &self,
+        shard: usize,
+        holes: &[(u64, u64)],
+    ) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
         let source = self.space.source(shard, Purpose::Ordinary);
         let (mut runs, mut rest) = (Vec::new(), Vec::new());
         for &(mut start, mut blocks) in holes {
@@ -111,7 +134,9 @@ impl Core {
             }
             rest.extend((blocks > 0).then_some((start, blocks)));
         }
-        let on_disks = self.take_runs_on(shard, &rest, Tiers::from(1)).inspect_err(|_| self.give_back(&runs))?;
+        let on_disks = self
+            .take_runs_on(shard, &rest, Tiers::from(1))
+            .inspect_err(|_| self.give_back(&runs))?;
         runs.extend(on_disks);
         Ok(runs)
     }
@@ -127,10 +152,19 @@ impl Core {
         tiers: Tiers,
     ) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
         let collect = || self.collect_runs(shard, holes, tiers);
-        if tiers.first == 0 { collect() } else { self.space.beside_promises(holes.iter().map(|h| h.1).sum(), collect) }
+        if tiers.first == 0 {
+            collect()
+        } else {
+            self.space.beside_promises(holes.iter().map(|h| h.1).sum(), collect)
+        }
     }
 
-    fn collect_runs(&self, shard: usize, holes: &[(u64, u64)], tiers: Tiers) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
+    fn collect_runs(
+        &self,
+        shard: usize,
+        holes: &[(u64, u64)],
+        tiers: Tiers,
+    ) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
         let source = self.space.source(shard, Purpose::Ordinary);
         let mut runs = Vec::new();
         for &(start, blocks) in holes {
@@ -138,7 +172,10 @@ impl Core {
             while done < blocks {
                 let want = (blocks - done).min(u64::from(u32::MAX));
                 let found = match tiers.first {
-                    0 => source.alloc_data(want).map(|run| (0, run)).ok_or(FsError::new(libc::ENOSPC)),
+                    0 => source
+                        .alloc_data(want)
+                        .map(|run| (0, run))
+                        .ok_or(FsError::new(libc::ENOSPC)),
                     _ => self.space.alloc_disk(shard, want, tiers, &[]),
                 };
                 let (device, run) = found.inspect_err(|_| self.give_back(&runs))?;
@@ -155,8 +192,16 @@ impl Core {
         }
     }
 
-    /// Zeroes a range: whole blocks become a hole (or reserved, if `reserve`), the edges are written.
-    fn zero(&self, inode: &Arc<Inode>, offset: u64, end: u64, grow: bool, reserve: bool) -> FsResult<()> {
+    /// Zeroes a range: whole blocks become a hole (or reserved, if `reserve`), the edges are
+    /// written.
+    fn zero(
+        &self,
+        inode: &Arc<Inode>,
+        offset: u64,
+        end: u64,
+        grow: bool,
+        reserve: bool,
+    ) -> FsResult<()> {
         // Room comes first: without it nothing changes.
         let (from, to) = (offset.div_ceil(BLOCK_BYTES), end / BLOCK_BYTES);
         let runs = match reserve && from < to {
@@ -170,8 +215,8 @@ impl Core {
         zeroed.inspect_err(|_| self.give_back(&runs))
     }
 
-    /// Writes zeros to those parts of `offset..end` that are no whole blocks; whether there were any. Beyond the end of
-    /// the file there are zeros anyway.
+    /// Writes zeros to those parts of `offset..end` that are no whole blocks; whether there were
+    /// any. Beyond the end of the file there are zeros anyway.
     fn zero_edges(&self, inode: &Arc<Inode>, offset: u64, end: u64) -> FsResult<bool> {
         let visible_end = end.min(inode.shared()?.file()?.size);
         let (from, to) = (offset.div_ceil(BLOCK_BYTES), end / BLOCK_BYTES);
@@ -191,8 +236,9 @@ impl Core {
         Ok(first || last)
     }
 
-    /// Makes blocks a hole, or, with `runs` for all of them, reserved; the file is at least `grown` bytes long then.
-    /// `begun`: a part of the operation is done, so this must not fail for want of a log page.
+    /// Makes blocks a hole, or, with `runs` for all of them, reserved; the file is at least `grown`
+    /// bytes long then. `begun`: a part of the operation is done, so this must not fail for want of
+    /// a log page.
     fn deallocate(
         &self,
         inode: &Arc<Inode>,

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::io::IoSliceMut;
 
-use terrace_layout::{BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRCS_PER_BLOCK, WriteEntry, data_crc, verify_crc_block};
+use terrace_layout::{
+    BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRCS_PER_BLOCK, WriteEntry, data_crc, verify_crc_block,
+};
 use terrace_media::AlignedBuf;
 use terrace_policy::Param;
 
@@ -22,8 +24,8 @@ const CRC_BLOCKS_MAX: usize = 1024;
 /// Checksum blocks read at a time: those of the longest run that writeback makes, and more.
 const CRC_READ_BLOCKS_MAX: u64 = 8;
 
-/// Checksum blocks read lately. One that was freed and reused since can only cause a mismatch, after which it is
-/// read again.
+/// Checksum blocks read lately. One that was freed and reused since can only cause a mismatch,
+/// after which it is read again.
 #[derive(Debug, Default)]
 pub(crate) struct CrcCache {
     blocks: Mutex<HashMap<BlockAddr, Arc<[u8]>>>,
@@ -43,7 +45,14 @@ impl Core {
     ///
     /// # Errors
     /// `EIO` with device and place where a disk fails or a checksum does not match.
-    pub fn read_range(&self, inode: &Inode, inner: &Inner, offset: u64, buf: &mut [u8], ahead: bool) -> FsResult<()> {
+    pub fn read_range(
+        &self,
+        inode: &Inode,
+        inner: &Inner,
+        offset: u64,
+        buf: &mut [u8],
+        ahead: bool,
+    ) -> FsResult<()> {
         let (file, entries) = (inner.file()?, inner.log.entries(&self.pm));
         let mut done = 0;
         let (mut from_pm, mut from_cache, mut hits) = (0, 0, 0);
@@ -56,7 +65,8 @@ impl Core {
                 let n = self.cache.read(&inode.pages, block, in_block, rest);
                 if n > 0 {
                     done += n;
-                    (from_cache, hits) = (from_cache + n, hits + (in_block + n).div_ceil(BLOCK) as u64);
+                    (from_cache, hits) =
+                        (from_cache + n, hits + (in_block + n).div_ceil(BLOCK) as u64);
                     continue;
                 }
             }
@@ -70,7 +80,9 @@ impl Core {
                 continue;
             }
             let mut blocks = (in_block + rest.len()).div_ceil(BLOCK) as u64;
-            if cached && let Some(next) = self.cache.first_cached(&inode.pages, block, block + blocks) {
+            if cached
+                && let Some(next) = self.cache.first_cached(&inode.pages, block, block + blocks)
+            {
                 blocks = next - block;
             }
             let segment = file.index.lookup(block);
@@ -92,16 +104,36 @@ impl Core {
                     self.read_pm_committed(e.addr, file.committed, at, &mut rest[..n])?;
                     from_pm += n;
                 }
-                Segment::Extent(e) if in_block == 0 && terrace_policy::reads_past_cache((n / BLOCK) as u64) => {
+                Segment::Extent(e)
+                    if in_block == 0 && terrace_policy::reads_past_cache((n / BLOCK) as u64) =>
+                {
                     n -= n % BLOCK;
                     self.read_past_cache(entries, &e, block, &mut rest[..n])?;
                     self.count_disk_read(&e, in_block, n);
                 }
                 Segment::Extent(e) => {
-                    let fetched = self.fetch(inode, entries, &e, block, blocks, in_block, &mut rest[..n], ahead);
+                    let fetched = self.fetch(
+                        inode,
+                        entries,
+                        &e,
+                        block,
+                        blocks,
+                        in_block,
+                        &mut rest[..n],
+                        ahead,
+                    );
                     // What fails may be a block that was only read ahead.
                     fetched.or_else(|error| match ahead {
-                        true => self.fetch(inode, entries, &e, block, blocks, in_block, &mut rest[..n], false),
+                        true => self.fetch(
+                            inode,
+                            entries,
+                            &e,
+                            block,
+                            blocks,
+                            in_block,
+                            &mut rest[..n],
+                            false,
+                        ),
                         false => Err(error),
                     })?;
                     self.count_disk_read(&e, in_block, n);
@@ -129,7 +161,13 @@ impl Core {
     ///
     /// # Errors
     /// As [`Self::read_range`].
-    pub fn read_block(&self, inode: &Inode, inner: &Inner, block: u64, out: &mut [u8; BLOCK]) -> FsResult<()> {
+    pub fn read_block(
+        &self,
+        inode: &Inode,
+        inner: &Inner,
+        block: u64,
+        out: &mut [u8; BLOCK],
+    ) -> FsResult<()> {
         let covered = covered_bytes(block, inner.file()?.size);
         out[covered..].fill(0);
         if covered == 0 {
@@ -138,9 +176,16 @@ impl Core {
         self.read_range(inode, inner, block * BLOCK_BYTES, &mut out[..covered], false)
     }
 
-    /// Reads the bytes at `offset` of a file from the PM blocks from `addr` on. Beyond what is committed, PM holds garbage.
+    /// Reads the bytes at `offset` of a file from the PM blocks from `addr` on. Beyond what is
+    /// committed, PM holds garbage.
     #[inline]
-    fn read_pm_committed(&self, addr: BlockAddr, committed: u64, offset: u64, out: &mut [u8]) -> FsResult<()> {
+    fn read_pm_committed(
+        &self,
+        addr: BlockAddr,
+        committed: u64,
+        offset: u64,
+        out: &mut [u8],
+    ) -> FsResult<()> {
         let valid = (committed.saturating_sub(offset) as usize).min(out.len());
         self.pm.try_read(addr.byte() + offset % BLOCK_BYTES, &mut out[..valid])?;
         out[valid..].fill(0);
@@ -174,8 +219,8 @@ impl Core {
         Ok(())
     }
 
-    /// Reads disk blocks into the page cache, verified, and copies what was asked for. `ahead`: reads go on in
-    /// sequence, fetch more than that.
+    /// Reads disk blocks into the page cache, verified, and copies what was asked for. `ahead`:
+    /// reads go on in sequence, fetch more than that.
     #[allow(clippy::too_many_arguments, reason = "one step of read_range")]
     fn fetch(
         &self,
@@ -189,7 +234,8 @@ impl Core {
         ahead: bool,
     ) -> FsResult<()> {
         let most = self.tuning.get(Param::Fetch) / BLOCK_BYTES;
-        let mut want = terrace_policy::fetch_blocks(blocks, ahead, most).min(u64::from(extent.blocks));
+        let mut want =
+            terrace_policy::fetch_blocks(blocks, ahead, most).min(u64::from(extent.blocks));
         if want > blocks
             && let Some(next) = self.cache.first_cached(&inode.pages, block + blocks, block + want)
         {
@@ -200,15 +246,20 @@ impl Core {
         let checksums = self.checksums(entries, extent, block)?;
         let crcs = self.checksum_values(&checksums, want)?;
         let blanks = self.cache.take(inode.shard, want as usize);
-        let Some(mut pages) = blanks.or_else(|| self.cache.take(inode.shard, blocks as usize)) else {
+        let Some(mut pages) = blanks.or_else(|| self.cache.take(inode.shard, blocks as usize))
+        else {
             // Everything in the cache is dirty.
             let mut buf = AlignedBuf::new(blocks as usize * BLOCK);
             self.read_past_cache(entries, extent, block, &mut buf)?;
             out.copy_from_slice(&buf[in_block..in_block + out.len()]);
             return Ok(());
         };
-        let mut slices: Vec<IoSliceMut<'_>> = pages.iter_mut().map(|p| IoSliceMut::new(p.as_mut_slice())).collect();
-        member.disk.read_vectored_at(base, &mut slices).inspect_err(|e| self.disk_failed(device, e))?;
+        let mut slices: Vec<IoSliceMut<'_>> =
+            pages.iter_mut().map(|p| IoSliceMut::new(p.as_mut_slice())).collect();
+        member
+            .disk
+            .read_vectored_at(base, &mut slices)
+            .inspect_err(|e| self.disk_failed(device, e))?;
         let mut copied = 0;
         for (i, page) in pages.iter_mut().enumerate() {
             let page = page.as_mut_slice();
@@ -223,21 +274,37 @@ impl Core {
     }
 
     /// Reads the first blocks of a disk extent, verified, to `out`: nothing is cached.
-    fn read_past_cache(&self, entries: Entries<'_>, extent: &Extent, block: u64, out: &mut [u8]) -> FsResult<()> {
+    fn read_past_cache(
+        &self,
+        entries: Entries<'_>,
+        extent: &Extent,
+        block: u64,
+        out: &mut [u8],
+    ) -> FsResult<()> {
         let checksums = self.checksums(entries, extent, block)?;
         let crcs = self.checksum_values(&checksums, (out.len() / BLOCK) as u64)?;
         let device = extent.addr.device();
         let read = self.space.disk(device)?.disk.read_at(extent.addr.byte(), out);
         read.inspect_err(|e| self.disk_failed(device, e))?;
         let pages = (0..).zip(out.chunks(BLOCK));
-        pages.into_iter().try_for_each(|(i, page)| self.verify(extent.addr.offset(i), &checksums, i, page, &crcs))
+        pages.into_iter().try_for_each(|(i, page)| {
+            self.verify(extent.addr.offset(i), &checksums, i, page, &crcs)
+        })
     }
 
-    /// Compares what block `i` of those that `checksums` covers holds, at `addr`, with `crcs`, the values of these checksums.
+    /// Compares what block `i` of those that `checksums` covers holds, at `addr`, with `crcs`, the
+    /// values of these checksums.
     ///
     /// # Errors
     /// `EIO` with the place.
-    pub fn verify(&self, addr: BlockAddr, checksums: &Checksums, i: u64, bytes: &[u8], crcs: &[u32]) -> FsResult<()> {
+    pub fn verify(
+        &self,
+        addr: BlockAddr,
+        checksums: &Checksums,
+        i: u64,
+        bytes: &[u8],
+        crcs: &[u32],
+    ) -> FsResult<()> {
         let matches = |crcs: &[u32]| crcs.get(i as usize).is_none_or(|&crc| data_crc(bytes) == crc);
         if matches(crcs) {
             return Ok(());
@@ -250,7 +317,11 @@ impl Core {
             }
         }
         let path = self.device_path(addr.device());
-        Err(FsError::corrupt(format!("{}: data at byte {} does not match its checksum", path.display(), addr.byte())))
+        Err(FsError::corrupt(format!(
+            "{}: data at byte {} does not match its checksum",
+            path.display(),
+            addr.byte()
+        )))
     }
 
     /// The checksums of a disk extent that starts at file block `block`.
@@ -258,7 +329,8 @@ impl Core {
         self.checksums_of(entries, extent, &read_write_entry(entries, extent.entry())?, block)
     }
 
-    /// The same, of an extent of `entry`, on any device. The caller holds the inode; the values may be asked for without that.
+    /// The same, of an extent of `entry`, on any device. The caller holds the inode; the values may
+    /// be asked for without that.
     ///
     /// # Errors
     /// PM that cannot be read.
@@ -274,7 +346,11 @@ impl Core {
             return Ok(Checksums::InLog(extent_crcs_in_log(entries, entry, skip, extent)?));
         }
         let [skipped, run_blocks] = entry.crcs.map(u64::from);
-        Ok(Checksums::Blocks { run: BlockAddr(entry.crc_address), run_blocks, first: skipped + u64::from(skip) })
+        Ok(Checksums::Blocks {
+            run: BlockAddr(entry.crc_address),
+            run_blocks,
+            first: skipped + u64::from(skip),
+        })
     }
 
     /// The first `blocks` of these checksums; empty if there are none.
@@ -290,7 +366,10 @@ impl Core {
         while (crcs.len() as u64) < blocks {
             let i = first + crcs.len() as u64;
             let block = self.crc_block(run, run_blocks, i / CRCS_PER_BLOCK)?;
-            let stored = block.chunks_exact(4).take(CRCS_PER_BLOCK as usize).skip((i % CRCS_PER_BLOCK) as usize);
+            let stored = block
+                .chunks_exact(4)
+                .take(CRCS_PER_BLOCK as usize)
+                .skip((i % CRCS_PER_BLOCK) as usize);
             let values = stored.map(|crc| u32::from_le_bytes(crc.try_into().expect("four bytes")));
             crcs.extend(values.take((blocks - crcs.len() as u64) as usize));
         }
@@ -312,7 +391,8 @@ impl Core {
         let mut run = AlignedBuf::new(ahead as usize * BLOCK);
         if disk.read_at(addr.byte(), &mut run).is_err() {
             run = AlignedBuf::new(BLOCK);
-            disk.read_at(addr.byte(), &mut run).inspect_err(|e| self.disk_failed(addr.device(), e))?;
+            disk.read_at(addr.byte(), &mut run)
+                .inspect_err(|e| self.disk_failed(addr.device(), e))?;
         }
         let mut blocks = self.crcs.blocks.lock();
         if blocks.len() + ahead as usize > CRC_BLOCKS_MAX {
@@ -321,13 +401,19 @@ impl Core {
         let sound = (0..).zip(run.chunks(BLOCK)).filter(|(_, block)| verify_crc_block(block));
         blocks.extend(sound.map(|(i, block)| (addr.offset(i), Arc::from(block))));
         blocks.get(&addr).cloned().ok_or_else(|| {
-            FsError::corrupt(format!("{}: checksum block at byte {} is damaged", disk.path().display(), addr.byte()))
+            FsError::corrupt(format!(
+                "{}: checksum block at byte {} is damaged",
+                disk.path().display(),
+                addr.byte()
+            ))
         })
     }
 
-    /// Notes where a read of `len` bytes at `offset` ends; true if it began where the last one ended.
+    /// Notes where a read of `len` bytes at `offset` ends; true if it began where the last one
+    /// ended.
     pub fn note_read_end(inode: &Inode, offset: u64, len: usize) -> bool {
-        // Not in one step: a hint need not survive a race, and a locked instruction costs more than all the rest.
+        // Not in one step: a hint need not survive a race, and a locked instruction costs more than
+        // all the rest.
         let sequential = inode.read_end.load(Ordering::Relaxed) == offset;
         inode.read_end.store(offset + len as u64, Ordering::Relaxed);
         sequential

@@ -1,15 +1,17 @@
 //! One file's data in PM: the index, the log cursor and how a write commits.
 //!
-//! What stands here, with a [`Log`], is all that it takes to read and write a file's PM data: it knows a PM mapping
-//! and a source of blocks, and nothing of the volume, the cache or the allocators.
+//! What stands here, with a [`Log`], is all that it takes to read and write a file's PM data: it
+//! knows a PM mapping and a source of blocks, and nothing of the volume, the cache or the
+//! allocators.
 //!
 //! Invariants:
-//! * Live data is never overwritten, but for two cases: bytes beyond the committed size, which nobody can see, and
-//!   patches, whose bytes are committed in the log before they are applied.
-//! * Bytes of a PM block beyond the committed size are garbage: they read as zeros, and whatever commits a larger size
-//!   zeroes them first.
-//! * With data checksums neither case is used: every write goes to new blocks, and an entry's size says how many bytes of
-//!   its blocks count; the others read as zeros. A truncation into a block therefore rewrites it.
+//! * Live data is never overwritten, but for two cases: bytes beyond the committed size, which
+//!   nobody can see, and patches, whose bytes are committed in the log before they are applied.
+//! * Bytes of a PM block beyond the committed size are garbage: they read as zeros, and whatever
+//!   commits a larger size zeroes them first.
+//! * With data checksums neither case is used: every write goes to new blocks, and an entry's size
+//!   says how many bytes of its blocks count; the others read as zeros. A truncation into a block
+//!   therefore rewrites it.
 
 mod cached;
 mod entries;
@@ -18,14 +20,16 @@ mod moves;
 mod reserve;
 
 use terrace_layout::{
-    AppendEntry, BLOCK_BYTES, BlockAddr, CRC_ENTRY_BLOCKS_MAX, CRC_SLOTS_BLOCKS_MAX, EntryType, PATCH_BYTES_MAX,
-    PatchEntry, Stamp, WriteEntry, crc_append, data_crc,
+    AppendEntry, BLOCK_BYTES, BlockAddr, CRC_ENTRY_BLOCKS_MAX, CRC_SLOTS_BLOCKS_MAX, EntryType,
+    PATCH_BYTES_MAX, PatchEntry, Stamp, WriteEntry, crc_append, data_crc,
 };
 use terrace_media::Pm;
 use terrace_policy::Synchronicity;
 
 pub(crate) use self::cached::CachedWrites;
-pub(crate) use self::entries::{blocks_before, covered_bytes, extent_crcs_in_log, read_write_entry};
+pub(crate) use self::entries::{
+    blocks_before, covered_bytes, extent_crcs_in_log, read_write_entry,
+};
 use self::entries::{copy_of, pm_crcs, push_vouched, push_write, set_size_entry};
 pub(crate) use self::heat::Heat;
 use self::moves::Moving;
@@ -39,7 +43,8 @@ use crate::types::Time;
 
 /// Entries that compaction joins cover no more than the largest group of the papers.
 pub(crate) const JOINED_BLOCKS_MAX: u64 = 4096;
-/// How far ahead of itself compaction asks for entries: each stands in a cache line of its own, anywhere in the log.
+/// How far ahead of itself compaction asks for entries: each stands in a cache line of its own,
+/// anywhere in the log.
 const PREFETCHED_ENTRIES: usize = 8;
 
 /// Bytes of a block as a `usize`.
@@ -56,7 +61,8 @@ pub(crate) struct PmIo<'a> {
     pub stamp: Stamp,
 }
 
-/// Reads a file block as it is now, zeros beyond the end of the file: how a write gets the bytes around it.
+/// Reads a file block as it is now, zeros beyond the end of the file: how a write gets the bytes
+/// around it.
 pub(crate) type ReadOld<'a> = &'a dyn Fn(u64, &mut [u8; BLOCK]) -> FsResult<()>;
 
 /// What the entries of a write say beyond what it writes.
@@ -180,8 +186,8 @@ impl FileData {
         Self { mtime: created, ..Self::default() }
     }
 
-    /// Writes `data` at `offset` to PM, the `way` that [`Self::way`] tells, and commits it, durably. `Ok(false)`: PM has
-    /// no room for it; nothing changed.
+    /// Writes `data` at `offset` to PM, the `way` that [`Self::way`] tells, and commits it,
+    /// durably. `Ok(false)`: PM has no room for it; nothing changed.
     ///
     /// # Errors
     /// `ENOSPC` for the log, errors of `read_old`, PM errors.
@@ -202,19 +208,21 @@ impl FileData {
         let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
         self.changes(from, to);
         if let Way::Patch(block) | Way::Append(block) = way {
-            // What is known to be bad takes no more stores: without the bytes around them, they would be lost.
+            // What is known to be bad takes no more stores: without the bytes around them, they
+            // would be lost.
             io.pm.check(block.byte(), BLOCK_BYTES)?;
         }
         if let Way::Patch(block) = way {
             self.patch(log, io, block, offset, data, mark.now)?;
             return Ok(true);
         }
-        let staged = self.stage_write(log, io, way, offset, data, mark, read_old).and_then(|staged| {
-            if let Some(vouched) = staged {
-                log.stage(io.pm, io.source, vouched.then_some(io.stamp))?;
-            }
-            Ok(staged.is_some())
-        });
+        let staged =
+            self.stage_write(log, io, way, offset, data, mark, read_old).and_then(|staged| {
+                if let Some(vouched) = staged {
+                    log.stage(io.pm, io.source, vouched.then_some(io.stamp))?;
+                }
+                Ok(staged.is_some())
+            });
         if !matches!(staged, Ok(true)) {
             self.give_up(io);
             return staged;
@@ -259,7 +267,8 @@ impl FileData {
         }
     }
 
-    /// Whether a write of this range takes no new PM blocks: it is a patch, or lies within reserved blocks.
+    /// Whether a write of this range takes no new PM blocks: it is a patch, or lies within reserved
+    /// blocks.
     pub fn needs_no_pm_block(&self, offset: u64, end: u64, data_crc: bool) -> bool {
         let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
         let reserved = matches!(self.index.lookup(from), Segment::Extent(e)
@@ -296,15 +305,15 @@ impl FileData {
         move_ref(log, &mut self.mtime_ref, index);
         self.heat.wrote(1, self.index.data_blocks(), now);
         self.heat.patch(offset / BLOCK_BYTES);
-        // The commit made the bytes part of the file; now they go where readers look. No fence: the next one will do,
-        // and until then the log can repeat it.
+        // The commit made the bytes part of the file; now they go where readers look. No fence: the
+        // next one will do, and until then the log can repeat it.
         let (at, len) = apply_patch(io.pm, block, offset, data);
         log.leave_unfenced(at, len);
         Ok(())
     }
 
-    /// Writes the data and puts the entries into the log's batch. Returns whether they vouch for all of the data; `None`:
-    /// PM has no room.
+    /// Writes the data and puts the entries into the log's batch. Returns whether they vouch for
+    /// all of the data; `None`: PM has no room.
     #[allow(clippy::too_many_arguments, reason = "a write and what it works on")]
     fn stage_write(
         &mut self,
@@ -324,7 +333,9 @@ impl FileData {
         let tail = match way {
             Way::Append(tail) => Some(tail),
             // What begins below the committed size replaces the tail block.
-            _ if offset > self.committed && new_size > self.committed && !io.data_crc => self.pm_tail_block(),
+            _ if offset > self.committed && new_size > self.committed && !io.data_crc => {
+                self.pm_tail_block()
+            }
             _ => None,
         };
         if let Some(tail) = tail {
@@ -344,7 +355,14 @@ impl FileData {
     }
 
     /// An append of `data` at `offset` within the tail block.
-    fn append_entry(&self, size: u64, now: Time, tail: BlockAddr, offset: u64, data: &[u8]) -> AppendEntry {
+    fn append_entry(
+        &self,
+        size: u64,
+        now: Time,
+        tail: BlockAddr,
+        offset: u64,
+        data: &[u8],
+    ) -> AppendEntry {
         static ZEROS: [u8; BLOCK] = [0; BLOCK];
         let gap = (offset - self.committed) as usize;
         let crc = if gap > 0 { crc_append(0, &ZEROS[..gap]) } else { 0 };
@@ -362,7 +380,8 @@ impl FileData {
         }
     }
 
-    /// The PM block that holds the last, partly filled block of what is committed, if it is a written PM block.
+    /// The PM block that holds the last, partly filled block of what is committed, if it is a
+    /// written PM block.
     fn pm_tail_block(&self) -> Option<BlockAddr> {
         if self.committed.is_multiple_of(BLOCK_BYTES) {
             return None;
@@ -370,9 +389,16 @@ impl FileData {
         self.written_pm_block(self.committed / BLOCK_BYTES)
     }
 
-    /// Writes what of `data` falls into the tail block, all of it beyond the committed size, and zeroes the rest of the
-    /// block up to `new_size`. Returns how many bytes of `data` went there.
-    fn write_into_tail(&self, pm: &Pm, tail: BlockAddr, offset: u64, data: &[u8], new_size: u64) -> usize {
+    /// Writes what of `data` falls into the tail block, all of it beyond the committed size, and
+    /// zeroes the rest of the block up to `new_size`. Returns how many bytes of `data` went there.
+    fn write_into_tail(
+        &self,
+        pm: &Pm,
+        tail: BlockAddr,
+        offset: u64,
+        data: &[u8],
+        new_size: u64,
+    ) -> usize {
         let block_start = self.committed / BLOCK_BYTES * BLOCK_BYTES;
         let block_end = block_start + BLOCK_BYTES;
         let zero = |from: u64, to: u64| {
@@ -396,8 +422,8 @@ impl FileData {
         taken
     }
 
-    /// A commit that does not write there is about to raise the committed size to `new_size`: the tail block gets its
-    /// zeros.
+    /// A commit that does not write there is about to raise the committed size to `new_size`: the
+    /// tail block gets its zeros.
     fn zero_tail(&self, io: PmIo<'_>, new_size: u64) {
         if !io.data_crc
             && new_size > self.committed
@@ -426,11 +452,17 @@ impl FileData {
                 return Ok(false);
             };
             let history = mark.history;
-            let staged = StagedRun { in_place, history, ..StagedRun::new(block, BlockAddr::pm(run.start), run.len) };
+            let staged = StagedRun {
+                in_place,
+                history,
+                ..StagedRun::new(block, BlockAddr::pm(run.start), run.len)
+            };
             self.staged.push(staged);
             let crc = self.fill_run(io.pm, &staged, offset, data, read_old)?;
             let entry = match io.data_crc {
-                true => push_write(log, &staged, new_size, mark.now, &pm_crcs(io.pm, &staged, new_size)),
+                true => {
+                    push_write(log, &staged, new_size, mark.now, &pm_crcs(io.pm, &staged, new_size))
+                }
                 false => push_vouched(log, &staged, new_size, mark.now, crc),
             };
             self.staged.last_mut().expect("just pushed").entry_index = entry;
@@ -439,7 +471,8 @@ impl FileData {
         Ok(true)
     }
 
-    /// Blocks for file blocks from `block` on, up to `want`: reserved ones if there are, else new ones.
+    /// Blocks for file blocks from `block` on, up to `want`: reserved ones if there are, else new
+    /// ones.
     fn run_for(&self, io: PmIo<'_>, block: u64, want: u64) -> Option<(Run, bool)> {
         let mut want = if io.data_crc { want.min(CRC_SLOTS_BLOCKS_MAX) } else { want };
         if let Segment::Extent(e) = self.index.lookup(block)
@@ -458,9 +491,10 @@ impl FileData {
         io.source.alloc_data(want).map(|run| (run, false))
     }
 
-    /// Stores the part of `data` (which starts at `offset`) that belongs into the run, merging old bytes at the edges.
-    /// Returns the checksum of all that was stored, if the run is short: checksums are computed while the stores are
-    /// under way, and that time is not free for long ones.
+    /// Stores the part of `data` (which starts at `offset`) that belongs into the run, merging old
+    /// bytes at the edges. Returns the checksum of all that was stored, if the run is short:
+    /// checksums are computed while the stores are under way, and that time is not free for long
+    /// ones.
     fn fill_run(
         &self,
         pm: &Pm,
@@ -470,7 +504,8 @@ impl FileData {
         read_old: ReadOld<'_>,
     ) -> FsResult<Option<u32>> {
         let short = run.blocks <= CRC_ENTRY_BLOCKS_MAX;
-        let (mut crc, mut uncovered) = (0, self.size.max(offset + data.len() as u64) - run.file_block * BLOCK_BYTES);
+        let (mut crc, mut uncovered) =
+            (0, self.size.max(offset + data.len() as u64) - run.file_block * BLOCK_BYTES);
         let mut store = |at: u64, bytes: &[u8]| {
             store_data(pm, at, bytes);
             if short {
@@ -480,7 +515,8 @@ impl FileData {
             }
         };
         let end = offset + data.len() as u64;
-        let (run_start, run_end) = (run.file_block * BLOCK_BYTES, (run.file_block + run.blocks) * BLOCK_BYTES);
+        let (run_start, run_end) =
+            (run.file_block * BLOCK_BYTES, (run.file_block + run.blocks) * BLOCK_BYTES);
         let base = run.addr.byte();
         let mut from = offset.max(run_start);
         let mut to = end.min(run_end);
@@ -494,7 +530,8 @@ impl FileData {
         if from > run_start {
             let stop = to.min(run_start + BLOCK_BYTES);
             read_old(run.file_block, &mut edge)?;
-            edge[(from - run_start) as usize..(stop - run_start) as usize].copy_from_slice(slice(from, stop));
+            edge[(from - run_start) as usize..(stop - run_start) as usize]
+                .copy_from_slice(slice(from, stop));
             store(base, &edge);
             from = stop;
         }
@@ -539,13 +576,26 @@ impl FileData {
         let staged = std::mem::take(&mut self.staged);
         for run in &staged {
             let entry = log.position(run.entry_index);
-            let extent = Extent::new(run.addr, run.blocks as u32, entry, run.unwritten, run.crc_run.is_some())
-                .with_history(run.history);
-            if !run.in_place && self.index.replace_block(&mut log.refs, run.file_block, extent, &mut self.freed) {
+            let extent = Extent::new(
+                run.addr,
+                run.blocks as u32,
+                entry,
+                run.unwritten,
+                run.crc_run.is_some(),
+            )
+            .with_history(run.history);
+            if !run.in_place
+                && self.index.replace_block(&mut log.refs, run.file_block, extent, &mut self.freed)
+            {
                 continue;
             }
             let before = self.freed.len();
-            self.index.unmap(&mut log.refs, run.file_block, run.file_block + run.blocks, &mut self.freed);
+            self.index.unmap(
+                &mut log.refs,
+                run.file_block,
+                run.file_block + run.blocks,
+                &mut self.freed,
+            );
             if run.in_place {
                 // The blocks stay where they are; only what the old entry called them changes.
                 self.freed.truncate(before);
@@ -561,11 +611,17 @@ impl FileData {
         }
     }
 
-    /// Commits what a cache flush wrote to disks: all runs at once. Size and mtime are those of these pages.
+    /// Commits what a cache flush wrote to disks: all runs at once. Size and mtime are those of
+    /// these pages.
     ///
     /// # Errors
     /// As [`Self::write`]; nothing changed then, and the runs still belong to the caller.
-    pub fn commit_written(&mut self, log: &mut Log, io: PmIo<'_>, runs: &[DataRun]) -> FsResult<()> {
+    pub fn commit_written(
+        &mut self,
+        log: &mut Log,
+        io: PmIo<'_>,
+        runs: &[DataRun],
+    ) -> FsResult<()> {
         log.begin();
         self.staged.clear();
         self.zero_tail(io, self.size);
@@ -576,7 +632,11 @@ impl FileData {
         self.stage_or_clear(log, io)?;
         log.commit(io.pm)?;
         self.apply_staged(log, io, self.size, self.mtime);
-        self.heat.wrote(runs.iter().map(|run| run.blocks).sum(), self.index.data_blocks(), self.mtime);
+        self.heat.wrote(
+            runs.iter().map(|run| run.blocks).sum(),
+            self.index.data_blocks(),
+            self.mtime,
+        );
         Ok(())
     }
 
@@ -598,13 +658,20 @@ impl FileData {
         self.staged.push(StagedRun { entry_index, ..staged });
     }
 
-    /// Sets the size: blocks wholly beyond it are freed. The caller has zeroed what an extension uncovers outside
-    /// PM (see the page cache); the PM tail block is zeroed here. `sure` is called when there is room for all of it, before
-    /// it is committed.
+    /// Sets the size: blocks wholly beyond it are freed. The caller has zeroed what an extension
+    /// uncovers outside PM (see the page cache); the PM tail block is zeroed here. `sure` is called
+    /// when there is room for all of it, before it is committed.
     ///
     /// # Errors
     /// As [`Self::write`].
-    pub fn set_size(&mut self, log: &mut Log, io: PmIo<'_>, size: u64, now: Time, sure: impl FnOnce()) -> FsResult<()> {
+    pub fn set_size(
+        &mut self,
+        log: &mut Log,
+        io: PmIo<'_>,
+        size: u64,
+        now: Time,
+        sure: impl FnOnce(),
+    ) -> FsResult<()> {
         log.begin();
         self.staged.clear();
         self.changes(size.min(self.size) / BLOCK_BYTES, u64::MAX);
@@ -631,8 +698,15 @@ impl FileData {
         Ok(())
     }
 
-    /// With checksums: rewrites the PM block into which a truncation cuts, so that its entry covers what is left.
-    fn stage_cut_block(&mut self, log: &mut Log, io: PmIo<'_>, size: u64, now: Time) -> FsResult<()> {
+    /// With checksums: rewrites the PM block into which a truncation cuts, so that its entry covers
+    /// what is left.
+    fn stage_cut_block(
+        &mut self,
+        log: &mut Log,
+        io: PmIo<'_>,
+        size: u64,
+        now: Time,
+    ) -> FsResult<()> {
         let (file_block, kept) = (size / BLOCK_BYTES, (size % BLOCK_BYTES) as usize);
         let Segment::Extent(extent) = self.index.lookup(file_block) else {
             return Ok(());
@@ -665,15 +739,16 @@ impl FileData {
         self.mtime = Time(mtime_ns);
     }
 
-    /// What entries must map after compaction. Without data checksums, entries for neighbours in PM become one: a file that
-    /// was appended to is one run again.
+    /// What entries must map after compaction. Without data checksums, entries for neighbours in PM
+    /// become one: a file that was appended to is one run again.
     pub fn runs(&self, io: PmIo<'_>) -> Vec<(u64, Extent)> {
-        let fits = |a: &Extent, b: &Extent| u64::from(a.blocks) + u64::from(b.blocks) <= JOINED_BLOCKS_MAX;
+        let fits =
+            |a: &Extent, b: &Extent| u64::from(a.blocks) + u64::from(b.blocks) <= JOINED_BLOCKS_MAX;
         self.index.runs(|a, b| !io.data_crc && a.addr.is_pm() && fits(a, b))
     }
 
-    /// Puts an entry for each of [`Self::runs`], and one for the size, into a new log; returns where they will stand. Then
-    /// [`Self::compacted`]. `ctime`: no change of the file was later.
+    /// Puts an entry for each of [`Self::runs`], and one for the size, into a new log; returns
+    /// where they will stand. Then [`Self::compacted`]. `ctime`: no change of the file was later.
     ///
     /// # Errors
     /// `ENOSPC`; PM that cannot be read.
@@ -693,7 +768,8 @@ impl FileData {
             let skip = blocks_before(&entry, file_block);
             let crcs = extent_crcs_in_log(entries, &entry, skip, extent)?;
             let (address, mtime_ns) = (extent.addr.0, entry.mtime_ns.min(ctime.0));
-            let piece = WriteEntry { file_block, address, blocks: extent.blocks, mtime_ns, ..entry };
+            let piece =
+                WriteEntry { file_block, address, blocks: extent.blocks, mtime_ns, ..entry };
             let (piece, slots) = copy_of(piece, skip, &crcs);
             positions.push(log.push(&piece, &[slots])?);
         }
@@ -702,9 +778,15 @@ impl FileData {
         Ok(positions)
     }
 
-    /// Compaction moved the live entries of `runs` to `positions`, the last of which holds the size; the last entry
-    /// that gives the modification time is at `mtime`.
-    pub fn compacted(&mut self, refs: &mut Refs, runs: Vec<(u64, Extent)>, positions: &[u64], mtime: u64) {
+    /// Compaction moved the live entries of `runs` to `positions`, the last of which holds the
+    /// size; the last entry that gives the modification time is at `mtime`.
+    pub fn compacted(
+        &mut self,
+        refs: &mut Refs,
+        runs: Vec<(u64, Extent)>,
+        positions: &[u64],
+        mtime: u64,
+    ) {
         self.index.moved(refs, runs, |i| positions[i]);
         (self.size_ref, self.mtime_ref) = (0, 0);
         let last = *positions.last().expect("there is one of the size");

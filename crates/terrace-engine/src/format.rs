@@ -5,9 +5,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 
 use terrace_layout::{
-    BLOCK_BYTES, BlockAddr, CheckedPtr, DEVICES_MAX, DeviceEntry, FORMAT_MAJOR, FORMAT_MINOR, INCOMPAT_ABSENT,
-    INCOMPAT_ARCHIVES, INCOMPAT_GAPS, INCOMPAT_MOVES, INCOMPAT_PM_DATA_CRC, InodeRecord, MAGIC, ROLE_DISK, ROLE_PM,
-    SHARD_MAGIC, SHARDS_MAX, SUPERBLOCK_BLOCKS, ShardPage, Superblock,
+    BLOCK_BYTES, BlockAddr, CheckedPtr, DEVICES_MAX, DeviceEntry, FORMAT_MAJOR, FORMAT_MINOR,
+    INCOMPAT_ABSENT, INCOMPAT_ARCHIVES, INCOMPAT_GAPS, INCOMPAT_MOVES, INCOMPAT_PM_DATA_CRC,
+    InodeRecord, MAGIC, ROLE_DISK, ROLE_PM, SHARD_MAGIC, SHARDS_MAX, SUPERBLOCK_BLOCKS, ShardPage,
+    Superblock,
 };
 use terrace_media::{AlignedBuf, Disk, Pm};
 use uuid::Uuid;
@@ -78,7 +79,8 @@ fn invalid(message: String) -> FsError {
     FsError::with_message(libc::EINVAL, message)
 }
 
-/// Blocks of an allocation group: enough groups for every shard to have its own, at most 32768 blocks each.
+/// Blocks of an allocation group: enough groups for every shard to have its own, at most 32768
+/// blocks each.
 fn group_blocks(blocks: u64, shards: u64) -> u32 {
     let per_shard = blocks / (4 * shards);
     per_shard.next_power_of_two().clamp(1024, 32768) as u32
@@ -107,7 +109,11 @@ fn plan(pm: &Pm, disks: &[Arc<dyn Disk>], options: &FormatOptions) -> FsResult<S
         return Err(invalid(format!("{shards} shards: choose 1 to {SHARDS_MAX}")));
     }
     if disks.len() >= DEVICES_MAX {
-        return Err(invalid(format!("{} disks: a volume has at most {}", disks.len(), DEVICES_MAX - 1)));
+        return Err(invalid(format!(
+            "{} disks: a volume has at most {}",
+            disks.len(),
+            DEVICES_MAX - 1
+        )));
     }
     let blocks = pm.len() / BLOCK_BYTES;
     let checkpoint_header = SUPERBLOCK_BLOCKS + u64::from(shards);
@@ -157,7 +163,12 @@ fn plan(pm: &Pm, disks: &[Arc<dyn Disk>], options: &FormatOptions) -> FsResult<S
 ///
 /// # Errors
 /// `EINVAL`: it is too small, its path is too long, or its tier is PM's.
-pub(crate) fn disk_entry(disk: &dyn Disk, index: u16, tier: u8, shards: u16) -> FsResult<DeviceEntry> {
+pub(crate) fn disk_entry(
+    disk: &dyn Disk,
+    index: u16,
+    tier: u8,
+    shards: u16,
+) -> FsResult<DeviceEntry> {
     let (path, blocks) = (disk.path(), disk.len() / BLOCK_BYTES);
     if blocks < DISK_BLOCKS_MIN {
         return Err(invalid(format!(
@@ -210,8 +221,17 @@ pub fn format(pm: &Arc<Pm>, disks: &[Arc<dyn Disk>], options: &FormatOptions) ->
             let at = first_chunk.start * BLOCK_BYTES + terrace_layout::INODE_BYTES;
             let mode = libc::S_IFDIR | 0o755;
             let secret = RandomState::new().hash_one(sb.uuid) as u32;
-            let root = InodeRecord::new(at, Ino::ROOT.0, 1, mode, options.uid, options.gid, 0, sb.created_ns)
-                .with_secret(secret);
+            let root = InodeRecord::new(
+                at,
+                Ino::ROOT.0,
+                1,
+                mode,
+                options.uid,
+                options.gid,
+                0,
+                sb.created_ns,
+            )
+            .with_secret(secret);
             write_record(pm, at, &root);
             // One record fewer is free.
             let free_at = first_chunk.start * BLOCK_BYTES + terrace_layout::CHUNK_FREE_OFFSET;
@@ -244,12 +264,14 @@ pub(crate) type Disks = BTreeMap<u16, Arc<dyn Disk>>;
 
 /// The checkpoint areas of all devices, by index.
 pub(crate) fn areas(pm: &Arc<Pm>, disks: &Disks) -> Vec<(usize, Area)> {
-    let of_disks = disks.iter().map(|(&index, disk)| (usize::from(index), Area::Disk(disk.clone())));
+    let of_disks =
+        disks.iter().map(|(&index, disk)| (usize::from(index), Area::Disk(disk.clone())));
     std::iter::once((0, Area::Pm(pm.clone()))).chain(of_disks).collect()
 }
 
-/// The order in which the copies of a superblock are written: first the one that does not count, since a crash may
-/// leave it torn. Usually that is the second; after a crash that tore the first, it is the first.
+/// The order in which the copies of a superblock are written: first the one that does not count,
+/// since a crash may leave it torn. Usually that is the second; after a crash that tore the first,
+/// it is the first.
 fn order_of_writing(copies: &[u8]) -> [u64; 2] {
     if planted(Bug::SuperblockOrder) {
         return [1, 0];
@@ -275,8 +297,13 @@ pub(crate) fn write_pm_superblock(pm: &Pm, sb: &Superblock) -> FsResult<()> {
     Ok(())
 }
 
-/// Writes both copies of a disk's superblock, as PM's has it, each durable before the other is touched.
-pub(crate) fn write_disk_superblock(disk: &dyn Disk, volume: &Superblock, entry: &DeviceEntry) -> FsResult<()> {
+/// Writes both copies of a disk's superblock, as PM's has it, each durable before the other is
+/// touched.
+pub(crate) fn write_disk_superblock(
+    disk: &dyn Disk,
+    volume: &Superblock,
+    entry: &DeviceEntry,
+) -> FsResult<()> {
     let mut sb = Superblock {
         device_index: entry.index,
         blocks: entry.blocks,
@@ -306,14 +333,18 @@ pub(crate) fn erase_disk_superblock(disk: &dyn Disk) -> FsResult<()> {
     Ok(disk.flush()?)
 }
 
-/// Of the copies in `copies` (whole blocks) the valid one with the higher sequence; `None` if none is ours.
+/// Of the copies in `copies` (whole blocks) the valid one with the higher sequence; `None` if none
+/// is ours.
 pub(crate) fn choose(device: &str, copies: &[u8]) -> FsResult<Option<Superblock>> {
     let mut best: Option<Superblock> = None;
     let mut problem = None;
     for (i, bytes) in copies.chunks(BLOCK).enumerate() {
         match Superblock::decode(bytes) {
-            // One of them was meant for another device. Believing the wrong one would exchange the two.
-            Ok(Some(sb)) if best.is_some_and(|b| b.uuid == sb.uuid && b.device_index != sb.device_index) => {
+            // One of them was meant for another device. Believing the wrong one would exchange the
+            // two.
+            Ok(Some(sb))
+                if best.is_some_and(|b| b.uuid == sb.uuid && b.device_index != sb.device_index) =>
+            {
                 return Err(FsError::corrupt(format!(
                     "{device}: the copies of its superblock, at byte 0 and at byte {BLOCK_BYTES}, are of different devices \
                      of the volume"
@@ -348,7 +379,8 @@ pub(crate) fn read_pm_superblock(pm: &Pm) -> FsResult<Option<Superblock>> {
     Ok(found)
 }
 
-/// Bytes of the copies for which a device has room. One that was cut short may still say what it was.
+/// Bytes of the copies for which a device has room. One that was cut short may still say what it
+/// was.
 fn copies_bytes(device_bytes: u64) -> usize {
     (device_bytes / BLOCK_BYTES).min(SUPERBLOCK_BLOCKS) as usize * BLOCK
 }
@@ -362,7 +394,8 @@ pub(crate) fn read_disk_superblock(disk: &dyn Disk) -> FsResult<Option<Superbloc
 /// Features that come and go with what a mount writes.
 const WRITTEN_FEATURES: u64 = INCOMPAT_MOVES | INCOMPAT_ABSENT | INCOMPAT_ARCHIVES | INCOMPAT_GAPS;
 
-/// Whether `found` differs from `good` only in what a mount writes, wholly or in part: rows come and go, too.
+/// Whether `found` differs from `good` only in what a mount writes, wholly or in part: rows come
+/// and go, too.
 pub(crate) fn differs_by_a_write(mut found: Superblock, good: &Superblock) -> bool {
     found.crc = good.crc;
     found.sequence = good.sequence;

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! * At most one `Inode` per inode number exists at a time (the shard's map hands them out).
-//! * `inner` changes only after the commit that makes the change durable, except access and change times, which are
-//!   logged lazily (`Meta::lazy`).
+//! * `inner` changes only after the commit that makes the change durable, except access and change
+//!   times, which are logged lazily (`Meta::lazy`).
 
 use std::collections::BTreeMap;
 
@@ -39,12 +39,13 @@ pub(crate) struct Inode {
     pub lookups: AtomicU64,
     /// Of a directory: its parent; 0 until somebody has come from there.
     pub parent: AtomicU64,
-    /// It is a file that has lost its last name while somebody had it looked up, and counts in `Core::nameless`.
+    /// It is a file that has lost its last name while somebody had it looked up, and counts in
+    /// `Core::nameless`.
     pub nameless: AtomicBool,
     /// Its record and blocks are on the way back; nothing may be added to it.
     pub doomed: AtomicBool,
-    /// It was truncated to nothing: what is written next goes to disk at once, for programs that replace a file's
-    /// contents without asking for durability.
+    /// It was truncated to nothing: what is written next goes to disk at once, for programs that
+    /// replace a file's contents without asking for durability.
     pub truncated: AtomicBool,
     /// Pages in the page cache.
     pub pages: Arc<PageMap>,
@@ -56,7 +57,8 @@ pub(crate) struct Inode {
     pub read_end: AtomicU64,
     /// Blocks read since the last write: the read-frequency predictor.
     pub reads_in_row: AtomicU64,
-    /// Mean time of writes, by blocks (amtime): what the file's `heat` says, for those who do not hold `inner`.
+    /// Mean time of writes, by blocks (amtime): what the file's `heat` says, for those who do not
+    /// hold `inner`.
     pub amtime: AtomicI64,
     /// How often it was synced without its predictor's knowledge.
     pub syncs: AtomicU64,
@@ -131,7 +133,8 @@ const OTHER_KIND: &str = "does not fit the inode's kind";
 #[derive(Debug)]
 pub(crate) struct Live {
     attr: u64,
-    /// The last entry that gives the modification time of a file or directory: who reads the log takes that one.
+    /// The last entry that gives the modification time of a file or directory: who reads the log
+    /// takes that one.
     mtime: u64,
     xattrs: Vec<u64>,
     body: Vec<u64>,
@@ -157,7 +160,8 @@ impl Seen {
         self.last_write = self.last_write.max(time_ns);
     }
 
-    /// The temperature of a file of so many blocks. Blocks that were written again count as often as they were written.
+    /// The temperature of a file of so many blocks. Blocks that were written again count as often
+    /// as they were written.
     fn heat(&self, blocks: u64) -> Heat {
         let mean = self.time_sum / i128::from(self.blocks.max(1));
         Heat::loaded(blocks, Time(mean as i64), Time(self.last_write))
@@ -197,7 +201,8 @@ impl Inner {
         }
     }
 
-    /// Reads an inode from media; `crashed`: stamp of the mount that wrote last, if what it left has not been recovered.
+    /// Reads an inode from media; `crashed`: stamp of the mount that wrote last, if what it left
+    /// has not been recovered.
     ///
     /// # Errors
     /// Damage, with the place.
@@ -213,7 +218,9 @@ impl Inner {
         let mut seen = Seen::default();
         let log = Log::load(media, record_at, record, crashed, &mut |refs, position, entry| {
             let applied = inner.apply(refs, position, entry, &mut seen);
-            applied.map_err(|what| place(pm, position, &format!("log of inode {}: an entry {what}", record.ino)))?;
+            applied.map_err(|what| {
+                place(pm, position, &format!("log of inode {}: an entry {what}", record.ino))
+            })?;
             // Blocks that the log itself superseded were never counted as used.
             seen.freed.clear();
             Ok(())
@@ -230,7 +237,8 @@ impl Inner {
             && let Body::File(file) = &inner.body
         {
             for patch in seen.patches {
-                if let Segment::Extent(e) = file.index.lookup(patch.offset / terrace_layout::BLOCK_BYTES)
+                if let Segment::Extent(e) =
+                    file.index.lookup(patch.offset / terrace_layout::BLOCK_BYTES)
                     && e.addr.is_pm()
                     && e.addr.byte() + terrace_layout::BLOCK_BYTES <= pm.len()
                 {
@@ -286,7 +294,8 @@ impl Inner {
                 if !apply_to_file(file, refs, position, entry, seen) {
                     return Err(OTHER_KIND);
                 }
-                // Pages are written back under the time that the file has, which may be one that somebody has set.
+                // Pages are written back under the time that the file has, which may be one that
+                // somebody has set.
                 if file.mtime != before {
                     self.meta.ctime = self.meta.ctime.max(file.mtime);
                 }
@@ -325,7 +334,8 @@ impl Inner {
         }
     }
 
-    /// Puts all attributes, as `meta` and `mtime` have them, into the batch; [`Self::attr_committed`] follows.
+    /// Puts all attributes, as `meta` and `mtime` have them, into the batch;
+    /// [`Self::attr_committed`] follows.
     pub fn push_attr(&mut self, meta: &Meta, mtime: Time) -> usize {
         self.log.push(&attr_entry(meta, mtime), &[])
     }
@@ -356,8 +366,14 @@ impl Inner {
     /// Rewrites the log with what is live, if it is worth it.
     ///
     /// # Errors
-    /// PM errors. A lack of space is none, nor is an entry that cannot be read: the log stays as it is.
-    pub fn compact_if_wanted(&mut self, io: PmIo<'_>, space: PmSpace, journal: &Journal) -> FsResult<()> {
+    /// PM errors. A lack of space is none, nor is an entry that cannot be read: the log stays as it
+    /// is.
+    pub fn compact_if_wanted(
+        &mut self,
+        io: PmIo<'_>,
+        space: PmSpace,
+        journal: &Journal,
+    ) -> FsResult<()> {
         if !self.log.wants_compaction(space) {
             return Ok(());
         }
@@ -385,7 +401,8 @@ impl Inner {
         Ok(())
     }
 
-    /// What is live of the log, for the record if it fits there, else, if it may go there, for a disk; `None` if that is too long.
+    /// What is live of the log, for the record if it fits there, else, if it may go there, for a
+    /// disk; `None` if that is too long.
     ///
     /// # Errors
     /// An entry that cannot be read.
@@ -425,7 +442,9 @@ impl Inner {
             self.log.refs.retain(position, xattr.slots);
         }
         match &mut self.body {
-            Body::File(file) => file.compacted(&mut self.log.refs, live.runs, &live.body, live.mtime),
+            Body::File(file) => {
+                file.compacted(&mut self.log.refs, live.runs, &live.body, live.mtime)
+            }
             Body::Dir(dir) => dir.compacted(&mut self.log.refs, &live.body, live.mtime),
             Body::Symlink { target, .. } => retain_target(&mut self.log.refs, target, &live.body),
             Body::Special { .. } => {}
@@ -436,11 +455,13 @@ impl Inner {
     fn push_live(&self, log: &mut impl NewLog, io: PmIo<'_>) -> FsResult<Live> {
         let entries = self.log.entries(io.pm);
         let next_page = log.next_page();
-        let mut attr = log.push(&AttrEntry { next_page, ..attr_entry(&self.meta, self.mtime()) }, &[])?;
+        let mut attr =
+            log.push(&AttrEntry { next_page, ..attr_entry(&self.meta, self.mtime()) }, &[])?;
         let mut xattrs = Vec::with_capacity(self.xattrs.len());
         for (name, xattr) in &self.xattrs {
             let mut value = vec![0u8; inline_len(&xattr.entry)];
-            entries.read(xattr.position + (size_of::<XattrEntry>() + name.len()) as u64, &mut value)?;
+            entries
+                .read(xattr.position + (size_of::<XattrEntry>() + name.len()) as u64, &mut value)?;
             xattrs.push(log.push(&xattr.entry, &[name, &value])?);
         }
         let mut runs = Vec::new();
@@ -450,21 +471,23 @@ impl Inner {
                 file.push_live(log, entries, &runs, self.meta.ctime)?
             }
             Body::Dir(dir) => dir.push_live(log)?,
-            Body::Symlink { target, .. } => {
-                target_entries(target).map(|(entry, piece)| log.push(&entry, &[piece])).collect::<FsResult<_>>()?
-            }
+            Body::Symlink { target, .. } => target_entries(target)
+                .map(|(entry, piece)| log.push(&entry, &[piece]))
+                .collect::<FsResult<_>>()?,
             Body::Special { .. } => Vec::new(),
         };
         let mut mtime = body.last().copied().unwrap_or(attr);
         if matches!(self.body, Body::File(_) | Body::Dir(_)) && self.mtime() > self.meta.ctime {
-            // Somebody has set a time to come, which the body's entries have, too; they must not pass for changes made then.
+            // Somebody has set a time to come, which the body's entries have, too; they must not
+            // pass for changes made then.
             attr = log.push(&attr_entry(&self.meta, self.mtime()), &[])?;
             mtime = attr;
         }
         Ok(Live { attr, mtime, xattrs, body, runs })
     }
 
-    /// Every run of blocks that the inode owns, on any device: log, data, checksums, long attribute values.
+    /// Every run of blocks that the inode owns, on any device: log, data, checksums, long attribute
+    /// values.
     pub fn owned(&self) -> Freed {
         let mut owned: Freed = self.log.pages().map(|b| (BlockAddr::pm(b), 1)).collect();
         if let Body::File(file) = &self.body {
@@ -527,7 +550,9 @@ impl Inode {
     /// Attributes for the outside.
     pub fn attr(&self, inner: &Inner) -> Attr {
         let (size, blocks, nlink) = match &inner.body {
-            Body::File(file) => (file.size, file.index.blocks() + self.pages.dirty_pages(), inner.meta.nlink),
+            Body::File(file) => {
+                (file.size, file.index.blocks() + self.pages.dirty_pages(), inner.meta.nlink)
+            }
             Body::Dir(dir) => {
                 let archived = inner.log.archive().map_or(0, |archive| archive.blocks());
                 let pages = inner.log.pages().count() as u64 + archived;
@@ -578,15 +603,17 @@ impl Inode {
         self.kind == FileKind::Regular
     }
 
-    /// `len` bytes of a file of `size` bytes were read: the predictor counts them, and the mean time of reads moves by as much
-    /// of the way to now.
+    /// `len` bytes of a file of `size` bytes were read: the predictor counts them, and the mean
+    /// time of reads moves by as much of the way to now.
     pub fn note_read(&self, len: usize, size: u64) {
         // Not in one step: a count and a mean survive a race.
-        let blocks = self.reads_in_row.load(Ordering::Relaxed) + (len as u64).div_ceil(terrace_layout::BLOCK_BYTES);
+        let blocks = self.reads_in_row.load(Ordering::Relaxed)
+            + (len as u64).div_ceil(terrace_layout::BLOCK_BYTES);
         self.reads_in_row.store(blocks, Ordering::Relaxed);
         let (mean, now) = (self.read_time.load(Ordering::Relaxed), Time::now().0);
         let share = (len as f64 / size.max(1) as f64).min(1.0);
-        let moved = if mean == 0 { now } else { mean + (now.saturating_sub(mean) as f64 * share) as i64 };
+        let moved =
+            if mean == 0 { now } else { mean + (now.saturating_sub(mean) as f64 * share) as i64 };
         self.read_time.store(moved, Ordering::Relaxed);
     }
 
@@ -608,7 +635,8 @@ impl Inode {
         self.parent.store(parent.0, Ordering::Relaxed);
     }
 
-    /// Somebody found this directory's name in `parent`: whether it may stand there, and nowhere else.
+    /// Somebody found this directory's name in `parent`: whether it may stand there, and nowhere
+    /// else.
     pub fn is_child_of(&self, parent: Ino) -> bool {
         if self.ino == Ino::ROOT || self.ino == parent {
             return false;
@@ -623,12 +651,18 @@ impl Inode {
 /// # Errors
 /// If the record names none.
 pub(crate) fn kind_of(record: &InodeRecord) -> FsResult<FileKind> {
-    FileKind::from_mode(u32::from(record.kind) << 12)
-        .ok_or_else(|| FsError::corrupt(format!("record of inode {} names no file type", record.ino)))
+    FileKind::from_mode(u32::from(record.kind) << 12).ok_or_else(|| {
+        FsError::corrupt(format!("record of inode {} names no file type", record.ino))
+    })
 }
 
 /// Replaces an extended attribute and moves the references; returns the old one.
-fn set_xattr(xattrs: &mut BTreeMap<Vec<u8>, Xattr>, refs: &mut Refs, name: &[u8], new: Option<Xattr>) -> Option<Xattr> {
+fn set_xattr(
+    xattrs: &mut BTreeMap<Vec<u8>, Xattr>,
+    refs: &mut Refs,
+    name: &[u8],
+    new: Option<Xattr>,
+) -> Option<Xattr> {
     let old = match new {
         Some(new) => {
             refs.retain(new.position, new.slots);
@@ -695,16 +729,24 @@ pub(crate) fn retain_target(refs: &mut Refs, target: &[u8], positions: &[u64]) {
 }
 
 /// Applies an entry of a file's log; `false` if it is no entry of a file.
-fn apply_to_file(file: &mut FileData, refs: &mut Refs, position: u64, entry: LogEntry<'_>, seen: &mut Seen) -> bool {
+fn apply_to_file(
+    file: &mut FileData,
+    refs: &mut Refs,
+    position: u64,
+    entry: LogEntry<'_>,
+    seen: &mut Seen,
+) -> bool {
     let block_bytes = terrace_layout::BLOCK_BYTES;
     match entry {
         LogEntry::Write(e, _) => {
             let end = e.file_block + u64::from(e.blocks);
             seen.patches.retain(|p| !(e.file_block..end).contains(&(p.offset / block_bytes)));
             file.index.unmap(refs, e.file_block, end, &mut seen.freed);
-            let crc_run = (e.crc_form == CRC_BLOCKS).then_some((BlockAddr(e.crc_address), u64::from(e.crcs[1])));
+            let crc_run = (e.crc_form == CRC_BLOCKS)
+                .then_some((BlockAddr(e.crc_address), u64::from(e.crcs[1])));
             let unwritten = e.flags & WRITE_UNWRITTEN != 0;
-            let extent = Extent::new(BlockAddr(e.address), e.blocks, position, unwritten, crc_run.is_some());
+            let extent =
+                Extent::new(BlockAddr(e.address), e.blocks, position, unwritten, crc_run.is_some());
             file.index.map(refs, e.file_block, extent.with_history(e.counter), crc_run);
             seen.wrote(u64::from(e.blocks), e.mtime_ns);
             if !e.is_move() {

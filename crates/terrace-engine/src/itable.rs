@@ -1,9 +1,11 @@
 //! The inode table of a shard: where the records are, which are free.
 //!
-//! Inode `ino` is record `(ino - 1) / shards` of shard `(ino - 1) % shards`. Records lie in chunks, each twice as
-//! large as all before it up to a limit, so that a million inodes need a few dozen chunks and no scan at mount.
+//! Inode `ino` is record `(ino - 1) / shards` of shard `(ino - 1) % shards`. Records lie in chunks,
+//! each twice as large as all before it up to a limit, so that a million inodes need a few dozen
+//! chunks and no scan at mount.
 //!
-//! A table gives back what it does not need (`shrink`): its chain may leave out indexes, which no inode has then.
+//! A table gives back what it does not need (`shrink`): its chain may leave out indexes, which no
+//! inode has then.
 //!
 //! Invariants:
 //! * A chunk is zeroed, durable, before the pointer to it is stored: a record of zeros is free.
@@ -13,8 +15,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Instant;
 
 use terrace_layout::{
-    BLOCK_BYTES, BlockAddr, CHUNK_FREE_OFFSET, CHUNK_NEXT_OFFSET, CHUNK_RECORDS_MAX, CHUNK_RECORDS_MIN, CheckedPtr,
-    ChunkHeader, INODE_BYTES, INODE_USED, InodeRecord, MediaStruct, ShardPage,
+    BLOCK_BYTES, BlockAddr, CHUNK_FREE_OFFSET, CHUNK_NEXT_OFFSET, CHUNK_RECORDS_MAX,
+    CHUNK_RECORDS_MIN, CheckedPtr, ChunkHeader, INODE_BYTES, INODE_USED, InodeRecord, MediaStruct,
+    ShardPage,
 };
 use terrace_media::Pm;
 use zerocopy::IntoBytes;
@@ -58,7 +61,8 @@ pub(crate) struct InodeTable {
     shards: u64,
     /// In order of their indexes.
     chunks: Vec<Chunk>,
-    /// Records behind the first chunk that were freed since it last looked for something to give back.
+    /// Records behind the first chunk that were freed since it last looked for something to give
+    /// back.
     freed: u64,
 }
 
@@ -67,8 +71,16 @@ const RECORDS_PER_BLOCK: u64 = BLOCK_BYTES / INODE_BYTES;
 /// Blocks of the chunk that a shard gets at format.
 pub(crate) const FIRST_CHUNK_BLOCKS: u64 = CHUNK_RECORDS_MIN as u64 * INODE_BYTES / BLOCK_BYTES;
 
-/// Writes a chunk at PM block `block`: zeros and a header, which leads to `next`; durable at the next fence.
-pub(crate) fn write_chunk(pm: &Pm, block: u64, blocks: u64, shard: u16, first_index: u64, next: CheckedPtr) {
+/// Writes a chunk at PM block `block`: zeros and a header, which leads to `next`; durable at the
+/// next fence.
+pub(crate) fn write_chunk(
+    pm: &Pm,
+    block: u64,
+    blocks: u64,
+    shard: u16,
+    first_index: u64,
+    next: CheckedPtr,
+) {
     let at = block * BLOCK_BYTES;
     pm.zero_nt(at, blocks * BLOCK_BYTES);
     let records = blocks * RECORDS_PER_BLOCK - 1;
@@ -99,19 +111,30 @@ pub(crate) fn shard_of(ino: Ino, shards: u64) -> usize {
 }
 
 impl InodeTable {
-    /// Reads the chain of chunks of shard `shard`, whose page is PM block `page`, as if what is `pending` were stored.
+    /// Reads the chain of chunks of shard `shard`, whose page is PM block `page`, as if what is
+    /// `pending` were stored.
     ///
     /// # Errors
     /// Damage, with the place.
-    pub fn load(pm: &Pm, page: u64, shard: u16, shards: u16, pending: Option<&Pending>) -> FsResult<Self> {
+    pub fn load(
+        pm: &Pm,
+        page: u64,
+        shard: u16,
+        shards: u16,
+        pending: Option<&Pending>,
+    ) -> FsResult<Self> {
         let corrupt = |at: u64, what: &str| {
-            FsError::corrupt(format!("{}: {what} (at byte {at}): run `terrace check`", pm.path().display()))
+            FsError::corrupt(format!(
+                "{}: {what} (at byte {at}): run `terrace check`",
+                pm.path().display()
+            ))
         };
         let page_at = page * BLOCK_BYTES;
         let mut bytes = [0u8; 64];
         pm.try_read(page_at, &mut bytes)?;
         let head = ShardPage::decode(&bytes, shard).map_err(|e| corrupt(page_at, &e.0))?;
-        let mut table = Self { shard: shard.into(), shards: shards.into(), chunks: Vec::new(), freed: 0 };
+        let mut table =
+            Self { shard: shard.into(), shards: shards.into(), chunks: Vec::new(), freed: 0 };
         // `next` was read from the page or chunk at byte `link_at`.
         let (mut next, mut link_at) = (head.table, page_at);
         let mut first_index = 0;
@@ -121,13 +144,21 @@ impl InodeTable {
                 return Err(corrupt(link_at, "inode table leads outside PM"));
             }
             read_pending(pm, pending, at, &mut bytes)?;
-            let header = ChunkHeader::decode(&bytes, shard, first_index).map_err(|e| corrupt(at, &e.0))?;
+            let header =
+                ChunkHeader::decode(&bytes, shard, first_index).map_err(|e| corrupt(at, &e.0))?;
             let records = u64::from(header.records) - 1;
             if at + (records + 1) * INODE_BYTES > pm.len() {
                 return Err(corrupt(at, "inode table chunk ends outside PM"));
             }
             let free = header.free_at_checkpoint.min(records);
-            table.chunks.push(Chunk { at, first_index: header.first_index, records, free, used: None, cursor: 0 });
+            table.chunks.push(Chunk {
+                at,
+                first_index: header.first_index,
+                records,
+                free,
+                used: None,
+                cursor: 0,
+            });
             table.freed += if first_index == 0 { 0 } else { free };
             first_index = header.first_index + records;
             (next, link_at) = (header.next, at);
@@ -153,9 +184,11 @@ impl InodeTable {
         self.chunk_of(index).map(|c| self.chunks[c].record_at(index))
     }
 
-    /// The first record at or behind a shard index: its index, inode number and byte in PM. Leaps over gaps.
+    /// The first record at or behind a shard index: its index, inode number and byte in PM. Leaps
+    /// over gaps.
     pub fn at_or_after(&self, index: u64) -> Option<(u64, Ino, u64)> {
-        let chunk = self.chunks.get(self.chunks.partition_point(|c| c.first_index + c.records <= index))?;
+        let chunk =
+            self.chunks.get(self.chunks.partition_point(|c| c.first_index + c.records <= index))?;
         let index = index.max(chunk.first_index);
         Some((index, self.ino(index), chunk.record_at(index)))
     }
@@ -170,8 +203,8 @@ impl InodeTable {
         self.chunks.iter().any(|c| (c.at..c.at + size_of::<ChunkHeader>() as u64).contains(&at))
     }
 
-    /// Takes a free record: its inode number, its byte in PM and the generation for the new inode, if the record
-    /// remembers that of an earlier one.
+    /// Takes a free record: its inode number, its byte in PM and the generation for the new inode,
+    /// if the record remembers that of an earlier one.
     ///
     /// # Errors
     /// `ENOSPC` if the table has to grow and PM is full.
@@ -189,7 +222,9 @@ impl InodeTable {
         let chunk = &mut self.chunks[c];
         let used = chunk.used.as_mut().expect("loaded");
         let (records, cursor) = (chunk.records, chunk.cursor);
-        let free = (cursor..records).chain(0..cursor).find(|&i| used[(i / 64) as usize] >> (i % 64) & 1 == 0);
+        let free = (cursor..records)
+            .chain(0..cursor)
+            .find(|&i| used[(i / 64) as usize] >> (i % 64) & 1 == 0);
         let slot = free.expect("free count says there is one");
         used[(slot / 64) as usize] |= 1 << (slot % 64);
         chunk.free -= 1;
@@ -230,7 +265,9 @@ impl InodeTable {
         let mut count = 0;
         for slot in 0..chunk.records {
             let index = chunk.first_index + slot;
-            if record_state(pm, chunk.record_at(index), Ino(index * shards + shard + 1)) != RecordState::Free {
+            if record_state(pm, chunk.record_at(index), Ino(index * shards + shard + 1))
+                != RecordState::Free
+            {
                 used[(slot / 64) as usize] |= 1 << (slot % 64);
                 count += 1;
             }
@@ -249,7 +286,8 @@ impl InodeTable {
         let is_worth_it = |&(_, _, room): &(usize, u64, u64)| room >= RECORDS_PER_BLOCK;
         let (before, first_index, room) =
             (0..self.chunks.len()).map(gap).find(is_worth_it).expect("the last has no end");
-        let want = (self.end().next_power_of_two() as u32).clamp(CHUNK_RECORDS_MIN, CHUNK_RECORDS_MAX);
+        let want =
+            (self.end().next_power_of_two() as u32).clamp(CHUNK_RECORDS_MIN, CHUNK_RECORDS_MAX);
         let floor = terrace_policy::PM_RESERVE_BLOCKS;
         let free = space.free_blocks().saturating_sub(floor);
         let fitting = room.saturating_add(1) / RECORDS_PER_BLOCK;
@@ -260,7 +298,14 @@ impl InodeTable {
         let Some(run) = space.alloc(self.shard as usize, blocks, Use::Metadata) else {
             return fail(libc::ENOSPC);
         };
-        write_chunk(pm, run.start, run.len, self.shard as u16, first_index, self.pointer(before + 1));
+        write_chunk(
+            pm,
+            run.start,
+            run.len,
+            self.shard as u16,
+            first_index,
+            self.pointer(before + 1),
+        );
         if !planted(Bug::ChunkLinkedEarly) {
             fence(pm)?;
         }
@@ -270,7 +315,14 @@ impl InodeTable {
         fence(pm)?;
         let records = run.len * RECORDS_PER_BLOCK - 1;
         let used = Some(vec![0; records.div_ceil(64) as usize]);
-        let chunk = Chunk { at: run.start * BLOCK_BYTES, first_index, records, free: records, used, cursor: 0 };
+        let chunk = Chunk {
+            at: run.start * BLOCK_BYTES,
+            first_index,
+            records,
+            free: records,
+            used,
+            cursor: 0,
+        };
         self.chunks.insert(before + 1, chunk);
         Ok(())
     }
@@ -293,12 +345,13 @@ impl InodeTable {
 
     /// Every record: inode number and byte in PM.
     pub fn records(&self) -> impl Iterator<Item = (Ino, u64)> {
-        self.chunks
-            .iter()
-            .flat_map(move |c| (c.first_index..c.first_index + c.records).map(move |i| (self.ino(i), c.record_at(i))))
+        self.chunks.iter().flat_map(move |c| {
+            (c.first_index..c.first_index + c.records).map(move |i| (self.ino(i), c.record_at(i)))
+        })
     }
 
-    /// Forgets what it knows of free records, after recovery has freed some on media: everything is counted anew.
+    /// Forgets what it knows of free records, after recovery has freed some on media: everything is
+    /// counted anew.
     pub fn recount(&mut self, pm: &Pm) {
         for c in 0..self.chunks.len() {
             self.chunks[c].used = None;
@@ -315,7 +368,8 @@ impl InodeTable {
     }
 }
 
-/// The generation of an inode whose record remembers none. Where tables have gaps, records have been forgotten.
+/// The generation of an inode whose record remembers none. Where tables have gaps, records have
+/// been forgotten.
 pub(crate) fn first_generation(has_gaps: bool, secrets: &RandomState, ino: Ino) -> u32 {
     match has_gaps {
         true => (secrets.hash_one((ino.0, Instant::now())) as u32).max(1),
@@ -341,7 +395,8 @@ pub(crate) fn record_state(pm: &Pm, at: u64, ino: Ino) -> RecordState {
     match InodeRecord::decode(&bytes, ino.0) {
         Ok(record) if record.state == INODE_USED => RecordState::Used(record),
         Ok(_) => RecordState::Free,
-        // Making a record stores its first word last: one whose first word says free was being made in a crash.
+        // Making a record stores its first word last: one whose first word says free was being made
+        // in a crash.
         Err(_) if bytes[0] == terrace_layout::INODE_FREE => RecordState::Free,
         Err(_) => RecordState::Damaged,
     }
@@ -360,8 +415,8 @@ pub(crate) fn write_record(pm: &Pm, at: u64, record: &InodeRecord) {
 mod tests {
     use super::*;
 
-    /// Whoever goes through a table meets each record once, and no place where there is none, however long the gaps
-    /// are.
+    /// Whoever goes through a table meets each record once, and no place where there is none,
+    /// however long the gaps are.
     #[test]
     fn a_walk_meets_each_record_and_no_gap() {
         let chunk = |first_index, records| Chunk {
@@ -372,9 +427,11 @@ mod tests {
             used: None,
             cursor: 0,
         };
-        for chunks in
-            [vec![(0, 15)], vec![(0, 15), (15, 31)], vec![(0, 3), (1 << 40, 1), ((1 << 40) + 2, 2), (1 << 50, 7)]]
-        {
+        for chunks in [
+            vec![(0, 15)],
+            vec![(0, 15), (15, 31)],
+            vec![(0, 3), (1 << 40, 1), ((1 << 40) + 2, 2), (1 << 50, 7)],
+        ] {
             let chunks = chunks.into_iter().map(|(first, records)| chunk(first, records)).collect();
             let table = InodeTable { shard: 1, shards: 3, chunks, freed: 0 };
             let mut next = 0;

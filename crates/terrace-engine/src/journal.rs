@@ -1,12 +1,15 @@
 //! The shard journals: several words of PM change together, or none of them.
 //!
-//! Everything that the words make visible, and the record without its state, are durable before the state is stored, which
-//! commits; the words are durable before it is cleared, and the clearing before the caller goes on, so that a replay
-//! never undoes a later store to the same word. No crash leaves a state with a torn record: that is damage.
+//! Everything that the words make visible, and the record without its state, are durable before the
+//! state is stored, which commits; the words are durable before it is cleared, and the clearing
+//! before the caller goes on, so that a replay never undoes a later store to the same word. No
+//! crash leaves a state with a torn record: that is damage.
 
 use std::collections::HashMap;
 
-use terrace_layout::{BLOCK_BYTES, JOURNAL_OFFSET, JOURNAL_WORDS_MAX, JournalRecord, JournalWord, MediaStruct};
+use terrace_layout::{
+    BLOCK_BYTES, JOURNAL_OFFSET, JOURNAL_WORDS_MAX, JournalRecord, JournalWord, MediaStruct,
+};
 use terrace_media::Pm;
 
 use crate::error::{FsError, FsResult, fence};
@@ -20,7 +23,12 @@ pub(crate) type Pending = HashMap<u64, u64>;
 ///
 /// # Errors
 /// PM that cannot be read.
-pub(crate) fn read_pending(pm: &Pm, pending: Option<&Pending>, start: u64, bytes: &mut [u8]) -> FsResult<()> {
+pub(crate) fn read_pending(
+    pm: &Pm,
+    pending: Option<&Pending>,
+    start: u64,
+    bytes: &mut [u8],
+) -> FsResult<()> {
     pm.try_read(start, bytes)?;
     let range = start..start + bytes.len() as u64;
     for (at, value) in pending.into_iter().flatten().filter(|(at, _)| range.contains(at)) {
@@ -46,7 +54,8 @@ impl Journal {
     /// Stores all `words`, durably and atomically, after everything that this thread has flushed.
     ///
     /// # Errors
-    /// If PM refuses to become durable; then nobody knows how far it got, and the volume must not be written again.
+    /// If PM refuses to become durable; then nobody knows how far it got, and the volume must not
+    /// be written again.
     pub fn commit(&self, pm: &Pm, words: &[JournalWord]) -> FsResult<()> {
         let mut sequence = self.sequence.lock();
         *sequence += 1;
@@ -58,8 +67,8 @@ impl Journal {
         self.clear(pm)
     }
 
-    /// Commits `words`, durably, but leaves storing them to [`Self::replay`]: as long as the checkpoint is valid they mean nothing, and with
-    /// its end they count.
+    /// Commits `words`, durably, but leaves storing them to [`Self::replay`]: as long as the
+    /// checkpoint is valid they mean nothing, and with its end they count.
     ///
     /// # Errors
     /// As [`Self::commit`].
@@ -90,20 +99,28 @@ impl Journal {
     pub fn pending(&self, pm: &Pm) -> FsResult<Option<Vec<JournalWord>>> {
         let path = pm.path().display();
         let damaged = |what: String| {
-            FsError::corrupt(format!("{path}: {what} (at byte {}): run `terrace check {path}`", self.at))
+            FsError::corrupt(format!(
+                "{path}: {what} (at byte {}): run `terrace check {path}`",
+                self.at
+            ))
         };
         let mut bytes = [0u8; size_of::<JournalRecord>()];
         pm.try_read(self.at, &mut bytes)?;
         let record = JournalRecord::from_bytes(&bytes);
         let words = record.committed().map_err(|e| damaged(e.0))?;
-        if let Some(word) = words.unwrap_or_default().iter().find(|w| w.at % 8 != 0 || w.at >= pm.len()) {
-            return Err(damaged(format!("a journal names byte {} of PM, which does not exist", word.at)));
+        if let Some(word) =
+            words.unwrap_or_default().iter().find(|w| w.at % 8 != 0 || w.at >= pm.len())
+        {
+            return Err(damaged(format!(
+                "a journal names byte {} of PM, which does not exist",
+                word.at
+            )));
         }
         Ok(words.map(<[_]>::to_vec))
     }
 
-    /// Whether the journal of a volume in use is empty, as it is between two commits. If it is not and `clear` is set, it
-    /// is cleared: a crash would repeat what it holds.
+    /// Whether the journal of a volume in use is empty, as it is between two commits. If it is not
+    /// and `clear` is set, it is cleared: a crash would repeat what it holds.
     ///
     /// # Errors
     /// PM errors while clearing.

@@ -1,10 +1,12 @@
-//! Files as long as what the engine cuts work into, and a block shorter and longer: whoever goes through a file in
-//! pieces meets its end just before, at and just after the end of a piece, and extents that go on there.
+//! Files as long as what the engine cuts work into, and a block shorter and longer: whoever goes
+//! through a file in pieces meets its end just before, at and just after the end of a piece, and
+//! extents that go on there.
 
 use std::collections::BTreeSet;
 
 use terrace_layout::{
-    BLOCK_BYTES, CRC_ENTRY_BLOCKS_MAX, CRC_SLOTS_BLOCKS_MAX, CRCS_PER_BLOCK, FILE_BYTES_MAX, IMAGE_RUN_BLOCKS_MAX,
+    BLOCK_BYTES, CRC_ENTRY_BLOCKS_MAX, CRC_SLOTS_BLOCKS_MAX, CRCS_PER_BLOCK, FILE_BYTES_MAX,
+    IMAGE_RUN_BLOCKS_MAX,
 };
 use terrace_media::{Disk, Pm, memory_disk};
 use terrace_policy::{Param, Params};
@@ -18,8 +20,8 @@ use crate::sync::Arc;
 use crate::types::{Fallocate, FileKind, Ino, NewInode, ScrubOptions, WriteOptions, XattrFlags};
 use crate::victims::{GROUPS_PER_FLUSH, SPAN_BLOCKS_MAX};
 use crate::{
-    FileMoved, FormatOptions, OpenOptions, PIN_XATTR, RemovalState, Volume, data, format, restore, save, scrub,
-    writeback,
+    FileMoved, FormatOptions, OpenOptions, PIN_XATTR, RemovalState, Volume, data, format, restore,
+    save, scrub, writeback,
 };
 
 const MIB: u64 = 1 << 20;
@@ -59,8 +61,8 @@ fn limits() -> BTreeSet<u64> {
 enum Shape {
     /// Data from one end to the other, which begins on disks.
     Dense,
-    /// Reserved blocks, and across each limit that lies in the file a few that were written, so that none of them is an
-    /// extent's end.
+    /// Reserved blocks, and across each limit that lies in the file a few that were written, so
+    /// that none of them is an extent's end.
     Islands,
 }
 
@@ -73,11 +75,13 @@ struct Subject {
 }
 
 impl Subject {
-    /// A volume of PM, two disks of the first tier and one of the second, each with room for the file.
+    /// A volume of PM, two disks of the first tier and one of the second, each with room for the
+    /// file.
     fn new(blocks: u64, shape: Shape) -> Subject {
         let bytes = blocks * BLOCK_BYTES;
         let pm = Pm::anonymous((bytes * 5 / 4 + 16 * MIB).next_multiple_of(MIB));
-        let disks = [1, 1, 2].map(|_| memory_disk((bytes + 16 * MIB).next_multiple_of(MIB))).to_vec();
+        let disks =
+            [1, 1, 2].map(|_| memory_disk((bytes + 16 * MIB).next_multiple_of(MIB))).to_vec();
         let options = FormatOptions { shards: Some(1), tiers: vec![1, 1, 2], ..Default::default() };
         format(&pm, &disks, &options).unwrap();
         let subject = Subject { pm, disks, blocks, shape };
@@ -90,7 +94,8 @@ impl Subject {
             Shape::Dense => (self.blocks + 1024) * BLOCK_BYTES,
             Shape::Islands => 4 * MIB,
         };
-        let options = OpenOptions { cache_bytes, pm_full_percent, workers: false, ..Default::default() };
+        let options =
+            OpenOptions { cache_bytes, pm_full_percent, workers: false, ..Default::default() };
         Volume::open(self.pm.clone(), self.disks.clone(), options, &|_, _, _| {}).unwrap()
     }
 
@@ -106,7 +111,12 @@ impl Subject {
             Shape::Islands => {
                 let across = |limit: u64| [limit - 1, limit, limit + 1];
                 let ends = [0, self.blocks - 1];
-                limits().into_iter().flat_map(across).chain(ends).filter(|&block| block < self.blocks).collect()
+                limits()
+                    .into_iter()
+                    .flat_map(across)
+                    .chain(ends)
+                    .filter(|&block| block < self.blocks)
+                    .collect()
             }
         }
     }
@@ -117,7 +127,8 @@ impl Subject {
 
     fn make(&self) {
         let volume = self.open(0);
-        let new = NewInode { kind: FileKind::Regular, mode: 0o600, umask: 0, uid: 0, gid: 0, rdev: 0 };
+        let new =
+            NewInode { kind: FileKind::Regular, mode: 0o600, umask: 0, uid: 0, gid: 0, rdev: 0 };
         let ino = volume.create(Ino::ROOT, b"file", &new).unwrap().ino;
         if self.shape == Shape::Islands {
             volume.fallocate(ino, Fallocate::Allocate, 0, self.size()).unwrap();
@@ -125,7 +136,10 @@ impl Subject {
         for block in self.written() {
             let at = block * BLOCK_BYTES;
             let bytes = vec![Self::byte(block); (self.size() - at).min(BLOCK_BYTES) as usize];
-            assert_eq!(volume.write(ino, at, &bytes, WriteOptions::default()).unwrap(), bytes.len());
+            assert_eq!(
+                volume.write(ino, at, &bytes, WriteOptions::default()).unwrap(),
+                bytes.len()
+            );
         }
         volume.fsync(ino, false).unwrap();
         volume.close().unwrap();
@@ -140,7 +154,8 @@ impl Subject {
     fn must_be_whole(&self, volume: &Volume, tier: &str) {
         let (ino, written) = (Self::ino(volume), self.written());
         assert_eq!(volume.getattr(ino).unwrap().size, self.size());
-        let beside = |&block: &u64| [block.saturating_sub(1), block, (block + 1).min(self.blocks - 1)];
+        let beside =
+            |&block: &u64| [block.saturating_sub(1), block, (block + 1).min(self.blocks - 1)];
         for block in written.iter().flat_map(beside).collect::<BTreeSet<u64>>() {
             let mut bytes = [0; BLOCK];
             let len = (self.size() - block * BLOCK_BYTES).min(BLOCK_BYTES) as usize;
@@ -158,7 +173,8 @@ impl Subject {
         let piece_bytes = blocks.saturating_mul(BLOCK_BYTES);
         let (mut at, mut moved) = (0, 0);
         while at < self.size() {
-            moved += volume.move_range(Self::ino(volume), tier, at, piece_bytes).unwrap().moved_bytes;
+            moved +=
+                volume.move_range(Self::ino(volume), tier, at, piece_bytes).unwrap().moved_bytes;
             at = at.saturating_add(piece_bytes);
         }
         moved / BLOCK_BYTES
@@ -166,7 +182,8 @@ impl Subject {
 
     fn is_evicted_and_warmed(&self) {
         let volume = self.open(90);
-        let pieces = limits().into_iter().filter(|&limit| self.blocks.div_ceil(limit) <= PIECES_MAX);
+        let pieces =
+            limits().into_iter().filter(|&limit| self.blocks.div_ceil(limit) <= PIECES_MAX);
         let pieces: Vec<u64> = pieces.chain([u64::MAX]).collect();
         for (tier, name) in TIERS {
             volume.move_file(Self::ino(&volume), tier).unwrap();
@@ -190,7 +207,9 @@ impl Subject {
         let volume = self.open(90);
         let ino = Self::ino(&volume);
         for (pin, name) in [("2", "disk2"), ("pm", "pm"), ("1", "disk1")] {
-            volume.setxattr(ino, PIN_XATTR.as_bytes(), pin.as_bytes(), XattrFlags::default(), None).unwrap();
+            volume
+                .setxattr(ino, PIN_XATTR.as_bytes(), pin.as_bytes(), XattrFlags::default(), None)
+                .unwrap();
             // It says what it could not do: there is nothing else to be done.
             let _ = volume.migrate(1);
             self.must_be_whole(&volume, name);
@@ -211,7 +230,9 @@ impl Subject {
     /// From a disk to its successor, to the next tier, and to PM: no disk is left.
     fn leaves_its_disks(&mut self) {
         let volume = self.open(90);
-        for (device, successor, name) in [(1, Some(2), "disk1"), (2, None, "disk2"), (3, None, "pm")] {
+        for (device, successor, name) in
+            [(1, Some(2), "disk1"), (2, None, "disk2"), (3, None, "pm")]
+        {
             let removed = volume.remove_disk(device, successor).unwrap();
             assert_eq!((removed.state, removed.message), (RemovalState::Finished, None));
             self.must_be_whole(&volume, name);
@@ -245,7 +266,8 @@ impl Subject {
 #[test]
 fn files_of_every_length_go_through_all_that_moves_them() {
     // The longest take seconds each, and have their time in `make test-long`.
-    let dense_max = if std::env::var_os("TERRACE_LONG").is_some() { u64::MAX } else { RUN_BLOCKS_MAX + 1 };
+    let dense_max =
+        if std::env::var_os("TERRACE_LONG").is_some() { u64::MAX } else { RUN_BLOCKS_MAX + 1 };
     for limit in limits() {
         for blocks in limit - 1..=limit + 1 {
             eprintln!("{blocks} blocks");
@@ -260,12 +282,21 @@ fn files_of_every_length_go_through_all_that_moves_them() {
 /// Offsets and lengths at which something ends, of a block, of a file or of the numbers themselves.
 fn edges(size: u64) -> BTreeSet<u64> {
     let stretch = STRETCH_BLOCKS * BLOCK_BYTES;
-    let ends = [0, BLOCK_BYTES, stretch, size, size.next_multiple_of(BLOCK_BYTES), FILE_BYTES_MAX, 1 << 63, u64::MAX];
+    let ends = [
+        0,
+        BLOCK_BYTES,
+        stretch,
+        size,
+        size.next_multiple_of(BLOCK_BYTES),
+        FILE_BYTES_MAX,
+        1 << 63,
+        u64::MAX,
+    ];
     ends.into_iter().flat_map(|end| [end.saturating_sub(1), end, end.saturating_add(1)]).collect()
 }
 
-/// What is empty, lies inside of a block, across the end of a piece, or beyond the end of the file moves what it
-/// covers, and nothing else.
+/// What is empty, lies inside of a block, across the end of a piece, or beyond the end of the file
+/// moves what it covers, and nothing else.
 #[test]
 fn ranges_of_every_kind_move_what_they_cover() {
     let subject = Subject::new(STRETCH_BLOCKS + 2, Shape::Islands);
@@ -276,20 +307,30 @@ fn ranges_of_every_kind_move_what_they_cover() {
     let ranges = || ends.iter().flat_map(|&offset| ends.iter().map(move |&len| (offset, len)));
     for (offset, len) in ranges() {
         // All of it is there already, in extents that go on beyond the end of the range.
-        assert_eq!(volume.move_range(ino, 1, offset, len).unwrap(), FileMoved::default(), "{len} bytes at {offset}");
+        assert_eq!(
+            volume.move_range(ino, 1, offset, len).unwrap(),
+            FileMoved::default(),
+            "{len} bytes at {offset}"
+        );
     }
     for (offset, len) in ranges() {
         let end = offset.saturating_add(len).min(subject.blocks * BLOCK_BYTES);
-        let covered = if offset < end { end.div_ceil(BLOCK_BYTES) - offset / BLOCK_BYTES } else { 0 };
+        let covered =
+            if offset < end { end.div_ceil(BLOCK_BYTES) - offset / BLOCK_BYTES } else { 0 };
         for tier in [2, 1] {
             let moved = volume.move_range(ino, tier, offset, len).unwrap();
-            assert_eq!(moved.moved_bytes, covered * BLOCK_BYTES, "{len} bytes at {offset} to tier {tier}");
+            assert_eq!(
+                moved.moved_bytes,
+                covered * BLOCK_BYTES,
+                "{len} bytes at {offset} to tier {tier}"
+            );
         }
     }
     subject.must_be_whole(&volume, "disk1");
     // One request does no more than a stretch, and says where to go on.
     let stretch = STRETCH_BLOCKS * BLOCK_BYTES;
-    let moved = FileMoved { moved_bytes: stretch, next_bytes: Some(stretch), ..FileMoved::default() };
+    let moved =
+        FileMoved { moved_bytes: stretch, next_bytes: Some(stretch), ..FileMoved::default() };
     assert_eq!(volume.move_some(ino, 2, 0, u64::MAX).unwrap(), moved);
     let moved = FileMoved { moved_bytes: 2 * BLOCK_BYTES, ..FileMoved::default() };
     assert_eq!(volume.move_some(ino, 2, stretch, u64::MAX).unwrap(), moved);

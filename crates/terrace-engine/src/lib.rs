@@ -2,10 +2,10 @@
 //!
 //! [`Volume`] is the whole interface: inode-based, synchronous, `&self`. It knows nothing of FUSE.
 //!
-//! The way of a write: `data` decides where it goes; `file` stages it and commits through `log`; `index` follows.
-//! Data for disks waits in `cache` until `writeback` takes it there. Names are `namespace` over `dir`; several logs
-//! change together through `journal`. `scan` rebuilds free space after a crash, `checkpoint` keeps it over a clean
-//! unmount. Lock order: see `core`.
+//! The way of a write: `data` decides where it goes; `file` stages it and commits through `log`;
+//! `index` follows. Data for disks waits in `cache` until `writeback` takes it there. Names are
+//! `namespace` over `dir`; several logs change together through `journal`. `scan` rebuilds free
+//! space after a crash, `checkpoint` keeps it over a clean unmount. Lock order: see `core`.
 
 mod acl;
 mod alloc;

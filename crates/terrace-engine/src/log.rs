@@ -1,21 +1,25 @@
 //! An inode's log: append, commit, walk, drop what is dead, compact.
 //!
 //! Invariants:
-//! * Entries at or after the tail mean nothing. Appending writes them there; storing the tail commits them all.
-//! * But for a chain: an entry alone in its batch that carries the stamp of this mount commits itself (see `seal`), and the
-//!   tail on media stays behind. The next batch that does not commit itself moves it. So what stands right behind the
-//!   tail, stamped by the mount that crashed, counts, up to the end of the tail's page. An entry of the chain is on media
-//!   before the next one is stored: only the last may be torn.
-//! * The tail on media does not stay behind an inode that leaves DRAM, nor an unmount: only after a crash has anybody to
-//!   look for a chain.
-//! * Head and next pointers are stored, durable, before the tail moves past them; one that lies beyond the tail
-//!   means nothing.
-//! * Dead pages are dropped only from the front: an entry that undoes an earlier one may be dropped only when the
-//!   earlier one is gone, and the front has no earlier ones. What is dead further back goes with compaction, which
-//!   writes the live entries anew and swaps head and tail through the journal.
-//! * [`Refs`] counts references from the volatile state into each page. It is volatile, derived by walking.
-//! * Committed entries never change, but for a few that the journal changes where there is no room for others (see
-//!   `rewrite`).
+//! * Entries at or after the tail mean nothing. Appending writes them there; storing the tail
+//!   commits them all.
+//! * But for a chain: an entry alone in its batch that carries the stamp of this mount commits
+//!   itself (see `seal`), and the tail on media stays behind. The next batch that does not commit
+//!   itself moves it. So what stands right behind the tail, stamped by the mount that crashed,
+//!   counts, up to the end of the tail's page. An entry of the chain is on media before the next
+//!   one is stored: only the last may be torn.
+//! * The tail on media does not stay behind an inode that leaves DRAM, nor an unmount: only after a
+//!   crash has anybody to look for a chain.
+//! * Head and next pointers are stored, durable, before the tail moves past them; one that lies
+//!   beyond the tail means nothing.
+//! * Dead pages are dropped only from the front: an entry that undoes an earlier one may be dropped
+//!   only when the earlier one is gone, and the front has no earlier ones. What is dead further
+//!   back goes with compaction, which writes the live entries anew and swaps head and tail through
+//!   the journal.
+//! * [`Refs`] counts references from the volatile state into each page. It is volatile, derived by
+//!   walking.
+//! * Committed entries never change, but for a few that the journal changes where there is no room
+//!   for others (see `rewrite`).
 //! * A dropped page is given back only after a fence has made the head that skips it durable.
 //! * The first part of the log may lie on a disk (see `archive`).
 
@@ -29,9 +33,9 @@ use std::ops::RangeInclusive;
 
 use rustc_hash::FxHashMap;
 use terrace_layout::{
-    BLOCK_BYTES, BlockAddr, CheckedPtr, HEAD_OFFSET, INLINE_OFFSET, INLINE_SLOTS, InodeRecord, JournalWord, LogEntry,
-    LogPageHeader, MediaStruct, NEXT_OFFSET, PAGE_SLOTS, SLOT_BYTES, Stamp, TAIL_OFFSET, Tail, encode_pad, entry_slots,
-    finish_entry, lay_out_entry, page_seed,
+    BLOCK_BYTES, BlockAddr, CheckedPtr, HEAD_OFFSET, INLINE_OFFSET, INLINE_SLOTS, InodeRecord,
+    JournalWord, LogEntry, LogPageHeader, MediaStruct, NEXT_OFFSET, PAGE_SLOTS, SLOT_BYTES, Stamp,
+    TAIL_OFFSET, Tail, encode_pad, entry_slots, finish_entry, lay_out_entry, page_seed,
 };
 use terrace_media::Pm;
 use terrace_policy::PmSpace;
@@ -48,7 +52,8 @@ use archive::ARCHIVE_START;
 pub(crate) use archive::{Archive, Draft, Entries, FindDisk, LogMedia, NewLog};
 pub(crate) use verify::LogDamage;
 
-/// Slots that compaction must be able to gain: it costs a journal record and a few pages' worth of stores.
+/// Slots that compaction must be able to gain: it costs a journal record and a few pages' worth of
+/// stores.
 const COMPACTED_SLOTS_MIN: u64 = 4 * PAGE_SLOTS;
 
 /// Entries being put together for one commit, and where they went.
@@ -116,7 +121,8 @@ impl Refs {
         u64::from(self.inline) + self.pages.values().map(|&n| u64::from(n)).sum::<u64>()
     }
 
-    /// Moves the "latest of its kind" reference `reference` (0: none yet) to a one-slot entry at `position`.
+    /// Moves the "latest of its kind" reference `reference` (0: none yet) to a one-slot entry at
+    /// `position`.
     pub fn move_to(&mut self, reference: &mut u64, position: u64) {
         match *reference {
             0 => self.retain(position, 1),
@@ -125,7 +131,8 @@ impl Refs {
         *reference = position;
     }
 
-    /// The volatile state refers to the entry at `new` instead of the one at `old`, both of `slots` slots.
+    /// The volatile state refers to the entry at `new` instead of the one at `old`, both of `slots`
+    /// slots.
     pub fn replace(&mut self, old: u64, new: u64, slots: u64) {
         if self.page_of(old) != self.page_of(new) {
             self.retain(new, slots);
@@ -134,7 +141,8 @@ impl Refs {
     }
 
     fn page_of(&self, position: u64) -> Option<u64> {
-        let in_record = (self.record_at..self.record_at + terrace_layout::INODE_BYTES).contains(&position);
+        let in_record =
+            (self.record_at..self.record_at + terrace_layout::INODE_BYTES).contains(&position);
         (!in_record).then_some(position / BLOCK_BYTES)
     }
 }
@@ -152,7 +160,8 @@ pub(crate) struct Log {
     tail_generation: u16,
     /// The tail on media is behind by entries that committed themselves.
     tail_behind: bool,
-    /// How often entries were changed where they stand, which moves no tail, since the log is in DRAM.
+    /// How often entries were changed where they stand, which moves no tail, since the log is in
+    /// DRAM.
     rewrites: u64,
     /// Byte of an entry beyond the tail that the last crash tore.
     torn: Option<u64>,
@@ -166,12 +175,12 @@ pub(crate) struct Log {
     /// Slots of all pages, of the archive, and of the inline region still in the log.
     slots: u64,
     slots_after_compaction: u64,
-    /// Pages that the head no longer reaches, waiting for a fence: those of which the next fence will make that
-    /// durable, and those of which it has.
+    /// Pages that the head no longer reaches, waiting for a fence: those of which the next fence
+    /// will make that durable, and those of which it has.
     limbo: Vec<u64>,
     free: Vec<u64>,
-    /// Bytes of PM that a patch changed and nobody has fenced since. A fence counts only for what its own thread
-    /// flushed, so the next commit, whoever makes it, flushes them again.
+    /// Bytes of PM that a patch changed and nobody has fenced since. A fence counts only for what
+    /// its own thread flushed, so the next commit, whoever makes it, flushes them again.
     unfenced: Option<(u64, u64)>,
     batch: Batch,
 }
@@ -211,8 +220,9 @@ impl Log {
         }
     }
 
-    /// Reads a log from media, handing every committed entry with its position to `visit`, in order. `crashed`: stamp of the
-    /// mount that wrote last, if what it left has not been recovered.
+    /// Reads a log from media, handing every committed entry with its position to `visit`, in
+    /// order. `crashed`: stamp of the mount that wrote last, if what it left has not been
+    /// recovered.
     ///
     /// # Errors
     /// Damage, with the place; or what `visit` returns.
@@ -232,7 +242,8 @@ impl Log {
         let tail_inline = inline.contains(&log.tail);
         log.inline_dropped = !tail_inline && head.is_some_and(|(_, dropped)| dropped);
         if !log.inline_dropped {
-            let (start, end) = (*inline.start(), if tail_inline { log.tail } else { *inline.end() });
+            let (start, end) =
+                (*inline.start(), if tail_inline { log.tail } else { *inline.end() });
             let slots = media.read_slots(record_at)?;
             let skip = log.load_archive(media, &slots[..(end - start) as usize], visit)?;
             log.visit_region(pm, start + skip as u64, end, &slots[skip..], visit)?;
@@ -248,7 +259,11 @@ impl Log {
             next = log.load_page(media, addr, crashed, visit, &mut reached)?;
         }
         if !reached {
-            return Err(place(pm, record_at, &format!("log of inode {} does not reach its tail", log.ino)));
+            return Err(place(
+                pm,
+                record_at,
+                &format!("log of inode {} does not reach its tail", log.ino),
+            ));
         }
         log.slots_after_compaction = log.slots / 2;
         Ok(log)
@@ -264,12 +279,17 @@ impl Log {
     ) -> FsResult<Option<(BlockAddr, bool)>> {
         let pm = media.pm;
         if !addr.is_pm() || addr.byte() + BLOCK_BYTES > pm.len() {
-            return Err(place(pm, self.record_at, &format!("log of inode {} leads to block {addr:?}", self.ino)));
+            return Err(place(
+                pm,
+                self.record_at,
+                &format!("log of inode {} leads to block {addr:?}", self.ino),
+            ));
         }
         let start = addr.byte();
         let mut page = [0u8; BLOCK_BYTES as usize];
         media.read(start, &mut page)?;
-        let header = LogPageHeader::decode(&page, self.ino, self.generation).map_err(|e| place(pm, start, &e.0))?;
+        let header = LogPageHeader::decode(&page, self.ino, self.generation)
+            .map_err(|e| place(pm, start, &e.0))?;
         if header.sequence < self.next_sequence {
             return Err(place(pm, start, &format!("log of inode {} runs in a circle", self.ino)));
         }
@@ -288,9 +308,15 @@ impl Log {
         CheckedPtr(header.next).get().map_err(|e| place(pm, start, &e.0))
     }
 
-    /// Takes in the chain of entries behind the tail that committed themselves; `rest`: what stands there, up to the end
-    /// of the region. Without a crash there is none.
-    fn roll_forward(&mut self, pm: &Pm, rest: &[u8], crashed: Option<Stamp>, visit: Visit<'_>) -> FsResult<()> {
+    /// Takes in the chain of entries behind the tail that committed themselves; `rest`: what stands
+    /// there, up to the end of the region. Without a crash there is none.
+    fn roll_forward(
+        &mut self,
+        pm: &Pm,
+        rest: &[u8],
+        crashed: Option<Stamp>,
+        visit: Visit<'_>,
+    ) -> FsResult<()> {
         let mut behind = rest;
         if let Some(stamp) = crashed {
             behind = self.take_chain(pm, rest, stamp, visit)?;
@@ -300,22 +326,35 @@ impl Log {
                 behind = &behind[SLOT_BYTES as usize..];
             }
         }
-        // Recovery leaves nothing behind the tail that would pass for an entry, whoever wrote it: this has not been
-        // recovered, or the entry before it is damaged.
+        // Recovery leaves nothing behind the tail that would pass for an entry, whoever wrote it:
+        // this has not been recovered, or the entry before it is damaged.
         let mut slots = (0..behind.len()).step_by(SLOT_BYTES as usize);
-        match slots.any(|at| Stamp::of_entry(&behind[at..]).is_some() && self.sound(&behind[at..]).is_some()) {
+        match slots.any(|at| {
+            Stamp::of_entry(&behind[at..]).is_some() && self.sound(&behind[at..]).is_some()
+        }) {
             true => {
-                let what = format!("log of inode {}: a committed entry is damaged, others follow it", self.ino);
+                let what = format!(
+                    "log of inode {}: a committed entry is damaged, others follow it",
+                    self.ino
+                );
                 Err(place(pm, self.tail, &what))
             }
             false => Ok(()),
         }
     }
 
-    /// Takes in the entries at the beginning of `rest` with this stamp, but for a last one whose data are not there; returns
-    /// what follows.
-    fn take_chain<'b>(&mut self, pm: &Pm, mut rest: &'b [u8], stamp: Stamp, visit: Visit<'_>) -> FsResult<&'b [u8]> {
-        let stamped = |log: &Self, bytes: &'b [u8]| if has_stamp(bytes, stamp) { log.sound(bytes) } else { None };
+    /// Takes in the entries at the beginning of `rest` with this stamp, but for a last one whose
+    /// data are not there; returns what follows.
+    fn take_chain<'b>(
+        &mut self,
+        pm: &Pm,
+        mut rest: &'b [u8],
+        stamp: Stamp,
+        visit: Visit<'_>,
+    ) -> FsResult<&'b [u8]> {
+        let stamped = |log: &Self, bytes: &'b [u8]| {
+            if has_stamp(bytes, stamp) { log.sound(bytes) } else { None }
+        };
         while let Some((slots, entry)) = stamped(self, rest) {
             let next = &rest[(slots * SLOT_BYTES) as usize..];
             let is_last = stamped(self, next).is_none();
@@ -340,8 +379,8 @@ impl Log {
         Some((slots, entry))
     }
 
-    /// After a crash: the tail on media catches up, and what was torn goes, so that nobody takes it for an entry of a later
-    /// mount. Durable at the next fence.
+    /// After a crash: the tail on media catches up, and what was torn goes, so that nobody takes it
+    /// for an entry of a later mount. Durable at the next fence.
     pub fn recover(&mut self, pm: &Pm) {
         self.flush_tail(pm);
         self.tail_behind = false;
@@ -351,12 +390,20 @@ impl Log {
         }
     }
 
-    /// Byte of an entry beyond the tail that does not count, since the data that it stands for were lost.
+    /// Byte of an entry beyond the tail that does not count, since the data that it stands for were
+    /// lost.
     pub fn torn(&self) -> Option<u64> {
         self.torn
     }
 
-    fn visit_region(&mut self, pm: &Pm, start: u64, end: u64, bytes: &[u8], visit: Visit<'_>) -> FsResult<()> {
+    fn visit_region(
+        &mut self,
+        pm: &Pm,
+        start: u64,
+        end: u64,
+        bytes: &[u8],
+        visit: Visit<'_>,
+    ) -> FsResult<()> {
         let (seed, refs, next_sequence) = (self.seed, &mut self.refs, &mut self.next_sequence);
         let damaged = |at, what: &str| place(pm, at, &format!("log of inode {}: {what}", self.ino));
         walk(seed, start, &bytes[..(end - start) as usize], &damaged, &mut |position, entry| {
@@ -418,13 +465,18 @@ impl Log {
         (&mut self.refs, &self.batch.positions)
     }
 
-    /// Writes the batch behind the tail: [`Self::commit`] must follow, or the journal, or [`Self::abort`]. With `stamp`,
-    /// a batch of one entry may commit itself: the caller has stored nothing else that the commit depends on but what the
-    /// entry's own checksum covers.
+    /// Writes the batch behind the tail: [`Self::commit`] must follow, or the journal, or
+    /// [`Self::abort`]. With `stamp`, a batch of one entry may commit itself: the caller has stored
+    /// nothing else that the commit depends on but what the entry's own checksum covers.
     ///
     /// # Errors
     /// `ENOSPC` if there is no room for log pages; nothing is changed then.
-    pub fn stage(&mut self, pm: &Pm, source: &dyn BlockSource, stamp: Option<Stamp>) -> FsResult<()> {
+    pub fn stage(
+        &mut self,
+        pm: &Pm,
+        source: &dyn BlockSource,
+        stamp: Option<Stamp>,
+    ) -> FsResult<()> {
         self.flush_unfenced(pm);
         let mut batch = std::mem::take(&mut self.batch);
         batch.positions.clear();
@@ -479,7 +531,8 @@ impl Log {
         }
     }
 
-    /// The tail on media catches up with entries that committed themselves; durable at the next fence.
+    /// The tail on media catches up with entries that committed themselves; durable at the next
+    /// fence.
     fn flush_tail(&self, pm: &Pm) {
         if self.tail_behind && !planted(Bug::TailStaysBehind) {
             let at = self.record_at + TAIL_OFFSET;
@@ -527,7 +580,8 @@ impl Log {
         Ok(())
     }
 
-    /// Makes `page` (or the record, if there is no page yet) lead to `block`; durable at the next fence.
+    /// Makes `page` (or the record, if there is no page yet) lead to `block`; durable at the next
+    /// fence.
     fn link(&self, pm: &Pm, page: Option<u64>, block: u64) {
         let (at, flag) = match page {
             Some(page) => (page * BLOCK_BYTES + NEXT_OFFSET, false),
@@ -552,8 +606,8 @@ impl Log {
         JournalWord { at: self.record_at + TAIL_OFFSET, value }
     }
 
-    /// Commits the staged batch: on return it is durable, with all that this thread has flushed before. A batch that
-    /// commits itself does so with one fence, others with two.
+    /// Commits the staged batch: on return it is durable, with all that this thread has flushed
+    /// before. A batch that commits itself does so with one fence, others with two.
     ///
     /// # Errors
     /// If PM refuses to become durable.
@@ -581,8 +635,9 @@ impl Log {
         Ok(())
     }
 
-    /// What was to commit itself did not become durable, though its entry may have: as far as PM still works, nobody shall
-    /// find it there, whose data may be lost while those that it replaces are not.
+    /// What was to commit itself did not become durable, though its entry may have: as far as PM
+    /// still works, nobody shall find it there, whose data may be lost while those that it replaces
+    /// are not.
     #[cold]
     fn take_back(&self, pm: &Pm) {
         if self.batch.sealed {
@@ -606,8 +661,8 @@ impl Log {
         self.pages.extend(self.batch.new_pages.drain(..));
     }
 
-    /// Makes durable what was left to the next commit, and gives back what waited for that: before the inode leaves
-    /// DRAM.
+    /// Makes durable what was left to the next commit, and gives back what waited for that: before
+    /// the inode leaves DRAM.
     ///
     /// # Errors
     /// If PM refuses to become durable.
@@ -619,8 +674,8 @@ impl Log {
         Ok(())
     }
 
-    /// The first half of [`Self::settle`]: what was left to the next commit is durable at the next fence of this thread,
-    /// then [`Self::settled`]. False if nothing was left.
+    /// The first half of [`Self::settle`]: what was left to the next commit is durable at the next
+    /// fence of this thread, then [`Self::settled`]. False if nothing was left.
     pub fn flush_unsettled(&self, pm: &Pm) -> bool {
         self.flush_unfenced(pm);
         self.flush_tail(pm);
@@ -641,7 +696,10 @@ impl Log {
 
     /// Whether nothing is left to the next commit.
     pub fn is_settled(&self) -> bool {
-        self.unfenced.is_none() && !self.tail_behind && self.limbo.is_empty() && self.free.is_empty()
+        self.unfenced.is_none()
+            && !self.tail_behind
+            && self.limbo.is_empty()
+            && self.free.is_empty()
     }
 
     fn drain_free(&mut self, source: &dyn BlockSource) {
@@ -653,7 +711,8 @@ impl Log {
     /// Drops dead pages from the front; they go back to `source` after the next commit.
     pub fn drop_dead_front(&mut self, pm: &Pm, source: &dyn BlockSource) {
         self.drain_free(source);
-        let begins_in_record = !self.inline_dropped && (self.refs.inline > 0 || self.archive.is_some());
+        let begins_in_record =
+            !self.inline_dropped && (self.refs.inline > 0 || self.archive.is_some());
         if self.pages.is_empty() || begins_in_record {
             return;
         }
@@ -673,19 +732,27 @@ impl Log {
         self.link(pm, None, self.pages[0]);
     }
 
-    /// Whether so much of the log is dead that rewriting it is worth the trouble, or it is being written again and its archive
-    /// has room in PM.
+    /// Whether so much of the log is dead that rewriting it is worth the trouble, or it is being
+    /// written again and its archive has room in PM.
     pub fn wants_compaction(&self, pm: PmSpace) -> bool {
-        let is_back = self.archive.is_some() && self.has_pages() && terrace_policy::log_comes_back(self.refs.slots, pm);
+        let is_back = self.archive.is_some()
+            && self.has_pages()
+            && terrace_policy::log_comes_back(self.refs.slots, pm);
         is_back
             || self.pages.len() > 1
-                && self.slots > COMPACTED_SLOTS_MIN + (2 * self.slots_after_compaction).min(4 * self.refs.slots)
-                && terrace_policy::compacts_log(self.refs.slots, self.slots.saturating_sub(self.refs.slots), pm)
+                && self.slots
+                    > COMPACTED_SLOTS_MIN
+                        + (2 * self.slots_after_compaction).min(4 * self.refs.slots)
+                && terrace_policy::compacts_log(
+                    self.refs.slots,
+                    self.slots.saturating_sub(self.refs.slots),
+                    pm,
+                )
     }
 }
 
-/// Visits the entries of a region that starts at byte `start` of PM; `damaged` makes an error of a place and what is wrong
-/// there.
+/// Visits the entries of a region that starts at byte `start` of PM; `damaged` makes an error of a
+/// place and what is wrong there.
 fn walk(
     seed: u32,
     start: u64,
@@ -697,9 +764,11 @@ fn walk(
     while at < bytes.len() {
         let position = start + at as u64;
         let room = (bytes.len() - at) as u64 / SLOT_BYTES;
-        let slots = entry_slots(&bytes[at..], room).ok_or_else(|| damaged(position, "no entry where one must be"))?;
+        let slots = entry_slots(&bytes[at..], room)
+            .ok_or_else(|| damaged(position, "no entry where one must be"))?;
         let next = at + (slots * SLOT_BYTES) as usize;
-        let entry = LogEntry::decode(&bytes[at..next], seed).map_err(|e| damaged(position, &e.0))?;
+        let entry =
+            LogEntry::decode(&bytes[at..next], seed).map_err(|e| damaged(position, &e.0))?;
         visit(position, entry)?;
         at = next;
     }

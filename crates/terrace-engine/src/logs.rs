@@ -1,12 +1,13 @@
 //! Log migration: the logs of cold inodes give their pages in PM back (TPFS, section 5.6).
 //!
 //! 1. Under the inode's lock, for a moment: what is live of the log is written anew, in DRAM.
-//! 2. Without locks: that goes to free blocks of a disk, together with others, and is made durable. What is short enough for the
-//!    inode's record needs no disk.
-//! 3. Under the lock again: if the log is still what it was, the journal replaces it. Then its pages are free.
+//! 2. Without locks: that goes to free blocks of a disk, together with others, and is made durable.
+//!    What is short enough for the inode's record needs no disk.
+//! 3. Under the lock again: if the log is still what it was, the journal replaces it. Then its
+//!    pages are free.
 //!
-//! So no program waits for a disk on account of a log that moves. One that is written again goes on in the record, then in pages,
-//! and comes back to PM as a whole when it is compacted.
+//! So no program waits for a disk on account of a log that moves. One that is written again goes on
+//! in the record, then in pages, and comes back to PM as a whole when it is compacted.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +33,8 @@ use crate::types::{Ino, Time};
 /// Logs that a disk makes durable together, and blocks of them.
 const LOGS_PER_FLUSH: usize = 256;
 const BLOCKS_PER_FLUSH: u64 = 1024;
-/// Records that are looked at, and logs that are read in vain, before a mover that finds nothing rests until the next second.
+/// Records that are looked at, and logs that are read in vain, before a mover that finds nothing
+/// rests until the next second.
 const RECORDS_PER_LOOK: u64 = 1 << 16;
 const LOADS_IN_VAIN_MAX: usize = 256;
 
@@ -68,10 +70,13 @@ impl Batch {
     }
 }
 
-/// Whether most of a log lies on a disk already, and would be written once more for the few pages that it has in PM: as that of a directory does
-/// to which names are added.
+/// Whether most of a log lies on a disk already, and would be written once more for the few pages
+/// that it has in PM: as that of a directory does to which names are added.
 fn is_dear(inner: &Inner) -> bool {
-    inner.log.archive().is_some_and(|archive| archive.blocks() > 8 * inner.log.pages().count() as u64)
+    inner
+        .log
+        .archive()
+        .is_some_and(|archive| archive.blocks() > 8 * inner.log.pages().count() as u64)
 }
 
 fn times_of(inner: &Inner) -> (Time, Time, Time) {
@@ -79,7 +84,8 @@ fn times_of(inner: &Inner) -> (Time, Time, Time) {
 }
 
 impl Core {
-    /// Migrates logs of inodes of a shard that are cold under this pressure, as many as are made durable together.
+    /// Migrates logs of inodes of a shard that are cold under this pressure, as many as are made
+    /// durable together.
     ///
     /// # Errors
     /// Fatal ones.
@@ -90,21 +96,25 @@ impl Core {
         let to_disk = self.room_in(tiers) > 0;
         let Batch { logs, strangers, .. } = self.cold_logs(shard, pressure, to_disk);
         if logs.is_empty() {
-            return if to_disk { Ok(round) } else { round.after(Err(FsError::new(libc::ENOSPC)), 0) };
+            return if to_disk {
+                Ok(round)
+            } else {
+                round.after(Err(FsError::new(libc::ENOSPC)), 0)
+            };
         }
         let given = self.move_logs(shard, logs, tiers).map(|pages| pages * BLOCK_BYTES);
         strangers.into_iter().for_each(|inode| self.evict(inode));
         round.after(given, 0)
     }
 
-    /// Where logs go: to the first tier that is not so full that data is to leave it, since nothing takes them on to the next. If all are,
-    /// they go where data does.
+    /// Where logs go: to the first tier that is not so full that data is to leave it, since nothing
+    /// takes them on to the next. If all are, they go where data does.
     fn tiers_for_logs(&self) -> Tiers {
         Tiers::from(self.space.tiers().skip(1).find(|&tier| !self.is_full_tier(tier)).unwrap_or(1))
     }
 
-    /// Logs of cold inodes that have pages, without `to_disk` only those that need none: round and round through a shard's table, from
-    /// where the last look ended.
+    /// Logs of cold inodes that have pages, without `to_disk` only those that need none: round and
+    /// round through a shard's table, from where the last look ended.
     fn cold_logs(&self, shard: usize, pressure: Pressure, to_disk: bool) -> Batch {
         let this = &self.shards[shard];
         let (records, first) = (this.table.read().end().max(1), this.mover.lists.lock().logs_seen);
@@ -112,7 +122,8 @@ impl Core {
         // Who needs room looks until there is some, or none anywhere.
         let goes_on = |batch: &Batch, seen: u64| {
             let is_short = seen < RECORDS_PER_LOOK && batch.loaded_in_vain < LOADS_IN_VAIN_MAX;
-            !batch.is_full() && (is_short || (pressure == Pressure::Highest && batch.logs.is_empty()))
+            !batch.is_full()
+                && (is_short || (pressure == Pressure::Highest && batch.logs.is_empty()))
         };
         while seen < records && goes_on(&batch, seen) {
             let index = (first + seen) % records;
@@ -129,9 +140,15 @@ impl Core {
         batch
     }
 
-    /// Takes the log of an inode, if it is cold and has pages; the inode does not stay in DRAM on that account. One that is dear may be left
-    /// for later.
-    fn look_at_log(&self, ino: Ino, (pressure, leaves_dear): (Pressure, bool), to_disk: bool, batch: &mut Batch) {
+    /// Takes the log of an inode, if it is cold and has pages; the inode does not stay in DRAM on
+    /// that account. One that is dear may be left for later.
+    fn look_at_log(
+        &self,
+        ino: Ino,
+        (pressure, leaves_dear): (Pressure, bool),
+        to_disk: bool,
+        batch: &mut Batch,
+    ) {
         if !self.has_log_pages(ino) {
             return;
         }
@@ -173,40 +190,60 @@ impl Core {
         }
     }
 
-    /// Blocks that the archives on a disk take in PM, as pages, beyond those that they take there: at most so many. No archive is read.
+    /// Blocks that the archives on a disk take in PM, as pages, beyond those that they take there:
+    /// at most so many. No archive is read.
     pub fn archives_grow_by(&self, device: u16) -> u64 {
         let shards = self.shards.len() as u64;
         let records = self.shards.iter().map(|shard| shard.table.read().end()).max().unwrap_or(0);
         let archive = |ino| {
             let (at, record) = self.used_record(Ino(ino))?;
-            Log::archive_on_media(&self.pm, at, &record).filter(|entry| BlockAddr(entry.address).device() == device)
+            Log::archive_on_media(&self.pm, at, &record)
+                .filter(|entry| BlockAddr(entry.address).device() == device)
         };
         // What is in the record comes along.
-        let pages = |entry: ArchiveEntry| Log::pages_max(u64::from(entry.entry_slots) + INLINE_SLOTS);
+        let pages =
+            |entry: ArchiveEntry| Log::pages_max(u64::from(entry.entry_slots) + INLINE_SLOTS);
         let growth = |entry: ArchiveEntry| pages(entry).saturating_sub(entry.blocks());
         (1..=records * shards).filter_map(archive).map(growth).sum()
     }
 
     /// The log of an inode, if it is cold and has pages to give.
-    fn cold_log(&self, inode: &Arc<Inode>, pressure: Pressure, to_disk: bool) -> FsResult<Option<LeavingLog>> {
+    fn cold_log(
+        &self,
+        inode: &Arc<Inode>,
+        pressure: Pressure,
+        to_disk: bool,
+    ) -> FsResult<Option<LeavingLog>> {
         let inner = inode.shared()?;
         // What changes its log need not change the file: reads that note when they are.
         let used = inner.meta.ctime.0.max(inode.log_overtaken.load(Ordering::Relaxed));
         let is_cold = log_is_cold(pressure, Time::now().0, used, &self.tuning.params());
-        // What is pinned to PM stays there with its log; what is about to go, or to be written back, is not worth it.
+        // What is pinned to PM stays there with its log; what is about to go, or to be written
+        // back, is not worth it.
         let is_awaited = inode.pages.has_dirty() && pressure < Pressure::Highest;
         let stays = inode.pin.get() == Some(0) || is_awaited || inner.meta.nlink == 0;
-        if !is_cold || stays || !inner.log.has_pages() { Ok(None) } else { self.leaving_log(inode, &inner, to_disk) }
+        if !is_cold || stays || !inner.log.has_pages() {
+            Ok(None)
+        } else {
+            self.leaving_log(inode, &inner, to_disk)
+        }
     }
 
-    /// What is live of a log, written anew for the record or, if it may go there, for a disk; `None` if it is too long.
-    fn leaving_log(&self, inode: &Arc<Inode>, inner: &Inner, to_disk: bool) -> FsResult<Option<LeavingLog>> {
+    /// What is live of a log, written anew for the record or, if it may go there, for a disk;
+    /// `None` if it is too long.
+    fn leaving_log(
+        &self,
+        inode: &Arc<Inode>,
+        inner: &Inner,
+        to_disk: bool,
+    ) -> FsResult<Option<LeavingLog>> {
         let source = self.space.source(inode.shard, Purpose::Freeing);
         let draft = inner.draft(self.io(&source), to_disk)?;
         Ok(draft.map(|new| LeavingLog { inode: inode.clone(), new, times: times_of(inner) }))
     }
 
-    /// Moves logs to disks of these tiers, or to the records; returns how many pages of PM are free for that.
+    /// Moves logs to disks of these tiers, or to the records; returns how many pages of PM are free
+    /// for that.
     ///
     /// # Errors
     /// `ENOSPC`; what a disk said. Of logs that were moved before it is no error.
@@ -214,7 +251,8 @@ impl Core {
         // Whoever empties a disk waits here for what others have allocated on it.
         let _under_way = self.shards[shard].mover.logs_under_way.lock();
         let (mut placed, mut result) = (Vec::new(), Ok(()));
-        let (mut rest, for_record): (Vec<_>, Vec<_>) = logs.into_iter().partition(|log| log.disk_blocks() > 0);
+        let (mut rest, for_record): (Vec<_>, Vec<_>) =
+            logs.into_iter().partition(|log| log.disk_blocks() > 0);
         placed.extend(for_record.into_iter().map(|log| (log, BlockAddr(0))));
         // Disks that leave are not to get what would have to leave them again.
         let mut avoided = self.space.leaving();
@@ -237,8 +275,13 @@ impl Core {
         if placed.is_empty() {
             return result.map(|()| 0);
         }
-        let devices: BTreeSet<u16> = placed.iter().map(|(_, addr)| addr.device()).filter(|&d| d > 0).collect();
-        let mut pages = if planted(Bug::ArchiveNotFlushed) { Ok(0) } else { self.flush_disks(devices).map(|()| 0) };
+        let devices: BTreeSet<u16> =
+            placed.iter().map(|(_, addr)| addr.device()).filter(|&d| d > 0).collect();
+        let mut pages = if planted(Bug::ArchiveNotFlushed) {
+            Ok(0)
+        } else {
+            self.flush_disks(devices).map(|()| 0)
+        };
         pages = pages.and_then(|_| self.allow_archives().map(|()| 0));
         for (log, addr) in placed {
             let run = (addr, log.disk_blocks());
@@ -259,7 +302,8 @@ impl Core {
         }
     }
 
-    /// Writes the first of the logs, as many as the run holds, and moves them from `rest` to `placed`.
+    /// Writes the first of the logs, as many as the run holds, and moves them from `rest` to
+    /// `placed`.
     ///
     /// # Errors
     /// What the disk said: nothing has moved.
@@ -285,7 +329,8 @@ impl Core {
         if unused > 0 {
             self.space.free(start.offset(at), unused);
         }
-        let written = self.space.disk(device)?.disk.write_at(start.byte(), &blocks[..at as usize * BLOCK]);
+        let written =
+            self.space.disk(device)?.disk.write_at(start.byte(), &blocks[..at as usize * BLOCK]);
         if let Err(error) = written {
             self.disk_failed(device, &error);
             self.space.free(start, at);
@@ -300,11 +345,19 @@ impl Core {
         Ok(())
     }
 
-    /// A run that holds the first of the logs at least, as many as possible at best, on a disk that is not `avoided`. Where free space is in pieces that are too
-    /// short for that, the next disk may do.
-    fn run_for(&self, shard: usize, logs: &[LeavingLog], tiers: Tiers, avoided: &[u16]) -> FsResult<(u16, Run)> {
+    /// A run that holds the first of the logs at least, as many as possible at best, on a disk that
+    /// is not `avoided`. Where free space is in pieces that are too short for that, the next disk
+    /// may do.
+    fn run_for(
+        &self,
+        shard: usize,
+        logs: &[LeavingLog],
+        tiers: Tiers,
+        avoided: &[u16],
+    ) -> FsResult<(u16, Run)> {
         let first = logs[0].disk_blocks();
-        let (mut want, mut avoided) = (logs.iter().map(LeavingLog::disk_blocks).sum(), avoided.to_vec());
+        let (mut want, mut avoided) =
+            (logs.iter().map(LeavingLog::disk_blocks).sum(), avoided.to_vec());
         loop {
             match self.take_run(shard, want, tiers, &avoided) {
                 Ok((device, run)) if run.len < first => {
@@ -320,15 +373,23 @@ impl Core {
         }
     }
 
-    /// A run of up to `want` blocks that are not promised to dirty pages, on a disk that is not `avoided`.
-    fn take_run(&self, shard: usize, want: u64, tiers: Tiers, avoided: &[u16]) -> FsResult<(u16, Run)> {
+    /// A run of up to `want` blocks that are not promised to dirty pages, on a disk that is not
+    /// `avoided`.
+    fn take_run(
+        &self,
+        shard: usize,
+        want: u64,
+        tiers: Tiers,
+        avoided: &[u16],
+    ) -> FsResult<(u16, Run)> {
         if self.room_in(tiers) < want {
             return Err(FsError::new(libc::ENOSPC));
         }
         self.space.beside_promises(want, || self.space.alloc_disk(shard, want, tiers, avoided))
     }
 
-    /// Replaces a log by what is durable at `addr`, if nothing has changed meanwhile; returns how many pages of PM are free then.
+    /// Replaces a log by what is durable at `addr`, if nothing has changed meanwhile; returns how
+    /// many pages of PM are free then.
     fn publish_log(&self, log: LeavingLog, addr: BlockAddr) -> FsResult<Option<u64>> {
         let LeavingLog { inode, new, times } = log;
         let mut inner = inode.inner.write();
@@ -357,7 +418,9 @@ impl Core {
         };
         match self.compact_log(inode, &mut inner) {
             Err(error) if error.is_no_room() => Ok(()),
-            done => done.inspect(|()| self.counters.add(Counter::MigratedByHand, blocks * BLOCK_BYTES)),
+            done => {
+                done.inspect(|()| self.counters.add(Counter::MigratedByHand, blocks * BLOCK_BYTES))
+            }
         }
     }
 
@@ -366,14 +429,23 @@ impl Core {
         inner.compact(self.io(&source), &self.shards[inode.shard].journal)
     }
 
-    /// Takes the archive of an inode's log off a disk: to another one of `tiers`, or, if there are none or it is too long, to PM. How
-    /// many blocks of the disk are free for that.
+    /// Takes the archive of an inode's log off a disk: to another one of `tiers`, or, if there are
+    /// none or it is too long, to PM. How many blocks of the disk are free for that.
     ///
     /// # Errors
     /// `ENOSPC`; what a disk said.
-    pub fn move_archive(&self, inode: &Arc<Inode>, device: u16, tiers: Option<Tiers>) -> FsResult<u64> {
+    pub fn move_archive(
+        &self,
+        inode: &Arc<Inode>,
+        device: u16,
+        tiers: Option<Tiers>,
+    ) -> FsResult<u64> {
         let archived = |inner: &Inner| {
-            inner.log.archive().filter(|archive| archive.addr.device() == device).map_or(0, |archive| archive.blocks())
+            inner
+                .log
+                .archive()
+                .filter(|archive| archive.addr.device() == device)
+                .map_or(0, |archive| archive.blocks())
         };
         let blocks = archived(&*inode.shared()?);
         if blocks == 0 {

@@ -1,9 +1,11 @@
 //! The disks of a volume while it is mounted: they come and go.
 //!
 //! Invariants:
-//! * A disk stays a member until none of its blocks is in use: whoever owns a block of it, or has allocated one, finds it.
-//! * Who allocates holds the lock, shared, from the look at a disk's standing until it has the blocks; standings change under the
-//!   lock, exclusive. So nothing is allocated on a disk that was found empty and closed.
+//! * A disk stays a member until none of its blocks is in use: whoever owns a block of it, or has
+//!   allocated one, finds it.
+//! * Who allocates holds the lock, shared, from the look at a disk's standing until it has the
+//!   blocks; standings change under the lock, exclusive. So nothing is allocated on a disk that was
+//!   found empty and closed.
 
 use terrace_layout::{DEVICES_MAX, DeviceEntry};
 use terrace_media::Disk;
@@ -33,8 +35,8 @@ impl Member {
 pub(crate) enum Standing {
     /// Everything.
     Open,
-    /// It is to be removed, and takes what can go nowhere else: dirty pages that were promised room, or, if it is the last disk,
-    /// what must go to a disk.
+    /// It is to be removed, and takes what can go nowhere else: dirty pages that were promised
+    /// room, or, if it is the last disk, what must go to a disk.
     Leaving,
     /// Nothing more: it is to be removed.
     Closed,
@@ -90,8 +92,13 @@ impl Members {
         self.0.read()
     }
 
-    /// Changes a disk's standing to what `decide` says, if anything; it sees all places. None if there is no such disk.
-    pub fn decide(&self, device: u16, decide: impl FnOnce(&Places) -> Option<Standing>) -> Option<Standing> {
+    /// Changes a disk's standing to what `decide` says, if anything; it sees all places. None if
+    /// there is no such disk.
+    pub fn decide(
+        &self,
+        device: u16,
+        decide: impl FnOnce(&Places) -> Option<Standing>,
+    ) -> Option<Standing> {
         let mut places = self.0.write();
         let decided = decide(&places);
         let place = places.get_mut(usize::from(device) - 1)?.as_mut()?;

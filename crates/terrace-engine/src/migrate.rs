@@ -1,12 +1,16 @@
-//! Moving a file's data to another tier, while programs go on using the file: copy, validate, publish.
+//! Moving a file's data to another tier, while programs go on using the file: copy, validate,
+//! publish.
 //!
-//! 1. Under the inode's lock, for a moment: what is to be copied is looked up, and from now on it is noted who changes it.
-//! 2. Without locks: the data is read (and verified, where it has checksums), written to where it goes, and made durable.
-//! 3. Under the lock again: blocks that somebody has changed meanwhile are given up, the others are committed, all at once.
-//!    Then what they leave is free.
+//! 1. Under the inode's lock, for a moment: what is to be copied is looked up, and from now on it
+//!    is noted who changes it.
+//! 2. Without locks: the data is read (and verified, where it has checksums), written to where it
+//!    goes, and made durable.
+//! 3. Under the lock again: blocks that somebody has changed meanwhile are given up, the others are
+//!    committed, all at once. Then what they leave is free.
 //!
-//! So no program waits for a disk on account of a move, and a crash at any moment leaves either place, whole. What is copied
-//! may be garbage, if the block was freed and used anew in the middle of it; but then it has been overtaken, too.
+//! So no program waits for a disk on account of a move, and a crash at any moment leaves either
+//! place, whole. What is copied may be garbage, if the block was freed and used anew in the middle
+//! of it; but then it has been overtaken, too.
 
 use std::ops::Range;
 
@@ -30,9 +34,11 @@ use crate::sync::{Arc, Mutex, MutexGuard, limit, spawn_scoped, thread};
 use crate::types::{Ino, Time};
 use crate::volume::Volume;
 
-/// Blocks of a file that are looked at together when all of it moves, and made durable together: 64 MiB.
+/// Blocks of a file that are looked at together when all of it moves, and made durable together: 64
+/// MiB.
 pub(crate) const STRETCH_BLOCKS: u64 = 16384;
-/// Blocks that are copied through one buffer, which the CPU's caches should hold, and committed together: 16 MiB.
+/// Blocks that are copied through one buffer, which the CPU's caches should hold, and committed
+/// together: 16 MiB.
 pub(crate) const BUFFER_BLOCKS: u64 = limit(4096, 2) as u64;
 
 /// What came of moving a file to a tier, in bytes.
@@ -76,7 +82,8 @@ pub(crate) struct Order<'a> {
     pub wanted: Wanted<'a>,
     /// The first is 0 for PM.
     pub tiers: Tiers,
-    /// Copies of what goes to a disk are left in the page cache, if there is room without writing back.
+    /// Copies of what goes to a disk are left in the page cache, if there is room without writing
+    /// back.
     pub keep_cached: bool,
     /// Counts the bytes that move.
     pub counter: Counter,
@@ -137,7 +144,8 @@ impl Page for Copied<'_> {
 #[derive(Debug)]
 struct Buffer {
     bytes: AlignedBuf,
-    /// Blocks of the file and their checksums, in the order of the bytes; what could not be read is left out.
+    /// Blocks of the file and their checksums, in the order of the bytes; what could not be read is
+    /// left out.
     blocks: Vec<(u64, u32)>,
 }
 
@@ -152,15 +160,18 @@ impl Buffer {
     }
 }
 
-/// Buffers of earlier moves for the next ones, until who moves has done: fresh memory costs as much as a copy.
+/// Buffers of earlier moves for the next ones, until who moves has done: fresh memory costs as much
+/// as a copy.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers(Mutex<Vec<Buffer>>);
 
 impl Buffers {
     fn take(&self, blocks: u64) -> Buffer {
         let mut spare = self.0.lock();
-        let fits = spare.iter().position(|buffer| buffer.bytes.len() as u64 >= blocks * BLOCK_BYTES);
-        fits.filter(|_| blocks > 0).map_or_else(|| Buffer::new(blocks), |fits| spare.swap_remove(fits))
+        let fits =
+            spare.iter().position(|buffer| buffer.bytes.len() as u64 >= blocks * BLOCK_BYTES);
+        fits.filter(|_| blocks > 0)
+            .map_or_else(|| Buffer::new(blocks), |fits| spare.swap_remove(fits))
     }
 
     fn give_back(&self, buffer: Buffer) {
@@ -176,18 +187,18 @@ impl Buffers {
 }
 
 impl Volume {
-    /// Moves a file's data to a tier, 0 for PM, while programs go on using it, as far as there is room: what is dirty goes to
-    /// a disk first. To PM, its log comes along if that lies on a disk.
+    /// Moves a file's data to a tier, 0 for PM, while programs go on using it, as far as there is
+    /// room: what is dirty goes to a disk first. To PM, its log comes along if that lies on a disk.
     ///
     /// # Errors
-    /// `EISDIR`, `EINVAL` for what has no data or a tier that there is not; `EPERM` for a file that is pinned to another; `EIO`
-    /// with the place; `EROFS`.
+    /// `EISDIR`, `EINVAL` for what has no data or a tier that there is not; `EPERM` for a file that
+    /// is pinned to another; `EIO` with the place; `EROFS`.
     pub fn move_file(&self, ino: Ino, tier: u8) -> FsResult<FileMoved> {
         self.move_range(ino, tier, 0, u64::MAX)
     }
 
-    /// As [`Self::move_file`], of the blocks that hold `len` bytes from `offset` on. Who maps a part of a file from PM has it
-    /// moved there first (TPFS, section 5.4).
+    /// As [`Self::move_file`], of the blocks that hold `len` bytes from `offset` on. Who maps a
+    /// part of a file from PM has it moved there first (TPFS, section 5.4).
     ///
     /// # Errors
     /// As [`Self::move_file`].
@@ -200,8 +211,8 @@ impl Volume {
         Ok(moved)
     }
 
-    /// As [`Self::move_range`], one stretch, of 64 MiB at most: whoever asks for more is kept no longer than that
-    /// takes.
+    /// As [`Self::move_range`], one stretch, of 64 MiB at most: whoever asks for more is kept no
+    /// longer than that takes.
     ///
     /// # Errors
     /// As [`Self::move_file`].
@@ -241,8 +252,13 @@ impl Volume {
             for way in &ways {
                 let there = |extent: &Extent| way.from.contains(core.space.tier_of(extent.addr));
                 let wanted = Wanted { there: &there, such: None };
-                let order =
-                    Order { stretches, wanted, tiers: way.to, keep_cached: false, counter: Counter::MigratedByHand };
+                let order = Order {
+                    stretches,
+                    wanted,
+                    tiers: way.to,
+                    keep_cached: false,
+                    counter: Counter::MigratedByHand,
+                };
                 let _under_way = core.moves.begin_after_seekers();
                 match self.before_closing(|| core.move_stretch(inode, order)) {
                     Ok(blocks) => result.moved_bytes += blocks * BLOCK_BYTES,
@@ -251,7 +267,8 @@ impl Volume {
                 }
             }
             let is_below = |extent: &Extent| tier > 0 && core.space.tier_of(extent.addr) > tier;
-            let is_left = |extent: &Extent| core.space.tier_of(extent.addr) != tier && !is_below(extent);
+            let is_left =
+                |extent: &Extent| core.space.tier_of(extent.addr) != tier && !is_below(extent);
             result.below_bytes += core.count_blocks(inode, &stretch, &is_below)? * BLOCK_BYTES;
             result.left_bytes += core.count_blocks(inode, &stretch, &is_left)? * BLOCK_BYTES;
             let next = inode.next_stretch(&mut rest, &|_| true)?;
@@ -260,7 +277,8 @@ impl Volume {
         Ok(result)
     }
 
-    /// A part of something that may take long: who closes the volume waits for this part, and the next one is refused.
+    /// A part of something that may take long: who closes the volume waits for this part, and the
+    /// next one is refused.
     pub(crate) fn before_closing<T>(&self, part: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
         let _not_closing = self.closing.read();
         self.core.mutate(part)
@@ -275,7 +293,8 @@ pub(crate) struct Way {
 }
 
 impl Inode {
-    /// Takes the next stretch with something wanted in it off the front of `rest`; `None` if there is nothing more.
+    /// Takes the next stretch with something wanted in it off the front of `rest`; `None` if there
+    /// is nothing more.
     ///
     /// # Panics
     /// If a loop over the stretches would not get on: nobody would ever end it.
@@ -307,34 +326,44 @@ impl Core {
         Err(FsError::with_message(libc::EINVAL, message))
     }
 
-    /// How data gets to a tier. What lies above goes there, or to the next below that has room; what lies below comes nearer or
-    /// stays: another place on the same tier would be worth no copy.
+    /// How data gets to a tier. What lies above goes there, or to the next below that has room;
+    /// what lies below comes nearer or stays: another place on the same tier would be worth no
+    /// copy.
     pub fn ways_to(&self, tier: u8) -> Vec<Way> {
         let Some(above) = tier.checked_sub(1) else {
             return vec![Way { from: Tiers::from(1), to: Tiers { first: 0, last: 0 } }];
         };
         let below = self.space.tiers().filter(|&t| t > tier);
-        let up = below.map(|t| Way { from: Tiers { first: t, last: t }, to: Tiers { first: tier, last: t - 1 } });
+        let up = below.map(|t| Way {
+            from: Tiers { first: t, last: t },
+            to: Tiers { first: tier, last: t - 1 },
+        });
         let down = Way { from: Tiers { first: 0, last: above }, to: Tiers::from(tier) };
         std::iter::once(down).chain(up).collect()
     }
 
-    fn count_blocks(&self, inode: &Inode, among: &Range<u64>, wanted: &dyn Fn(&Extent) -> bool) -> FsResult<u64> {
+    fn count_blocks(
+        &self,
+        inode: &Inode,
+        among: &Range<u64>,
+        wanted: &dyn Fn(&Extent) -> bool,
+    ) -> FsResult<u64> {
         let inner = inode.shared()?;
         let mut blocks = 0;
         for (start, extent) in inner.file()?.index.overlaps(among.start, among.end) {
-            let (a, b) = (start.max(among.start), (start + u64::from(extent.blocks)).min(among.end));
+            let (a, b) =
+                (start.max(among.start), (start + u64::from(extent.blocks)).min(among.end));
             blocks += if wanted(&extent) { b - a } else { 0 };
         }
         Ok(blocks)
     }
 
-    /// Moves what is wanted of some stretches, all at once; returns how many blocks are elsewhere now. Moves of one file wait for
-    /// one another.
+    /// Moves what is wanted of some stretches, all at once; returns how many blocks are elsewhere
+    /// now. Moves of one file wait for one another.
     ///
     /// # Errors
-    /// `ENOSPC` where it was to go, `EIO` with the place that cannot be read or written, `ESTALE` if the file is gone:
-    /// what has not moved stays where it is.
+    /// `ENOSPC` where it was to go, `EIO` with the place that cannot be read or written, `ESTALE`
+    /// if the file is gone: what has not moved stays where it is.
     pub fn move_stretch(&self, inode: &Arc<Inode>, order: Order<'_>) -> FsResult<u64> {
         let Some(begun) = self.begin(inode, order)? else {
             return Ok(0);
@@ -363,7 +392,14 @@ impl Core {
         let from = order.stretches.iter().map(|stretch| stretch.start).min().expect("a stretch");
         let to = order.stretches.iter().map(|stretch| stretch.end).max().expect("a stretch");
         file.begin_move(from, to - from);
-        Ok(Some(Begun { inode, order, reserved, written, committed: file.committed, _alone: alone }))
+        Ok(Some(Begun {
+            inode,
+            order,
+            reserved,
+            written,
+            committed: file.committed,
+            _alone: alone,
+        }))
     }
 
     /// Blocks that there is room for.
@@ -380,11 +416,14 @@ impl Core {
                 move |found| (s.clone(), found)
             })
         };
-        // What has no room in any of the tiers stays; of the tiers' end nobody knows before it is reached.
-        let mut room = if order.tiers.last == u8::MAX { u64::MAX } else { self.room_in(order.tiers) };
+        // What has no room in any of the tiers stays; of the tiers' end nobody knows before it is
+        // reached.
+        let mut room =
+            if order.tiers.last == u8::MAX { u64::MAX } else { self.room_in(order.tiers) };
         let mut pieces = Vec::new();
         for (stretch, (start, whole)) in order.stretches.iter().flat_map(overlaps) {
-            let (a, b) = (start.max(stretch.start), (start + u64::from(whole.blocks)).min(stretch.end));
+            let (a, b) =
+                (start.max(stretch.start), (start + u64::from(whole.blocks)).min(stretch.end));
             let b = b.min(a.saturating_add(room));
             if a == b {
                 break;
@@ -408,8 +447,8 @@ impl Core {
         Ok(pieces)
     }
 
-    /// Copies pieces to where they go, a buffer at a time, and fills the next one meanwhile; what could not be copied, and why,
-    /// does not keep the others.
+    /// Copies pieces to where they go, a buffer at a time, and fills the next one meanwhile; what
+    /// could not be copied, and why, does not keep the others.
     fn copy_all<'a>(&self, begun: &'a Begun<'_>) -> (Vec<Copy<'a>>, FsResult<()>) {
         let Begun { inode, committed, .. } = *begun;
         let parts = buffers_of(&begun.written);
@@ -417,7 +456,8 @@ impl Core {
         let mut full = self.buffers.take(longest);
         let mut next = self.buffers.take(if parts.len() > 1 { longest } else { 0 });
         let mut copies = Vec::new();
-        let mut failed = parts.first().map_or(Ok(()), |first| self.fill(&mut full, inode, first, committed));
+        let mut failed =
+            parts.first().map_or(Ok(()), |first| self.fill(&mut full, inode, first, committed));
         for (i, pieces) in parts.iter().enumerate() {
             let following = parts.get(i + 1);
             let (placed, read) = thread::scope(|scope| {
@@ -427,7 +467,8 @@ impl Core {
                 (placed, reader.map(|reader| reader.join().expect("a copy does not panic")))
             });
             // The system may have no thread to spare.
-            let read_now = || following.map_or(Ok(()), |part| self.fill(&mut next, inode, part, committed));
+            let read_now =
+                || following.map_or(Ok(()), |part| self.fill(&mut next, inode, part, committed));
             let read = read.unwrap_or_else(read_now);
             match placed {
                 Ok(copy) => copies.push(copy),
@@ -445,7 +486,12 @@ impl Core {
     }
 
     /// Writes what a buffer holds to where it goes.
-    fn place<'a>(&self, begun: &'a Begun<'_>, pieces: &'a [Piece], buffer: &Buffer) -> FsResult<Copy<'a>> {
+    fn place<'a>(
+        &self,
+        begun: &'a Begun<'_>,
+        pieces: &'a [Piece],
+        buffer: &Buffer,
+    ) -> FsResult<Copy<'a>> {
         let Begun { inode, order, committed, .. } = *begun;
         let copied = buffer.copied();
         let placed = match order.tiers.first {
@@ -461,7 +507,13 @@ impl Core {
     ///
     /// # Errors
     /// The first piece's that cannot be read, and that nobody has overtaken.
-    fn fill(&self, buffer: &mut Buffer, inode: &Inode, pieces: &[Piece], committed: u64) -> FsResult<()> {
+    fn fill(
+        &self,
+        buffer: &mut Buffer,
+        inode: &Inode,
+        pieces: &[Piece],
+        committed: u64,
+    ) -> FsResult<()> {
         buffer.blocks.clear();
         let mut failed = Ok(());
         for piece in pieces {
@@ -480,12 +532,14 @@ impl Core {
         failed
     }
 
-    /// Reads a piece as programs would, with zeros beyond the committed end of the file; returns its checksums, if it has any.
+    /// Reads a piece as programs would, with zeros beyond the committed end of the file; returns
+    /// its checksums, if it has any.
     fn copy_piece(&self, piece: &Piece, committed: u64, out: &mut [u8]) -> FsResult<Vec<u32>> {
         let addr = piece.extent.addr;
         let crcs = self.checksum_values(&piece.checksums, u64::from(piece.extent.blocks))?;
         if addr.is_pm() {
-            let visible = committed.saturating_sub(piece.block * BLOCK_BYTES).min(out.len() as u64) as usize;
+            let visible =
+                committed.saturating_sub(piece.block * BLOCK_BYTES).min(out.len() as u64) as usize;
             self.pm.try_read(addr.byte(), &mut out[..visible])?;
             out[visible..].fill(0);
         } else {
@@ -494,7 +548,8 @@ impl Core {
         }
         for (i, page) in (0..).zip(out.chunks_mut(BLOCK)) {
             let partly = addr.is_pm() && self.data_crc;
-            let covered = if partly { covered_bytes(piece.block + i, piece.entry.size) } else { BLOCK };
+            let covered =
+                if partly { covered_bytes(piece.block + i, piece.entry.size) } else { BLOCK };
             page[covered..].fill(0);
             self.verify(addr.offset(i), &piece.checksums, i, &page[..covered], &crcs)?;
         }
@@ -524,7 +579,8 @@ impl Core {
         let gone = is_gone(inode);
         let file = inner.file()?;
         let is_current = |block: u64| !gone && file.is_current(block);
-        let flags = |run: &DataRun| (run.file_block..run.file_block + run.blocks).map(is_current).collect();
+        let flags =
+            |run: &DataRun| (run.file_block..run.file_block + run.blocks).map(is_current).collect();
         let (mut runs, overtaken) = self.sift(copy.runs.into_iter().map(|run| {
             let flags = flags(&run);
             (run, flags)
@@ -553,13 +609,24 @@ impl Core {
         copied: &'a [Copied<'a>],
         tiers: Tiers,
     ) -> FsResult<Vec<Placed<'a, Copied<'a>>>> {
-        self.space.beside_promises(copied.len() as u64, || self.write_pages(copied, Target { shard, tiers }))
+        self.space.beside_promises(copied.len() as u64, || {
+            self.write_pages(copied, Target { shard, tiers })
+        })
     }
 
-    /// Copies for the page cache, if they are wanted there and need nobody's place but that of clean pages.
-    fn copies_to_keep(&self, inode: &Inode, order: Order<'_>, copied: &[Copied<'_>]) -> Vec<(u64, BlankPage)> {
+    /// Copies for the page cache, if they are wanted there and need nobody's place but that of
+    /// clean pages.
+    fn copies_to_keep(
+        &self,
+        inode: &Inode,
+        order: Order<'_>,
+        copied: &[Copied<'_>],
+    ) -> Vec<(u64, BlankPage)> {
         let wanted = order.keep_cached && order.tiers.first > 0;
-        let blanks = wanted.then(|| self.cache.take(inode.shard, copied.len())).flatten().unwrap_or_default();
+        let blanks = wanted
+            .then(|| self.cache.take(inode.shard, copied.len()))
+            .flatten()
+            .unwrap_or_default();
         let fill = |(mut blank, page): (BlankPage, &Copied<'_>)| {
             blank.as_mut_slice().copy_from_slice(page.data);
             (page.block, blank)
@@ -605,7 +672,9 @@ impl Core {
         }
         // What leaves PM makes room there, and may take the last blocks for that.
         let frees = order.tiers.first > 0 && pieces.iter().any(|piece| piece.extent.addr.is_pm());
-        let source = self.space.source(inode.shard, if frees { Purpose::Freeing } else { Purpose::Ordinary });
+        let source = self
+            .space
+            .source(inode.shard, if frees { Purpose::Freeing } else { Purpose::Ordinary });
         let (log, file) = inner.file_mut()?;
         file.commit_moved(log, self.io(&source), runs).inspect_err(|_| self.free_runs(runs))?;
         let mean = file.heat.mean();
@@ -645,7 +714,10 @@ fn blocks_of(pieces: &[Piece]) -> u64 {
 /// Whether somebody has changed something of a piece since the move began, or the file is gone.
 fn was_overtaken(inode: &Inode, piece: &Piece) -> bool {
     let inner = inode.inner.read();
-    is_gone(inode) || inner.file().is_ok_and(|file| file.is_overtaken(piece.block, u64::from(piece.extent.blocks)))
+    is_gone(inode)
+        || inner
+            .file()
+            .is_ok_and(|file| file.is_overtaken(piece.block, u64::from(piece.extent.blocks)))
 }
 
 /// What the entry of a run has to say of the pieces that it is made of.

@@ -1,18 +1,19 @@
 //! Background migration: when data moves to another tier, and what.
 //!
-//! Once a second, while anything happens, the *pulse* looks at what was read and written and asks `terrace-policy` how full PM may
-//! be and which way reads lean. A *mover* per shard does what follows from that, one stretch of a file at a time, and sleeps
-//! while there is nothing to do: an idle volume takes no time of any CPU.
+//! Once a second, while anything happens, the *pulse* looks at what was read and written and asks
+//! `terrace-policy` how full PM may be and which way reads lean. A *mover* per shard does what
+//! follows from that, one stretch of a file at a time, and sleeps while there is nothing to do: an
+//! idle volume takes no time of any CPU.
 //!
-//! Invariant: a mover that is wanted either moves something, or says in `Core::migration` why it cannot and sleeps until
-//! somebody wakes it; it never tries the same in vain twice in a row.
+//! Invariant: a mover that is wanted either moves something, or says in `Core::migration` why it
+//! cannot and sleeps until somebody wakes it; it never tries the same in vain twice in a row.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use terrace_policy::{
-    ColdList, Dataflow, Flow, Pace, Param, Params, Pressure, Traffic, Utilization, logs_leave, tier_is_full,
-    used_percent, write_migration_goes_on,
+    ColdList, Dataflow, Flow, Pace, Param, Params, Pressure, Traffic, Utilization, logs_leave,
+    tier_is_full, used_percent, write_migration_goes_on,
 };
 
 use crate::core::Core;
@@ -28,7 +29,8 @@ use crate::volume::Volume;
 
 /// The pulse.
 const TICK: Duration = Duration::from_secs(1);
-/// Seconds without any traffic after which the pulse rests: longer than any window of the policy that a pause could disturb.
+/// Seconds without any traffic after which the pulse rests: longer than any window of the policy
+/// that a pause could disturb.
 const QUIET_TICKS_MAX: u32 = 5;
 
 /// Longest rest of who makes room in PM in vain.
@@ -91,7 +93,8 @@ pub(crate) struct Mover {
     /// There is something to do.
     work: Mutex<bool>,
     wake: Condvar,
-    /// It knows, or tried in vain and is to be left alone until the pulse wakes it: writers need not.
+    /// It knows, or tried in vain and is to be left alone until the pulse wakes it: writers need
+    /// not.
     notified: AtomicBool,
     pub lists: Mutex<Lists>,
     /// Held while logs are on their way to a disk.
@@ -104,7 +107,8 @@ pub(crate) struct Mover {
 pub(crate) struct Lists {
     /// By tier.
     pub cold: Vec<ColdList>,
-    /// Records of the inode table that have been looked at since the mount: what is in them is listed, or has been written since.
+    /// Records of the inode table that have been looked at since the mount: what is in them is
+    /// listed, or has been written since.
     pub scanned: u64,
     /// Records that have been looked at for logs in this turn.
     pub logs_seen: u64,
@@ -161,7 +165,9 @@ impl Round {
         match self {
             Round::Idle => Ok(false),
             Round::Moved(_) => Ok(true),
-            Round::Stuck(why) | Round::Failed { why, .. } => Err(FsError::with_message(libc::EAGAIN, why)),
+            Round::Stuck(why) | Round::Failed { why, .. } => {
+                Err(FsError::with_message(libc::EAGAIN, why))
+            }
         }
     }
 
@@ -173,7 +179,9 @@ impl Round {
     /// This round, or the other if that did more.
     fn or(self, other: Round) -> Round {
         match (&self, &other) {
-            (Round::Idle, _) | (_, Round::Moved(_)) | (Round::Stuck(_), Round::Failed { .. }) => other,
+            (Round::Idle, _) | (_, Round::Moved(_)) | (Round::Stuck(_), Round::Failed { .. }) => {
+                other
+            }
             _ => self,
         }
     }
@@ -198,7 +206,8 @@ impl Volume {
     /// Migration may be wanted, or possible, from now on.
     pub(crate) fn start_migration(&self) -> FsResult<()> {
         self.core.set_floor();
-        // Whoever closes the volume takes the threads' handles under this lock, after it has said so.
+        // Whoever closes the volume takes the threads' handles under this lock, after it has said
+        // so.
         let mut workers = self.workers.lock();
         if !self.core.stopping.load(Ordering::Acquire) {
             spawn_movers(&self.core, &mut workers)?;
@@ -206,8 +215,9 @@ impl Volume {
         Ok(())
     }
 
-    /// Moves data as background migration would now, and returns when nothing more is to be done, or why it cannot be: for
-    /// volumes without workers, and tests. `seconds` of the policy's clock pass first.
+    /// Moves data as background migration would now, and returns when nothing more is to be done,
+    /// or why it cannot be: for volumes without workers, and tests. `seconds` of the policy's clock
+    /// pass first.
     ///
     /// # Errors
     /// What keeps data from moving.
@@ -269,7 +279,8 @@ impl Core {
     /// What has been read and written so far.
     fn traffic(&self) -> Traffic {
         let counters = self.counters.snapshot();
-        let from_disks: u64 = self.space.tiers().skip(1).map(|tier| self.counters.disk_read_bytes(tier)).sum();
+        let from_disks: u64 =
+            self.space.tiers().skip(1).map(|tier| self.counters.disk_read_bytes(tier)).sum();
         Traffic {
             pm_read: counters.get(Counter::ReadPm),
             pm_written: counters.get(Counter::WrittenPm),
@@ -315,8 +326,8 @@ impl Core {
         }
     }
 
-    /// A second of the volume's life for the policy, without waiting for it: for tests and tools that have a clock of their
-    /// own.
+    /// A second of the volume's life for the policy, without waiting for it: for tests and tools
+    /// that have a clock of their own.
     pub fn tick_now(&self) {
         self.tick(&mut self.migration.pulse.lock());
     }
@@ -345,13 +356,17 @@ impl Core {
     fn is_anything_wanted(&self, pulse: &Pulse) -> bool {
         let params = self.tuning.params();
         pulse.dataflow.under_way() != Flow::Balanced
-            || write_migration_goes_on(self.pm_used_percent(), pulse.utilization.threshold_percent(&params))
+            || write_migration_goes_on(
+                self.pm_used_percent(),
+                pulse.utilization.threshold_percent(&params),
+            )
             || logs_leave(self.pm_used_percent(), &params)
             || self.full_tier().is_some()
             || self.has_strays()
     }
 
-    /// A tier of disks that moves data to the next: it is nearly full, and there is a next one which is not.
+    /// A tier of disks that moves data to the next: it is nearly full, and there is a next one
+    /// which is not.
     fn full_tier(&self) -> Option<(u8, u8)> {
         let tiers: Vec<u8> = self.space.tiers().skip(1).collect();
         let moves = |pair: &&[u8]| self.is_full_tier(pair[0]) && !self.is_full_tier(pair[1]);
@@ -405,7 +420,8 @@ impl Core {
     /// A round of migration in a shard, and what is remembered of it.
     fn round(&self, shard: usize, work: impl FnOnce() -> FsResult<Round>) -> Round {
         let round = self.mutate(work);
-        let round = round.unwrap_or_else(|error| Round::Failed { why: error.to_string(), is_final: true });
+        let round =
+            round.unwrap_or_else(|error| Round::Failed { why: error.to_string(), is_final: true });
         self.note_round(shard, &round);
         round
     }
@@ -420,7 +436,9 @@ impl Core {
             }
             Round::Stuck(why) | Round::Failed { why, .. } => {
                 // The log says so once, however often it is so.
-                if matches!(round, Round::Failed { .. }) && !trouble.values().any(|known| known.why == *why) {
+                if matches!(round, Round::Failed { .. })
+                    && !trouble.values().any(|known| known.why == *why)
+                {
                     tracing::warn!("migration waits: {why}");
                 }
                 trouble.insert(shard, Trouble { why: why.clone(), is_past: false });
@@ -428,7 +446,8 @@ impl Core {
         }
     }
 
-    /// Does what is wanted most and can be done: each kind has its turn when those before it have nothing to do.
+    /// Does what is wanted most and can be done: each kind has its turn when those before it have
+    /// nothing to do.
     fn migrate_wanted(&self, shard: usize) -> FsResult<Round> {
         let params = self.tuning.params();
         let (threshold, flow) = {
@@ -463,9 +482,9 @@ impl Core {
         }
     }
 
-    /// Makes such room at once: nothing else does in time where files come faster than they grow cold. Whoever comes meanwhile waits for
-    /// this one. Where it was in vain it rests, unless it is `urgent`. Read-only volumes are found out by who asked,
-    /// who holds no lock.
+    /// Makes such room at once: nothing else does in time where files come faster than they grow
+    /// cold. Whoever comes meanwhile waits for this one. Where it was in vain it rests, unless it
+    /// is `urgent`. Read-only volumes are found out by who asked, who holds no lock.
     #[cold]
     pub fn relieve_pm(&self, urgent: bool) {
         let mut relief = self.migration.relief.lock();
@@ -488,7 +507,8 @@ impl Core {
         }
         self.buffers.release();
         relief.next_shard = (relief.next_shard + 1) % self.shards.len();
-        // It is to take no more than a tenth of the time then; nor is a disk that works again to wait for long.
+        // It is to take no more than a tenth of the time then; nor is a disk that works again to
+        // wait for long.
         let rest = (10 * begun.elapsed()).min(RELIEF_RESTS_MAX);
         relief.rests_until = (is_in_vain && self.pm_is_low()).then(|| Instant::now() + rest);
     }
@@ -496,7 +516,11 @@ impl Core {
     /// Files of a shard give room away: logs first, which are many to one flush, then data.
     fn give_way(&self, shard: usize) -> FsResult<Round> {
         let logs = self.migrate_logs(shard, Pressure::Highest)?;
-        Ok(if logs.is_in_vain() { logs.or(self.migrate_cold(shard, 0, Counter::MigratedWrite)?) } else { logs })
+        Ok(if logs.is_in_vain() {
+            logs.or(self.migrate_cold(shard, 0, Counter::MigratedWrite)?)
+        } else {
+            logs
+        })
     }
 
     /// Waits as long as the limit of migration asks for.
@@ -505,7 +529,11 @@ impl Core {
         let pause = {
             let mut paced = self.migration.pace.lock();
             if paced.as_ref().is_none_or(|paced| paced.bytes_per_second != rate) {
-                *paced = Some(Paced { bytes_per_second: rate, pace: Pace::new(rate), since: Instant::now() });
+                *paced = Some(Paced {
+                    bytes_per_second: rate,
+                    pace: Pace::new(rate),
+                    since: Instant::now(),
+                });
             }
             let paced = paced.as_mut().expect("just made");
             paced.pace.pause(bytes, paced.since.elapsed())
@@ -517,7 +545,8 @@ impl Core {
         let mover = &self.shards[shard].mover;
         let mut work = mover.work.lock();
         // Until then, or until the limit changes.
-        while !self.stopping.load(Ordering::Acquire) && self.tuning.get(Param::MigrateRate) == rate {
+        while !self.stopping.load(Ordering::Acquire) && self.tuning.get(Param::MigrateRate) == rate
+        {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
@@ -544,7 +573,9 @@ impl Core {
         let used = self.pm_used_percent();
         let state = match pulse.dataflow.under_way() {
             _ if !self.migrates() => "off",
-            _ if write_migration_goes_on(used, threshold_percent) => "write migration: PM is fuller than the threshold",
+            _ if write_migration_goes_on(used, threshold_percent) => {
+                "write migration: PM is fuller than the threshold"
+            }
             _ if logs_leave(used, &params) => "log migration: PM is fuller than its threshold",
             _ if self.has_strays() => "pins: data waits for its tier",
             _ if self.full_tier().is_some() => "demotion: a disk tier is nearly full",
@@ -552,12 +583,19 @@ impl Core {
             Flow::FavoursDram => "reverse migration: reads lean towards DRAM",
             Flow::Balanced => "idle",
         };
-        let logs_only = !write_migration_goes_on(used, threshold_percent) && logs_leave(used, &params);
-        let threshold_percent = if logs_only { params.get(Param::LogsAt) as f64 } else { threshold_percent };
+        let logs_only =
+            !write_migration_goes_on(used, threshold_percent) && logs_leave(used, &params);
+        let threshold_percent =
+            if logs_only { params.get(Param::LogsAt) as f64 } else { threshold_percent };
         // Nobody has looked since, perhaps, if nothing is wanted any more.
         let is_wanted = self.migrates() && self.is_anything_wanted(&pulse);
-        let trouble =
-            self.migration.trouble.lock().values().find(|trouble| is_wanted && !trouble.is_past).map(|t| t.why.clone());
+        let trouble = self
+            .migration
+            .trouble
+            .lock()
+            .values()
+            .find(|trouble| is_wanted && !trouble.is_past)
+            .map(|t| t.why.clone());
         let percent = |share: f64| share.round() as u8;
         let (pinned_files, pinned_elsewhere) = self.count_pinned();
         MigrationStatus {

@@ -1,12 +1,13 @@
-//! Room that is on its way back: until data has moved it takes room in both tiers, until a removed file is gone it
-//! takes room without being there, and until a dirty page is written back, room is promised to it beside the block that
-//! it replaces.
+//! Room that is on its way back: until data has moved it takes room in both tiers, until a removed
+//! file is gone it takes room without being there, and until a dirty page is written back, room is
+//! promised to it beside the block that it replaces.
 //!
-//! Invariant: no write and no `fallocate` of a program is told that there is no room before dirty pages were written
-//! back, as long as any were promised room (at most [`WRITEBACKS_MAX`] times: others may take what that frees); and
-//! before a look at the tiers while no data moved, neither in the background nor by hand, and after the removed files
-//! that the kernel has forgotten had been reclaimed. It does not wait for moves longer than [`ROOM_WAIT_MAX`]. With
-//! `migrate` off nobody waits for moves: what is moved by hand then takes room twice.
+//! Invariant: no write and no `fallocate` of a program is told that there is no room before dirty
+//! pages were written back, as long as any were promised room (at most [`WRITEBACKS_MAX`] times:
+//! others may take what that frees); and before a look at the tiers while no data moved, neither in
+//! the background nor by hand, and after the removed files that the kernel has forgotten had been
+//! reclaimed. It does not wait for moves longer than [`ROOM_WAIT_MAX`]. With `migrate` off nobody
+//! waits for moves: what is moved by hand then takes room twice.
 
 use std::time::{Duration, Instant};
 
@@ -19,11 +20,12 @@ use crate::sync::{Condvar, Mutex, limit, thread};
 const FORGET_TRIES: u32 = 50;
 const FORGET_WAIT: Duration = Duration::from_millis(2);
 
-/// How long who finds no room waits for moves: a thread that waits serves nobody else, and a disk may hang.
+/// How long who finds no room waits for moves: a thread that waits serves nobody else, and a disk
+/// may hang.
 const ROOM_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// How often in a row who finds no room writes back what is dirty. Each time others were faster, or write what no disk
-/// has room for.
+/// How often in a row who finds no room writes back what is dirty. Each time others were faster, or
+/// write what no disk has room for.
 const WRITEBACKS_MAX: usize = limit(32, 2);
 
 /// Who moves data, and who waits for the room that is left then. Its lock is the last of all.
@@ -43,7 +45,8 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct UnderWay<'a>(&'a Moves);
 
-/// Somebody looks for room; until this is dropped nothing moves but what makes room for programs at once.
+/// Somebody looks for room; until this is dropped nothing moves but what makes room for programs at
+/// once.
 struct Seeking<'a>(&'a Moves);
 
 impl Moves {
@@ -102,7 +105,8 @@ impl Drop for Seeking<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct Nameless {
     count: AtomicU64,
-    /// How many of them somebody has waited for in vain: those are open, and are not waited for again.
+    /// How many of them somebody has waited for in vain: those are open, and are not waited for
+    /// again.
     outlasted: AtomicU64,
 }
 
@@ -118,8 +122,8 @@ impl Nameless {
         self.outlasted.fetch_min(left, Ordering::AcqRel);
     }
 
-    /// Waits a moment for those that the kernel may have forgotten: that message may have come before ours, and not be read to its
-    /// end.
+    /// Waits a moment for those that the kernel may have forgotten: that message may have come
+    /// before ours, and not be read to its end.
     fn wait(&self) {
         for _ in 0..FORGET_TRIES {
             if self.count.load(Ordering::Acquire) <= self.outlasted.load(Ordering::Acquire) {
@@ -134,8 +138,8 @@ impl Nameless {
 }
 
 impl Core {
-    /// Does what leaves everything as it was if it finds no room, and, if so, again when all room that is on its way back is there.
-    /// Called without any lock that moves take.
+    /// Does what leaves everything as it was if it finds no room, and, if so, again when all room
+    /// that is on its way back is there. Called without any lock that moves take.
     ///
     /// # Errors
     /// Those of `attempt`; `EROFS` if the volume has turned read-only meanwhile.
@@ -156,11 +160,13 @@ impl Core {
         self.with_room_of_dirty(&attempt)
     }
 
-    /// Does `attempt`; if it finds no room, writes back what is dirty and does it again. Ends when nothing was promised
-    /// to dirty pages from before an attempt until after it: then writeback frees nothing.
+    /// Does `attempt`; if it finds no room, writes back what is dirty and does it again. Ends when
+    /// nothing was promised to dirty pages from before an attempt until after it: then writeback
+    /// frees nothing.
     fn with_room_of_dirty<T>(&self, attempt: &impl Fn() -> FsResult<T>) -> FsResult<T> {
         for _ in 0..WRITEBACKS_MAX {
-            // Both looks count: others may keep their promises, or get some, while this looks for room.
+            // Both looks count: others may keep their promises, or get some, while this looks for
+            // room.
             let were_promises = self.space.has_promises();
             let result = attempt();
             let may_come_back = were_promises || self.space.has_promises();

@@ -1,8 +1,8 @@
 //! Names: create, link, unlink, rename, list.
 //!
-//! An operation that touches one log commits with that log's tail. One that touches several goes through the
-//! journal. Creating and removing the last link need no journal: an inode that no name refers to does not exist,
-//! and recovery frees its record.
+//! An operation that touches one log commits with that log's tail. One that touches several goes
+//! through the journal. Creating and removing the last link need no journal: an inode that no name
+//! refers to does not exist, and recovery frees its record.
 
 mod in_place;
 mod rename;
@@ -40,7 +40,8 @@ struct Newborn {
     record_at: u64,
 }
 
-/// Inodes that are read from a disk, if they must be, before their directory is listed: about as many as one answer holds.
+/// Inodes that are read from a disk, if they must be, before their directory is listed: about as
+/// many as one answer holds.
 const PRELOADED: usize = 64;
 
 /// Checks a name that is to be made, removed or looked up.
@@ -58,11 +59,12 @@ fn check_name(name: &[u8]) -> FsResult<()> {
 }
 
 impl Core {
-    /// Finds a name and counts a lookup of its inode. `.` is the inode itself, whatever it is, and `..` a directory's
-    /// parent: for those who know a number and no name.
+    /// Finds a name and counts a lookup of its inode. `.` is the inode itself, whatever it is, and
+    /// `..` a directory's parent: for those who know a number and no name.
     ///
     /// # Errors
-    /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`, `ESTALE` for `.` and `..` of what has lost its last name; damage.
+    /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`, `ESTALE` for `.` and `..` of what has lost its last
+    /// name; damage.
     pub fn lookup(&self, parent: Ino, name: &[u8]) -> FsResult<Attr> {
         let dir = self.get(parent)?;
         match name {
@@ -71,8 +73,11 @@ impl Core {
             _ => {}
         }
         check_name(name)?;
-        let loaded = self.preload(&dir, |entries| entries.find(name).map(|d| d.ino).into_iter().collect());
-        for (_, failed) in loaded.iter().filter_map(|(ino, inode)| Some((ino, inode.as_ref().err()?))) {
+        let loaded =
+            self.preload(&dir, |entries| entries.find(name).map(|d| d.ino).into_iter().collect());
+        for (_, failed) in
+            loaded.iter().filter_map(|(ino, inode)| Some((ino, inode.as_ref().err()?)))
+        {
             // Nobody is to wait for the disk once more. What is gone may have another name by now.
             if failed.errno() != libc::ESTALE {
                 return Err(FsError::with_message(failed.errno(), failed.to_string()));
@@ -91,8 +96,8 @@ impl Core {
         self.looked_up(&child)
     }
 
-    /// The parent of a directory. Nobody knows it who has not come from there since the directory was read from media:
-    /// then all directories are looked through. The caller holds no lock.
+    /// The parent of a directory. Nobody knows it who has not come from there since the directory
+    /// was read from media: then all directories are looked through. The caller holds no lock.
     ///
     /// # Errors
     /// `ENOTDIR`; `ESTALE` if no name leads to it.
@@ -122,13 +127,18 @@ impl Core {
         dir.known_parent().map_or_else(|| fail(libc::ESTALE), Ok)
     }
 
-    /// Some inodes that a directory names, from a disk if need be: whoever waits for the directory is not to wait for that. They stay
-    /// in DRAM as long as what is returned.
-    fn preload(&self, dir: &Inode, named: impl FnOnce(&DirData) -> Vec<Ino>) -> Vec<(Ino, FsResult<Arc<Inode>>)> {
+    /// Some inodes that a directory names, from a disk if need be: whoever waits for the directory
+    /// is not to wait for that. They stay in DRAM as long as what is returned.
+    fn preload(
+        &self,
+        dir: &Inode,
+        named: impl FnOnce(&DirData) -> Vec<Ino>,
+    ) -> Vec<(Ino, FsResult<Arc<Inode>>)> {
         if !self.has_archives() {
             return Vec::new();
         }
-        let named = dir.shared().ok().and_then(|inner| inner.dir().ok().map(named)).unwrap_or_default();
+        let named =
+            dir.shared().ok().and_then(|inner| inner.dir().ok().map(named)).unwrap_or_default();
         let is_absent = |ino: &Ino| !self.shard(*ino).inodes.read().contains_key(&ino.0);
         named.into_iter().filter(is_absent).map(|ino| (ino, self.get(ino))).collect()
     }
@@ -148,7 +158,9 @@ impl Core {
     /// Damage: as long as the name is there, so is the inode.
     fn child(&self, dir: &Inode, dentry: &Dentry) -> FsResult<Arc<Inode>> {
         let child = match self.get(dentry.ino) {
-            Err(error) if error.errno() == libc::ESTALE => return self.misleading(dir, dentry, "does not exist"),
+            Err(error) if error.errno() == libc::ESTALE => {
+                return self.misleading(dir, dentry, "does not exist");
+            }
             other => other?,
         };
         if child.generation != dentry.generation {
@@ -186,8 +198,16 @@ impl Core {
     /// Creates a symbolic link.
     ///
     /// # Errors
-    /// As [`Self::create`]; `ENAMETOOLONG` for a target of more than 4095 bytes, `ENOENT` for an empty one.
-    pub fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], uid: u32, gid: u32) -> FsResult<Attr> {
+    /// As [`Self::create`]; `ENAMETOOLONG` for a target of more than 4095 bytes, `ENOENT` for an
+    /// empty one.
+    pub fn symlink(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        target: &[u8],
+        uid: u32,
+        gid: u32,
+    ) -> FsResult<Attr> {
         if target.len() > TARGET_BYTES_MAX {
             return fail(libc::ENAMETOOLONG);
         }
@@ -198,7 +218,13 @@ impl Core {
         self.make(parent, name, &new, Some(target))
     }
 
-    fn make(&self, parent: Ino, name: &[u8], new: &NewInode, target: Option<&[u8]>) -> FsResult<Attr> {
+    fn make(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        new: &NewInode,
+        target: Option<&[u8]>,
+    ) -> FsResult<Attr> {
         check_name(name)?;
         let dir = self.get(parent)?;
         self.operate(|| {
@@ -253,7 +279,8 @@ impl Core {
         if set_gid && new.kind == FileKind::Directory {
             mode |= 0o2000;
         }
-        let pin = dir.pin.get().filter(|_| matches!(new.kind, FileKind::Regular | FileKind::Directory));
+        let pin =
+            dir.pin.get().filter(|_| matches!(new.kind, FileKind::Regular | FileKind::Directory));
         xattrs.extend(pin.map(|tier| (PIN_XATTR.as_bytes(), pin_value(tier).into_bytes())));
         let shard = self.pick_shard(dir);
         self.reclaim_some(shard)?;
@@ -270,14 +297,17 @@ impl Core {
         };
         let generation = generation.unwrap_or_else(|| self.first_generation(ino));
         let full_mode = new.kind.format_bits() | mode;
-        let record = InodeRecord::new(at, ino.0, generation, full_mode, new.uid, gid, new.rdev, now.0)
-            .with_secret(self.log_secret(ino, generation));
+        let record =
+            InodeRecord::new(at, ino.0, generation, full_mode, new.uid, gid, new.rdev, now.0)
+                .with_secret(self.log_secret(ino, generation));
         let inode = Arc::new(self.make_inode(ino, &record, Inner::new(at, &record, new.kind))?);
-        // Before its record is in use: whoever meets the record finds this inode, and makes no other of it.
+        // Before its record is in use: whoever meets the record finds this inode, and makes no
+        // other of it.
         self.shards[shard].inodes.write().insert(ino.0, inode.clone());
         write_record(&self.pm, at, &record);
         let born = Newborn { inode, record_at: at };
-        let written = self.write_first_entries(shard, &mut born.inode.inner.write(), target, &xattrs, now);
+        let written =
+            self.write_first_entries(shard, &mut born.inode.inner.write(), target, &xattrs, now);
         written.inspect_err(|_| self.unbear(&born))?;
         if pin.is_some() {
             self.set_pin(&born.inode, &born.inode.inner.read(), pin);
@@ -285,7 +315,8 @@ impl Core {
         Ok(born)
     }
 
-    /// What a new inode's log starts with. No name leads to it yet, so its tail needs no fence before it.
+    /// What a new inode's log starts with. No name leads to it yet, so its tail needs no fence
+    /// before it.
     fn write_first_entries(
         &self,
         shard: usize,
@@ -305,7 +336,9 @@ impl Core {
         }
         let xattrs: Vec<_> = inherited
             .iter()
-            .map(|(name, value)| (*name, crate::xattr::push_set(&mut inner.log, name, value, None, now)))
+            .map(|(name, value)| {
+                (*name, crate::xattr::push_set(&mut inner.log, name, value, None, now))
+            })
             .collect();
         let source = self.space.source(shard, Purpose::Ordinary);
         inner.log.stage(&self.pm, &source, None)?;
@@ -342,14 +375,31 @@ impl Core {
         (dir.shard + (n / 64) as usize) % self.shards.len()
     }
 
-    fn add_name(&self, dir: &Inode, inner: &mut Inner, name: &[u8], child: &Inode, now: Time) -> FsResult<()> {
+    fn add_name(
+        &self,
+        dir: &Inode,
+        inner: &mut Inner,
+        name: &[u8],
+        child: &Inode,
+        now: Time,
+    ) -> FsResult<()> {
         let (log, entries) = inner.dir_mut()?;
         log.begin();
         let cookie = entries.cookie_of(name, 0);
-        let index = entries.push_add(log, cookie, name, child.ino, child.generation, child.kind, now);
+        let index =
+            entries.push_add(log, cookie, name, child.ino, child.generation, child.kind, now);
         self.commit(dir.shard, Purpose::Ordinary, &mut [log])?;
         let position = log.position(index);
-        entries.added(&mut log.refs, position, cookie, name, child.ino, child.generation, child.kind, now);
+        entries.added(
+            &mut log.refs,
+            position,
+            cookie,
+            name,
+            child.ino,
+            child.generation,
+            child.kind,
+            now,
+        );
         inner.meta.ctime = now;
         Ok(())
     }
@@ -383,7 +433,8 @@ impl Core {
             child_inner.log.begin();
             let attr_index = child_inner.push_attr(&meta, mtime);
             let cookie = entries.cookie_of(name, 0);
-            let index = entries.push_add(log, cookie, name, child.ino, child.generation, child.kind, now);
+            let index =
+                entries.push_add(log, cookie, name, child.ino, child.generation, child.kind, now);
             if planted(Bug::LinksApart) {
                 self.commit(dir.shard, Purpose::Ordinary, &mut [log])?;
                 self.commit(dir.shard, Purpose::Ordinary, &mut [&mut child_inner.log])?;
@@ -391,7 +442,16 @@ impl Core {
                 self.commit(dir.shard, Purpose::Ordinary, &mut [log, &mut child_inner.log])?;
             }
             let position = log.position(index);
-            entries.added(&mut log.refs, position, cookie, name, child.ino, child.generation, child.kind, now);
+            entries.added(
+                &mut log.refs,
+                position,
+                cookie,
+                name,
+                child.ino,
+                child.generation,
+                child.kind,
+                now,
+            );
             child_inner.attr_committed(&meta, mtime, attr_index);
             inner.meta.ctime = now;
             self.tidy(dir.shard, &mut inner)?;
@@ -447,7 +507,14 @@ impl Core {
                 fence(&self.pm)?;
             }
             let loss = LinkLoss::stage(&mut child_inner, now);
-            let in_place = self.remove_name(dir.shard, &mut inner, name, &mut child_inner, loss.as_ref(), now)?;
+            let in_place = self.remove_name(
+                dir.shard,
+                &mut inner,
+                name,
+                &mut child_inner,
+                loss.as_ref(),
+                now,
+            )?;
             inner.meta.ctime = now;
             self.tidy(dir.shard, &mut inner)?;
             drop(inner);
@@ -458,8 +525,8 @@ impl Core {
         })
     }
 
-    /// Removes a name of an inode, which may lose one link of several: by new entries, or, if there is no room for any,
-    /// where the old ones stand. Whether it was that.
+    /// Removes a name of an inode, which may lose one link of several: by new entries, or, if there
+    /// is no room for any, where the old ones stand. Whether it was that.
     fn remove_name(
         &self,
         shard: usize,
@@ -480,7 +547,9 @@ impl Core {
         if committed.as_ref().is_err_and(FsError::is_no_room) {
             match self.strike_name(shard, dir, name, loss.map(|loss| (&mut *child, loss)), now) {
                 // What lies on a disk gets new entries, from the last room.
-                Err(error) if error.is_no_room() => committed = commit(dir, child, Purpose::Freeing),
+                Err(error) if error.is_no_room() => {
+                    committed = commit(dir, child, Purpose::Freeing)
+                }
                 struck => return struck.map(|()| true),
             }
         }
@@ -514,7 +583,14 @@ impl Core {
     ///
     /// # Errors
     /// `ENOENT`, `EEXIST`, `ENOTEMPTY`, `EINVAL` for a directory into itself, …
-    pub fn rename(&self, from: Ino, from_name: &[u8], to: Ino, to_name: &[u8], flags: RenameFlags) -> FsResult<()> {
+    pub fn rename(
+        &self,
+        from: Ino,
+        from_name: &[u8],
+        to: Ino,
+        to_name: &[u8],
+        flags: RenameFlags,
+    ) -> FsResult<()> {
         check_name(from_name)?;
         check_name(to_name)?;
         if flags.exchange && (flags.no_replace || flags.whiteout) {
@@ -526,15 +602,24 @@ impl Core {
             if !flags.exchange {
                 self.flush_before_replacing(&from_dir, from_name, &to_dir, to_name)?;
             }
-            // Moves between directories exclude one another, so that ancestors hold still while they are compared.
-            let _moving = (from_dir.ino != to_dir.ino && !planted(Bug::RenameUnlocked)).then(|| self.rename.lock());
-            Rename { core: self, from_dir: &from_dir, from_name, to_dir: &to_dir, to_name, flags }.run()
+            // Moves between directories exclude one another, so that ancestors hold still while
+            // they are compared.
+            let _moving = (from_dir.ino != to_dir.ino && !planted(Bug::RenameUnlocked))
+                .then(|| self.rename.lock());
+            Rename { core: self, from_dir: &from_dir, from_name, to_dir: &to_dir, to_name, flags }
+                .run()
         };
         if frees { self.operate_to_free(rename) } else { self.operate(rename) }
     }
 
     /// New data reaches its device before its name replaces an old file's: what programs rely on.
-    fn flush_before_replacing(&self, from: &Inode, from_name: &[u8], to: &Inode, to_name: &[u8]) -> FsResult<()> {
+    fn flush_before_replacing(
+        &self,
+        from: &Inode,
+        from_name: &[u8],
+        to: &Inode,
+        to_name: &[u8],
+    ) -> FsResult<()> {
         if planted(Bug::RenameNotWrittenBack) || to.shared()?.dir()?.find(to_name).is_none() {
             return Ok(());
         }
@@ -549,7 +634,12 @@ impl Core {
     ///
     /// # Errors
     /// `ENOTDIR`.
-    pub fn readdir(&self, ino: Ino, from: u64, visit: &mut dyn FnMut(DirEntry<'_>) -> bool) -> FsResult<()> {
+    pub fn readdir(
+        &self,
+        ino: Ino,
+        from: u64,
+        visit: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> FsResult<()> {
         let dir = self.get(ino)?;
         let mut at_end = true;
         {
@@ -574,7 +664,8 @@ impl Core {
         Ok(())
     }
 
-    /// As [`Self::readdir`], with attributes; an accepted entry other than `.` and `..` counts as a lookup.
+    /// As [`Self::readdir`], with attributes; an accepted entry other than `.` and `..` counts as a
+    /// lookup.
     ///
     /// # Errors
     /// As [`Self::readdir`].
@@ -585,9 +676,12 @@ impl Core {
         visit: &mut dyn FnMut(DirEntry<'_>, &Attr) -> bool,
     ) -> FsResult<()> {
         let dir = self.get(ino)?;
-        let loaded = self.preload(&dir, |entries| entries.from(from).take(PRELOADED).map(|(_, d)| d.ino).collect());
+        let loaded = self.preload(&dir, |entries| {
+            entries.from(from).take(PRELOADED).map(|(_, d)| d.ino).collect()
+        });
         let mut at_end = true;
-        let failed: Vec<Ino> = loaded.iter().filter(|(_, inode)| inode.is_err()).map(|(ino, _)| *ino).collect();
+        let failed: Vec<Ino> =
+            loaded.iter().filter(|(_, inode)| inode.is_err()).map(|(ino, _)| *ino).collect();
         {
             let inner = dir.shared()?;
             let entries = inner.dir()?;
@@ -596,7 +690,8 @@ impl Core {
             if from < 1 && !visit(own(b".", dir.ino, 1), &attr) {
                 return Ok(());
             }
-            if from < 2 && !visit(own(b"..", dir.parent(), 2), &Attr { ino: dir.parent(), ..attr }) {
+            if from < 2 && !visit(own(b"..", dir.parent(), 2), &Attr { ino: dir.parent(), ..attr })
+            {
                 return Ok(());
             }
             for (cookie, d) in entries.from(from) {
@@ -610,7 +705,8 @@ impl Core {
                 let child_inner = child.shared()?;
                 let attr = child.attr(&child_inner);
                 drop(child_inner);
-                if !visit(DirEntry { ino: d.ino, kind: d.kind, name: &d.name, next: cookie }, &attr) {
+                if !visit(DirEntry { ino: d.ino, kind: d.kind, name: &d.name, next: cookie }, &attr)
+                {
                     break;
                 }
                 child.lookups.fetch_add(1, Ordering::AcqRel);
@@ -622,8 +718,9 @@ impl Core {
         Ok(())
     }
 
-    /// A listing that has come to its end may have left names out, of which a program that takes it for all that there is must hear:
-    /// in this call or an earlier one, which may have been of the other kind.
+    /// A listing that has come to its end may have left names out, of which a program that takes it
+    /// for all that there is must hear: in this call or an earlier one, which may have been of the
+    /// other kind.
     ///
     /// # Errors
     /// A name whose inode cannot be read: why.

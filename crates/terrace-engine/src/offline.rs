@@ -1,12 +1,14 @@
 //! An unmounted volume, read without changing it: what the offline tools start from.
 //!
-//! Invariant: nothing here stores to PM. A committed journal record counts as if it had been replayed, but for a volume
-//! that was unmounted cleanly: nothing was left to do then, and what its journals hold means nothing.
+//! Invariant: nothing here stores to PM. A committed journal record counts as if it had been
+//! replayed, but for a volume that was unmounted cleanly: nothing was left to do then, and what its
+//! journals hold means nothing.
 
 use std::collections::BTreeMap;
 
 use terrace_layout::{
-    BLOCK_BYTES, HEAD_OFFSET, INODE_BYTES, InodeRecord, LOG_PAGE_MAGIC, MediaStruct, Stamp, Superblock,
+    BLOCK_BYTES, HEAD_OFFSET, INODE_BYTES, InodeRecord, LOG_PAGE_MAGIC, MediaStruct, Stamp,
+    Superblock,
 };
 use terrace_media::Pm;
 
@@ -42,9 +44,10 @@ pub(crate) fn volume_on(pm: &Pm) -> FsResult<Superblock> {
     let wrong = |message: String| Err(FsError::with_message(libc::EINVAL, message));
     match read_pm_superblock(pm)? {
         None => wrong(format!("{path}: no Terrace volume")),
-        Some(sb) if sb.device_index != 0 => {
-            wrong(format!("{path}: this is disk {} of a volume, not its PM device", sb.device_index))
-        }
+        Some(sb) if sb.device_index != 0 => wrong(format!(
+            "{path}: this is disk {} of a volume, not its PM device",
+            sb.device_index
+        )),
         Some(sb) if pm.len() < sb.blocks * BLOCK_BYTES => wrong(format!(
             "{path}: truncated: {} bytes, the volume needs {}: restore the device's full size",
             pm.len(),
@@ -79,7 +82,13 @@ impl Offline {
             }
         }
         for shard in 0..sb.shards {
-            match InodeTable::load(pm, sb.shards_start + u64::from(shard), shard, sb.shards, Some(&this.pending)) {
+            match InodeTable::load(
+                pm,
+                sb.shards_start + u64::from(shard),
+                shard,
+                sb.shards,
+                Some(&this.pending),
+            ) {
                 Ok(table) => {
                     this.by_shard.push(Some(this.tables.len()));
                     this.tables.push(table);
@@ -132,12 +141,13 @@ impl Offline {
         }
     }
 
-    /// A word of a journal that is no head, tail or slot of an inode's record, nor in a log page or the header of an
-    /// inode table's chunk: nothing here understands what it will change.
+    /// A word of a journal that is no head, tail or slot of an inode's record, nor in a log page or
+    /// the header of an inode table's chunk: nothing here understands what it will change.
     pub fn strange_word(&self, pm: &Pm) -> Option<u64> {
         let is_of_log = |at: u64| {
             let mut magic = [0u8; 4];
-            pm.try_read(at - at % BLOCK_BYTES, &mut magic).is_ok() && magic == LOG_PAGE_MAGIC.to_le_bytes()
+            pm.try_read(at - at % BLOCK_BYTES, &mut magic).is_ok()
+                && magic == LOG_PAGE_MAGIC.to_le_bytes()
         };
         let is_of_header = |at: u64| self.tables.iter().any(|table| table.has_header_at(at));
         let is_of_record = |at: u64| {
@@ -149,6 +159,9 @@ impl Offline {
             pm.read(record_at, &mut bytes);
             self.locate(Ino(InodeRecord::from_bytes(&bytes).ino)) == Some(record_at)
         };
-        self.pending.keys().copied().find(|&at| !(is_of_record(at) || is_of_log(at) || is_of_header(at)))
+        self.pending
+            .keys()
+            .copied()
+            .find(|&at| !(is_of_record(at) || is_of_log(at) || is_of_header(at)))
     }
 }

@@ -1,8 +1,8 @@
-//! Paths of inodes, for people, found by a walk through all names of a volume, a few at a time, while others change them: what lies
-//! where nobody has changed anything meanwhile is met once.
+//! Paths of inodes, for people, found by a walk through all names of a volume, a few at a time,
+//! while others change them: what lies where nobody has changed anything meanwhile is met once.
 //!
-//! Whoever may make directories decides how deep they lie. So a walk keeps names, not paths, and goes no deeper than a path that
-//! programs can use.
+//! Whoever may make directories decides how deep they lie. So a walk keeps names, not paths, and
+//! goes no deeper than a path that programs can use.
 
 use std::collections::{HashMap, HashSet};
 
@@ -57,11 +57,14 @@ impl Name {
 impl Walk {
     pub fn new() -> Walk {
         let root = Name { parent: None, name: Vec::new(), path_bytes: 0 };
-        Walk { open: vec![Open { dir: Ino::ROOT, position: 0, name: Arc::new(root) }], met: HashSet::from([Ino::ROOT]) }
+        Walk {
+            open: vec![Open { dir: Ino::ROOT, position: 0, name: Arc::new(root) }],
+            met: HashSet::from([Ino::ROOT]),
+        }
     }
 
-    /// Goes on by some names of a directory: how many; `None` if there are no more directories. `wants` is asked of each inode, and
-    /// `visit` is shown the path of those that are wanted.
+    /// Goes on by some names of a directory: how many; `None` if there are no more directories.
+    /// `wants` is asked of each inode, and `visit` is shown the path of those that are wanted.
     pub fn go_on(
         &mut self,
         core: &Core,
@@ -81,8 +84,12 @@ impl Walk {
                     visit(d.ino, name.join(&d.name));
                 }
                 let path_bytes = name.path_bytes + 1 + d.name.len();
-                if d.kind == FileKind::Directory && path_bytes < PATH_BYTES_MAX && self.met.insert(d.ino) {
-                    let child = Name { parent: Some(name.clone()), name: d.name.to_vec(), path_bytes };
+                if d.kind == FileKind::Directory
+                    && path_bytes < PATH_BYTES_MAX
+                    && self.met.insert(d.ino)
+                {
+                    let child =
+                        Name { parent: Some(name.clone()), name: d.name.to_vec(), path_bytes };
                     below.push(Open { dir: d.ino, position: 0, name: Arc::new(child) });
                 }
             }
@@ -103,8 +110,8 @@ pub(crate) fn shown(path: &[u8]) -> String {
 }
 
 impl Core {
-    /// A path of each of these inodes, as far as directories that can be read have one; none are looked for any more once it is to
-    /// `stop`.
+    /// A path of each of these inodes, as far as directories that can be read have one; none are
+    /// looked for any more once it is to `stop`.
     pub fn paths_of(&self, wanted: &HashSet<u64>, stop: &dyn Fn() -> bool) -> HashMap<u64, String> {
         let mut paths = HashMap::new();
         if wanted.contains(&Ino::ROOT.0) {

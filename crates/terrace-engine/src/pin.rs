@@ -1,14 +1,16 @@
 //! Pins: a file or directory that says on which tier its data lies, whatever the policy predicts.
 //!
-//! A pin is an extended attribute, [`PIN_XATTR`], so that programs see, copy and set it; what is created in a pinned directory
-//! gets its pin, in the commit that creates it. In DRAM it is a word of the inode, for writes to look at.
+//! A pin is an extended attribute, [`PIN_XATTR`], so that programs see, copy and set it; what is
+//! created in a pinned directory gets its pin, in the commit that creates it. In DRAM it is a word
+//! of the inode, for writes to look at.
 //!
 //! Invariants:
 //! * An inode's word follows its attribute, under the inode's lock.
-//! * No mover takes pinned data off its tier: pinned files leave the lists of cold data when they come up there, and are passed
-//!   over among hot ones.
-//! * A pinned file is in its shard's [`PinnedFiles`] from when it is first used; a *stray* there, while data of it that is on a
-//!   device lies on another tier, for want of room or since before the pin. Movers bring strays home when there is room.
+//! * No mover takes pinned data off its tier: pinned files leave the lists of cold data when they
+//!   come up there, and are passed over among hot ones.
+//! * A pinned file is in its shard's [`PinnedFiles`] from when it is first used; a *stray* there,
+//!   while data of it that is on a device lies on another tier, for want of room or since before
+//!   the pin. Movers bring strays home when there is room.
 
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -31,7 +33,8 @@ use crate::victims::Errand;
 use crate::volume::Volume;
 use crate::words::counted;
 
-/// The extended attribute that pins a file or directory to a tier. Its value is what [`pin_value`] gives.
+/// The extended attribute that pins a file or directory to a tier. Its value is what [`pin_value`]
+/// gives.
 pub const PIN_XATTR: &str = "user.terrace.pin";
 
 /// Strays that are tried before the others have their turn.
@@ -42,7 +45,8 @@ pub fn pin_value(tier: u8) -> String {
     if tier == 0 { "pm".into() } else { tier.to_string() }
 }
 
-/// The tier that a value of [`PIN_XATTR`] means; `None` if it means none that any volume could have.
+/// The tier that a value of [`PIN_XATTR`] means; `None` if it means none that any volume could
+/// have.
 pub fn parse_pin(value: &[u8]) -> Option<u8> {
     (0..DEVICES_MAX as u8).find(|&tier| pin_value(tier).as_bytes() == value)
 }
@@ -122,13 +126,17 @@ impl Core {
     /// `EPERM` for what cannot be pinned; `EINVAL` for another value, with those that are allowed.
     pub fn check_pin(&self, kind: FileKind, value: &[u8]) -> FsResult<u8> {
         if !matches!(kind, FileKind::Regular | FileKind::Directory) {
-            let message = format!("{PIN_XATTR}: only files and directories can be pinned, not {kind:?}");
+            let message =
+                format!("{PIN_XATTR}: only files and directories can be pinned, not {kind:?}");
             return Err(FsError::with_message(libc::EPERM, message));
         }
         parse_pin(value).filter(|&tier| self.space.tiers().any(|t| t == tier)).ok_or_else(|| {
             let allowed: Vec<String> = self.space.tiers().map(pin_value).collect();
             let value = String::from_utf8_lossy(value);
-            let message = format!("{PIN_XATTR}: {value:?} is none of this volume's tiers: {}", allowed.join(", "));
+            let message = format!(
+                "{PIN_XATTR}: {value:?} is none of this volume's tiers: {}",
+                allowed.join(", ")
+            );
             FsError::with_message(libc::EINVAL, message)
         })
     }
@@ -183,7 +191,9 @@ impl Core {
         let Body::File(file) = &inner.body else {
             return false;
         };
-        pin.is_some_and(|pin| file.index.iter().any(|(_, extent)| self.space.tier_of(extent.addr) != pin))
+        pin.is_some_and(|pin| {
+            file.index.iter().any(|(_, extent)| self.space.tier_of(extent.addr) != pin)
+        })
     }
 
     /// Whether data waits to be brought to the tier that it is pinned to.
@@ -191,7 +201,8 @@ impl Core {
         self.shards.iter().any(|shard| !shard.mover.lists.lock().pins.strays.is_empty())
     }
 
-    /// Pinned files that have been used since the mount, and those of them that have data elsewhere.
+    /// Pinned files that have been used since the mount, and those of them that have data
+    /// elsewhere.
     pub fn count_pinned(&self) -> (u64, u64) {
         let of = |shard: &crate::core::Shard| {
             let lists = shard.mover.lists.lock();
@@ -205,7 +216,10 @@ impl Core {
         let count = self.shards[shard].mover.lists.lock().pins.counts[usize::from(tier)];
         (count > 0).then(|| {
             let files = counted(count, "file is", "files are");
-            format!("{files} pinned to {0}, and no other has data to give away there", tier_name(tier))
+            format!(
+                "{files} pinned to {0}, and no other has data to give away there",
+                tier_name(tier)
+            )
         })
     }
 
@@ -224,7 +238,9 @@ impl Core {
             if exists && self.ways_to(pin).iter().all(|way| self.room_in(way.to) == 0) {
                 continue;
             }
-            let Some(inode) = self.get(Ino(ino)).ok().filter(|inode| exists && inode.pin.get() == Some(pin)) else {
+            let Some(inode) =
+                self.get(Ino(ino)).ok().filter(|inode| exists && inode.pin.get() == Some(pin))
+            else {
                 self.note_pin_anew(Ino(ino));
                 continue;
             };
@@ -258,7 +274,8 @@ impl Core {
         Ok(if is_anything_left || !round.is_in_vain() { round } else { Round::Idle })
     }
 
-    /// What was known of a pinned file is out of date: it has gone, or the tier that it is pinned to.
+    /// What was known of a pinned file is out of date: it has gone, or the tier that it is pinned
+    /// to.
     fn note_pin_anew(&self, ino: Ino) {
         let Ok(inode) = self.get(ino) else {
             self.shard(ino).mover.lists.lock().pins.note(ino, None, false);

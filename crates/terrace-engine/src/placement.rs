@@ -1,9 +1,10 @@
-//! Where a write goes: the papers' decision tree (TPFS, figure 3), asked of `terrace-policy`, and what it learns from each write.
+//! Where a write goes: the papers' decision tree (TPFS, figure 3), asked of `terrace-policy`, and
+//! what it learns from each write.
 
 use terrace_layout::{BLOCK_BYTES, FILE_BYTES_MAX, WriteEntry};
 use terrace_policy::{
-    ColdCut, Judged, Overlap, Param, Pressure, Target, is_large, is_read_dominated, next_counter, prefers_disk,
-    room_wanted,
+    ColdCut, Judged, Overlap, Param, Pressure, Target, is_large, is_read_dominated, next_counter,
+    prefers_disk, room_wanted,
 };
 
 use crate::core::Core;
@@ -33,7 +34,8 @@ pub(crate) struct Write {
     pub end: u64,
     /// It is durable when it returns, wherever it goes.
     pub durable: bool,
-    /// The newest version of some of its blocks, or the end of the file, is dirty in the page cache, and must be in one place.
+    /// The newest version of some of its blocks, or the end of the file, is dirty in the page
+    /// cache, and must be in one place.
     pub joins_dirty: bool,
     /// The tier that the file is pinned to.
     pub pin: Option<u8>,
@@ -57,15 +59,20 @@ impl Core {
             return choice(Target::PageCache, Counter::PlacedJoinsDirty);
         }
         let synchronous = write.durable || file.habits.is_synchronous();
-        let large = write.pin.is_none() && counter > 0 && is_large(u16::from(counter), &self.tuning.params());
+        let large = write.pin.is_none()
+            && counter > 0
+            && is_large(u16::from(counter), &self.tuning.params());
         // A disk that is full is no better place than PM.
-        let prefers_disk = write.pin.map_or_else(|| prefers_disk(synchronous, large), |tier| tier > 0);
-        let as_preferred = |otherwise| if write.pin.is_some() { Counter::PlacedPinned } else { otherwise };
+        let prefers_disk =
+            write.pin.map_or_else(|| prefers_disk(synchronous, large), |tier| tier > 0);
+        let as_preferred =
+            |otherwise| if write.pin.is_some() { Counter::PlacedPinned } else { otherwise };
         if prefers_disk && self.space.disk_takes(write.blocks()) {
             return choice(Target::PageCache, as_preferred(Counter::PlacedLargeAsync));
         }
         let in_pm = if synchronous { Counter::PlacedSynchronous } else { Counter::PlacedSmall };
-        // Most often PM has room for more than the write can need; else what it needs is looked at closely.
+        // Most often PM has room for more than the write can need; else what it needs is looked at
+        // closely.
         let takes = self.pm_takes(write.blocks() + 1, write.pin)?;
         match takes || file.needs_no_pm_block(write.offset, write.end, self.data_crc) {
             true => choice(Target::Pm, as_preferred(in_pm)),
@@ -95,7 +102,8 @@ impl Core {
         let from = write.offset / BLOCK_BYTES;
         let (cached, rest) = file.cached.split(from, from + blocks);
         let on_media = rest.into_iter().flat_map(|gap| file.index.overlaps(gap.start, gap.end));
-        let on_media = on_media.map(|(_, e)| Overlap { counter: e.counter().into(), area_blocks: e.area_blocks() });
+        let on_media = on_media
+            .map(|(_, e)| Overlap { counter: e.counter().into(), area_blocks: e.area_blocks() });
         next_counter(blocks, cached.into_iter().chain(on_media), &self.tuning.params()) as u8
     }
 
@@ -114,9 +122,16 @@ impl Core {
         }
     }
 
-    /// A write has been placed: the file's habits follow, and what is counted and kept in view of migration. `len` bytes
-    /// count as written.
-    pub fn learn_from(&self, inode: &Inode, file: &mut FileData, write: Write, choice: Choice, len: u64) {
+    /// A write has been placed: the file's habits follow, and what is counted and kept in view of
+    /// migration. `len` bytes count as written.
+    pub fn learn_from(
+        &self,
+        inode: &Inode,
+        file: &mut FileData,
+        write: Write,
+        choice: Choice,
+        len: u64,
+    ) {
         inode.reads_in_row.store(0, Ordering::Relaxed);
         self.counters.add(choice.reason, len);
         self.note_written(file, write);
@@ -151,9 +166,10 @@ impl Core {
 }
 
 impl Volume {
-    /// Does all that the policy does for a durable write of `len` bytes at `offset`, and nothing else: `times` times its place
-    /// is chosen and learned from. So benchmarks can tell what of a write's time that takes. The file is as warm afterwards
-    /// as after its last write; nothing is stored, and nothing is counted as written.
+    /// Does all that the policy does for a durable write of `len` bytes at `offset`, and nothing
+    /// else: `times` times its place is chosen and learned from. So benchmarks can tell what of a
+    /// write's time that takes. The file is as warm afterwards as after its last write; nothing is
+    /// stored, and nothing is counted as written.
     ///
     /// # Errors
     /// `EISDIR`, `EINVAL` for what has no data; `EFBIG`.
@@ -162,10 +178,14 @@ impl Volume {
         let inode = core.get(ino)?;
         let mut inner = inode.exclusive()?;
         let file = inner.file_mut()?.1;
-        let end = offset.checked_add(len).filter(|&end| end <= FILE_BYTES_MAX).ok_or(FsError::new(libc::EFBIG))?;
+        let end = offset
+            .checked_add(len)
+            .filter(|&end| end <= FILE_BYTES_MAX)
+            .ok_or(FsError::new(libc::EFBIG))?;
         let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
         for _ in 0..times {
-            let joins_dirty = file.size > file.committed || core.cache.is_dirty(&inode.pages, from, to);
+            let joins_dirty =
+                file.size > file.committed || core.cache.is_dirty(&inode.pages, from, to);
             let write = Write { offset, end, durable: true, joins_dirty, pin: inode.pin.get() };
             let choice = core.choose(file, write)?;
             file.heat.wrote(to - from, file.index.data_blocks(), file.mtime);

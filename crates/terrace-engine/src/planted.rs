@@ -1,9 +1,9 @@
-//! Bugs that can be planted, to prove that they are found: by the crash-state engine (`docs/CRASH-STATES.md` lists
-//! them), or, the last ones, by the model checker (`schedules`).
+//! Bugs that can be planted, to prove that they are found: by the crash-state engine
+//! (`docs/CRASH-STATES.md` lists them), or, the last ones, by the model checker (`schedules`).
 //!
-//! Invariant: without the feature `planted` or the model checker, [`planted`] is `false` at compile time and nothing of
-//! this is in the program. With them, a bug is planted for the thread that asked for it; all threads of a model are one
-//! thread of the machine.
+//! Invariant: without the feature `planted` or the model checker, [`planted`] is `false` at compile
+//! time and nothing of this is in the program. With them, a bug is planted for the thread that
+//! asked for it; all threads of a model are one thread of the machine.
 
 /// A bug. The comments say what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +14,12 @@ pub enum Bug {
     TailNotFenced,
     /// Data that is stored in PM is not flushed.
     DataNotFlushed,
-    /// Of data that is stored past the cache, the lines at the edges, which go through it, are not flushed.
-    #[cfg_attr(not(feature = "planted"), allow(dead_code, reason = "planted where PM is simulated, not here"))]
+    /// Of data that is stored past the cache, the lines at the edges, which go through it, are not
+    /// flushed.
+    #[cfg_attr(
+        not(feature = "planted"),
+        allow(dead_code, reason = "planted where PM is simulated, not here")
+    )]
     EdgesNotFlushed,
     /// A move is committed before the copy is durable.
     MoveNotFlushed,
@@ -33,7 +37,8 @@ pub enum Bug {
     WriteNotFenced,
     /// An entry that commits itself counts although its data are not there.
     SealIgnoresData,
-    /// What settles an inode, or recovers it, leaves the tail behind entries that committed themselves.
+    /// What settles an inode, or recovers it, leaves the tail behind entries that committed
+    /// themselves.
     TailStaysBehind,
     /// After a crash only the first of the entries that committed themselves counts.
     ChainOfOne,

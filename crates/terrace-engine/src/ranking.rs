@@ -1,9 +1,12 @@
-//! The files that are used most and least, for people to look at, with what is known of them without looking at all files.
+//! The files that are used most and least, for people to look at, with what is known of them
+//! without looking at all files.
 //!
 //! A question takes bounded work, however many files there are:
-//! * the hottest are the best of [`RECENT`] files of each shard, of those that were read or written last;
+//! * the hottest are the best of [`RECENT`] files of each shard, of those that were read or written
+//!   last;
 //! * the coldest are the best of [`LISTED_MAX`] of each list of the movers;
-//! * paths are looked for among [`NAMES_MAX`] names, further on with each question, and kept as long as they are right.
+//! * paths are looked for among [`NAMES_MAX`] names, further on with each question, and kept as
+//!   long as they are right.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,7 +25,8 @@ use crate::volume::Volume;
 
 /// Files of a shard that are remembered as used lately: a power of two.
 const RECENT: usize = limit(256, 2);
-/// Files that are looked at in each list of cold ones: those listed there may have become hotter since.
+/// Files that are looked at in each list of cold ones: those listed there may have become hotter
+/// since.
 const LISTED_MAX: usize = 64;
 /// Files of each kind that are shown.
 const SHOWN: usize = 5;
@@ -39,7 +43,8 @@ pub struct RankedFile {
     pub ino: u64,
     /// One of its paths, from the root of the volume; none if it has not been found yet.
     pub path: Option<String>,
-    /// Bytes of it on each tier, by the tier's name, and those in the page cache that wait for a disk, as `cache`.
+    /// Bytes of it on each tier, by the tier's name, and those in the page cache that wait for a
+    /// disk, as `cache`.
     pub bytes: BTreeMap<String, u64>,
     /// As [`FileOpinion`](crate::FileOpinion) has it.
     pub mean_write_age_seconds: Option<u64>,
@@ -53,11 +58,13 @@ pub struct RankedFile {
 pub struct FileRanking {
     /// Those whose blocks were read or written last, on average; the hottest first.
     pub hottest: Vec<RankedFile>,
-    /// Those that have not been written for longest, on average, among those that migration may move; the coldest first.
+    /// Those that have not been written for longest, on average, among those that migration may
+    /// move; the coldest first.
     pub coldest: Vec<RankedFile>,
 }
 
-/// Files of a shard that were used lately. One that is used often is found here, whatever else is used once.
+/// Files of a shard that were used lately. One that is used often is found here, whatever else is
+/// used once.
 #[derive(Debug)]
 pub(crate) struct Recent(Box<[AtomicU64]>);
 
@@ -91,9 +98,10 @@ pub(crate) struct Paths {
 }
 
 impl Volume {
-    /// The files that are used most and least. Takes some milliseconds, however many files there are: the hottest are found among 256
-    /// of each shard that were used lately, the coldest among 64 that head each list of the movers, and paths that are not known yet
-    /// among some 16,000 names with each question.
+    /// The files that are used most and least. Takes some milliseconds, however many files there
+    /// are: the hottest are found among 256 of each shard that were used lately, the coldest among
+    /// 64 that head each list of the movers, and paths that are not known yet among some 16,000
+    /// names with each question.
     pub fn file_ranking(&self) -> FileRanking {
         self.core.file_ranking()
     }
@@ -106,8 +114,13 @@ impl Core {
         coldest.retain(|inode| hottest.iter().all(|hot| hot.ino != inode.ino));
         coldest.truncate(SHOWN);
         let mut paths = self.paths.lock();
-        self.find_paths(&mut paths, hottest.iter().chain(&coldest).map(|inode| inode.ino.0).collect());
-        let ranked = |inodes: &[Arc<Inode>]| inodes.iter().filter_map(|inode| self.ranked(inode, &paths)).collect();
+        self.find_paths(
+            &mut paths,
+            hottest.iter().chain(&coldest).map(|inode| inode.ino.0).collect(),
+        );
+        let ranked = |inodes: &[Arc<Inode>]| {
+            inodes.iter().filter_map(|inode| self.ranked(inode, &paths)).collect()
+        };
         FileRanking { hottest: ranked(&hottest), coldest: ranked(&coldest) }
     }
 
@@ -115,9 +128,15 @@ impl Core {
         let mut used = Vec::new();
         for shard in &self.shards {
             let inodes = shard.inodes.read();
-            let recent = shard.mover.recent.inos().filter_map(|ino| inodes.get(&ino)).filter(|inode| inode.is_file());
-            let time =
-                |inode: &Inode| inode.read_time.load(Ordering::Relaxed).max(inode.amtime.load(Ordering::Relaxed));
+            let recent = shard
+                .mover
+                .recent
+                .inos()
+                .filter_map(|ino| inodes.get(&ino))
+                .filter(|inode| inode.is_file());
+            let time = |inode: &Inode| {
+                inode.read_time.load(Ordering::Relaxed).max(inode.amtime.load(Ordering::Relaxed))
+            };
             used.extend(recent.map(|inode| (time(inode), inode.ino.0)));
         }
         hottest(&mut used, SHOWN);
@@ -132,9 +151,12 @@ impl Core {
             let shard = &self.shards[shard];
             let inodes = shard.inodes.read();
             let lists = shard.mover.lists.lock();
-            for (listed, ino) in lists.cold.iter().flat_map(|list| list.coldest_first().take(LISTED_MAX)) {
+            for (listed, ino) in
+                lists.cold.iter().flat_map(|list| list.coldest_first().take(LISTED_MAX))
+            {
                 // A file that is not in DRAM has not changed since it was listed.
-                let now = inodes.get(&ino).map_or(listed, |inode| inode.amtime.load(Ordering::Relaxed));
+                let now =
+                    inodes.get(&ino).map_or(listed, |inode| inode.amtime.load(Ordering::Relaxed));
                 cold.push((now, ino));
             }
         }
@@ -171,7 +193,11 @@ impl Core {
         while names < NAMES_MAX && paths.known.len() < wanted.len() {
             let Paths { known, walk } = paths;
             let mut note = |ino: Ino, path: Vec<u8>| drop(known.insert(ino.0, path));
-            match walk.get_or_insert_with(Walk::new).go_on(self, &|ino| wanted.contains(&ino.0), &mut note) {
+            match walk.get_or_insert_with(Walk::new).go_on(
+                self,
+                &|ino| wanted.contains(&ino.0),
+                &mut note,
+            ) {
                 Some(seen) => names += seen + DIRECTORY_NAMES,
                 // From the start, with the next question.
                 None => {

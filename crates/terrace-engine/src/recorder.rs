@@ -1,8 +1,9 @@
 //! Recording what a volume is asked to do, for `terrace record`.
 //!
-//! Invariants: an operation never waits for the recording. While nobody records it costs one relaxed load; else its record
-//! goes to whichever of a few buffers is free, and is counted as lost if none is. At most one recording runs; one whose
-//! owner has not asked for records for [`LEASE`] counts as abandoned, and may be replaced.
+//! Invariants: an operation never waits for the recording. While nobody records it costs one
+//! relaxed load; else its record goes to whichever of a few buffers is free, and is counted as lost
+//! if none is. At most one recording runs; one whose owner has not asked for records for [`LEASE`]
+//! counts as abandoned, and may be replaced.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -52,8 +53,8 @@ pub(crate) struct Recorder {
     session: Mutex<Option<Session>>,
 }
 
-/// A record without its time, and when it was made, in nanoseconds after the recorder's epoch: in a microsecond one thread may do two
-/// things, whose order counts.
+/// A record without its time, and when it was made, in nanoseconds after the recorder's epoch: in a
+/// microsecond one thread may do two things, whose order counts.
 type Noted = (u64, Record);
 
 #[derive(Debug)]
@@ -100,14 +101,18 @@ impl Recorder {
         let first = record.ino.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         for at in 0..TRIES {
             let buffer = &self.buffers[(first as usize + at) % BUFFERS];
-            if let Some(mut records) = buffer.try_lock().filter(|records| records.len() < BUFFER_RECORDS_MAX) {
+            if let Some(mut records) =
+                buffer.try_lock().filter(|records| records.len() < BUFFER_RECORDS_MAX)
+            {
                 records.push((now_ns, record));
                 return;
             }
         }
         self.lost.fetch_add(1, Ordering::Relaxed);
         // Buffers that stay full belong to somebody who was killed.
-        let is_abandoned = |session: &Option<Session>| session.as_ref().is_none_or(|s| s.last_asked.elapsed() > LEASE);
+        let is_abandoned = |session: &Option<Session>| {
+            session.as_ref().is_none_or(|s| s.last_asked.elapsed() > LEASE)
+        };
         if self.session.try_lock().is_some_and(|session| is_abandoned(&session)) {
             self.is_on.store(false, Ordering::Relaxed);
         }
@@ -157,7 +162,8 @@ impl Recorder {
             session.waiting.pop_front();
         }
         let lost = self.lost.load(Ordering::Relaxed);
-        let block = if session.encoder.is_empty() { Vec::new() } else { session.encoder.finish(lost) };
+        let block =
+            if session.encoder.is_empty() { Vec::new() } else { session.encoder.finish(lost) };
         if stop && block.is_empty() {
             *guard = None;
         }
@@ -166,7 +172,8 @@ impl Recorder {
 }
 
 impl Session {
-    /// Records of one buffer are in the order in which their operations ended; the sort keeps it among equal times.
+    /// Records of one buffer are in the order in which their operations ended; the sort keeps it
+    /// among equal times.
     fn collect(&mut self, buffers: &[Mutex<Vec<Noted>>]) {
         let mut all = Vec::new();
         for buffer in buffers {
@@ -176,12 +183,15 @@ impl Session {
         all.retain(|(time_ns, _)| *time_ns >= self.started_ns);
         all.sort_by_key(|(time_ns, _)| *time_ns);
         let timed = all.into_iter();
-        self.waiting = timed.map(|(ns, record)| Record { time_us: (ns - self.started_ns) / 1000, ..record }).collect();
+        self.waiting = timed
+            .map(|(ns, record)| Record { time_us: (ns - self.started_ns) / 1000, ..record })
+            .collect();
     }
 }
 
 impl Volume {
-    /// Begins to record what the volume is asked to do. Ends when [`Self::take_recorded`] is told to stop.
+    /// Begins to record what the volume is asked to do. Ends when [`Self::take_recorded`] is told
+    /// to stop.
     ///
     /// # Errors
     /// `EALREADY`: somebody records already.
@@ -190,8 +200,8 @@ impl Volume {
         Ok(Recording { token: self.core.recorder.start()?, facts })
     }
 
-    /// The next block of the recording called `token`, of about `block_bytes` bytes at most. With `stop` nothing more is
-    /// recorded, and once an empty block was returned the recording is over.
+    /// The next block of the recording called `token`, of about `block_bytes` bytes at most. With
+    /// `stop` nothing more is recorded, and once an empty block was returned the recording is over.
     ///
     /// # Errors
     /// `ECANCELED`: that recording is over.
@@ -217,9 +227,17 @@ impl Volume {
         })
     }
 
-    /// Records a write of `len` bytes that was done. Where an append landed is known only afterwards.
+    /// Records a write of `len` bytes that was done. Where an append landed is known only
+    /// afterwards.
     #[inline]
-    pub(crate) fn note_write(&self, ino: Ino, offset: u64, len: usize, append: bool, durable: bool) {
+    pub(crate) fn note_write(
+        &self,
+        ino: Ino,
+        offset: u64,
+        len: usize,
+        append: bool,
+        durable: bool,
+    ) {
         if self.core.recorder.is_on() {
             let len = len as u64;
             let end = if append { self.core.getattr(ino).map(|attr| attr.size).ok() } else { None };
@@ -288,7 +306,8 @@ mod tests {
         assert_eq!((records.len(), lost), (10_000, 0));
         assert!(records.is_sorted_by_key(|record| record.time_us));
         for ino in 0..50 {
-            let of_file: Vec<u64> = records.iter().filter(|r| r.ino == ino).map(|r| r.offset).collect();
+            let of_file: Vec<u64> =
+                records.iter().filter(|r| r.ino == ino).map(|r| r.offset).collect();
             assert!(of_file.len() == 200 && of_file.is_sorted(), "{ino}");
         }
         let over = recorder.take(token, true, 16 << 10).unwrap_err();
@@ -331,7 +350,8 @@ mod tests {
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let recorder = &recorder;
-                scope.spawn(move || (0..5000).for_each(|at| note(recorder, thread * 5000 + at, at)));
+                scope
+                    .spawn(move || (0..5000).for_each(|at| note(recorder, thread * 5000 + at, at)));
             }
         });
         let (records, lost) = take_all(&recorder, token, true);

@@ -1,10 +1,12 @@
-//! Runs of adjacent pages on disks: where they go, writing them, making them durable. Nothing refers to them before a commit does.
+//! Runs of adjacent pages on disks: where they go, writing them, making them durable. Nothing
+//! refers to them before a commit does.
 
 use std::collections::BTreeSet;
 use std::io::IoSlice;
 
 use terrace_layout::{
-    BLOCK_BYTES, BlockAddr, CRC_SLOTS_BLOCKS_MAX, CRCS_PER_BLOCK, crc_blocks_for, data_crc, seal_crc_block,
+    BLOCK_BYTES, BlockAddr, CRC_SLOTS_BLOCKS_MAX, CRCS_PER_BLOCK, crc_blocks_for, data_crc,
+    seal_crc_block,
 };
 use terrace_media::AlignedBuf;
 
@@ -70,12 +72,17 @@ impl<P: Page> Placed<'_, P> {
 }
 
 impl Core {
-    /// Writes pages to disk, not durably yet; returns where they went. If a disk does not take them, another may; each attempt
-    /// begins with the disk that should have them, so that one that has returned is found to work again.
+    /// Writes pages to disk, not durably yet; returns where they went. If a disk does not take
+    /// them, another may; each attempt begins with the disk that should have them, so that one that
+    /// has returned is found to work again.
     ///
     /// # Errors
     /// `ENOSPC`, or what the disk said that should have them.
-    pub fn write_pages<'a, P: Page>(&self, pages: &'a [P], target: Target) -> FsResult<Vec<Placed<'a, P>>> {
+    pub fn write_pages<'a, P: Page>(
+        &self,
+        pages: &'a [P],
+        target: Target,
+    ) -> FsResult<Vec<Placed<'a, P>>> {
         let (mut avoided, mut first_error) = (Vec::new(), None);
         loop {
             let (mut placed, tried) = (Vec::new(), avoided.len());
@@ -105,19 +112,26 @@ impl Core {
             while !rest.is_empty() {
                 let want = (rest.len() as u64).min(RUN_BLOCKS_MAX);
                 let crc_blocks = if want > LOG_CRCS_MAX { crc_blocks_for(want) } else { 0 };
-                let (device, found) = self.space.alloc_disk(target.shard, want + crc_blocks, target.tiers, avoided)?;
+                let (device, found) = self.space.alloc_disk(
+                    target.shard,
+                    want + crc_blocks,
+                    target.tiers,
+                    avoided,
+                )?;
                 // A shorter run than asked for holds fewer pages, its checksums first.
                 let (crc_blocks, blocks) = split_run(found.len, want);
                 let unused = found.len - crc_blocks - blocks;
                 if unused > 0 {
-                    self.space.free(BlockAddr::new(device, found.start + crc_blocks + blocks), unused);
+                    self.space
+                        .free(BlockAddr::new(device, found.start + crc_blocks + blocks), unused);
                 }
                 let (head, tail) = rest.split_at(blocks as usize);
                 placed.push(Placed {
                     pages: head,
                     addr: BlockAddr::new(device, found.start + crc_blocks),
                     crcs: head.iter().map(Page::crc).collect(),
-                    crc_run: (crc_blocks > 0).then(|| (BlockAddr::new(device, found.start), crc_blocks)),
+                    crc_run: (crc_blocks > 0)
+                        .then(|| (BlockAddr::new(device, found.start), crc_blocks)),
                 });
                 rest = tail;
             }
@@ -125,8 +139,13 @@ impl Core {
         Ok(())
     }
 
-    /// Writes the runs, each with one sequential write. `failing` gets the disk that did not take one.
-    fn write_runs<P: Page>(&self, placed: &[Placed<'_, P>], failing: &mut Vec<u16>) -> FsResult<()> {
+    /// Writes the runs, each with one sequential write. `failing` gets the disk that did not take
+    /// one.
+    fn write_runs<P: Page>(
+        &self,
+        placed: &[Placed<'_, P>],
+        failing: &mut Vec<u16>,
+    ) -> FsResult<()> {
         for run in placed {
             let crc_run = run.crc_run.filter(|_| !planted(Bug::ChecksumsAfterFlush));
             let crc_blocks = crc_run.map(|_| crc_block_bytes(&run.crcs));
@@ -153,7 +172,10 @@ impl Core {
         self.flush_disks(placed.iter().map(|run| run.addr.device()).collect())?;
         for (run, (addr, _)) in placed.iter().filter_map(|run| Some((run, run.crc_run?))) {
             if planted(Bug::ChecksumsAfterFlush) {
-                self.space.disk(addr.device())?.disk.write_at(addr.byte(), &crc_block_bytes(&run.crcs))?;
+                self.space
+                    .disk(addr.device())?
+                    .disk
+                    .write_at(addr.byte(), &crc_block_bytes(&run.crcs))?;
             }
         }
         Ok(())
@@ -162,8 +184,8 @@ impl Core {
     /// Waits until these disks have made durable what they took.
     ///
     /// # Errors
-    /// A disk that cannot flush is fatal, also for those whose flush comes after: a kernel says only once what became of writes, to
-    /// whoever asks first.
+    /// A disk that cannot flush is fatal, also for those whose flush comes after: a kernel says
+    /// only once what became of writes, to whoever asks first.
     pub fn flush_disks(&self, devices: BTreeSet<u16>) -> FsResult<()> {
         devices.into_iter().try_for_each(|device| {
             let flushed = self.space.disk(device)?.disk.flush();
@@ -181,8 +203,14 @@ impl Core {
         })
     }
 
-    /// Stores as many pages in PM as it takes, run by run; durable with the next fence. `committed`: size of the file.
-    pub fn store_in_pm<'a, P: Page>(&self, shard: usize, pages: &'a [P], committed: u64) -> Vec<Placed<'a, P>> {
+    /// Stores as many pages in PM as it takes, run by run; durable with the next fence.
+    /// `committed`: size of the file.
+    pub fn store_in_pm<'a, P: Page>(
+        &self,
+        shard: usize,
+        pages: &'a [P],
+        committed: u64,
+    ) -> Vec<Placed<'a, P>> {
         let source = self.space.source(shard, Purpose::Ordinary);
         let longest = if self.data_crc { CRC_SLOTS_BLOCKS_MAX } else { RUN_BLOCKS_MAX };
         let mut placed = Vec::new();
@@ -195,9 +223,15 @@ impl Core {
                 for (i, page) in (found.start..).zip(head) {
                     self.pm.write_nt(i * BLOCK_BYTES, page.data());
                 }
-                let crc = |page: &P| data_crc(&page.data()[..covered_bytes(page.block(), committed)]);
+                let crc =
+                    |page: &P| data_crc(&page.data()[..covered_bytes(page.block(), committed)]);
                 let crcs = if self.data_crc { head.iter().map(crc).collect() } else { Vec::new() };
-                placed.push(Placed { pages: head, addr: BlockAddr::pm(found.start), crcs, crc_run: None });
+                placed.push(Placed {
+                    pages: head,
+                    addr: BlockAddr::pm(found.start),
+                    crcs,
+                    crc_run: None,
+                });
                 rest = tail;
             }
         }
@@ -212,9 +246,12 @@ impl Core {
         }
     }
 
-    /// What of the runs is to be committed, those blocks whose flag says so, and gives back the rest. Also returns the blocks of
-    /// the rest.
-    pub fn sift(&self, runs: impl IntoIterator<Item = (DataRun, Vec<bool>)>) -> (Vec<DataRun>, Vec<u64>) {
+    /// What of the runs is to be committed, those blocks whose flag says so, and gives back the
+    /// rest. Also returns the blocks of the rest.
+    pub fn sift(
+        &self,
+        runs: impl IntoIterator<Item = (DataRun, Vec<bool>)>,
+    ) -> (Vec<DataRun>, Vec<u64>) {
         let (mut survivors, mut overtaken) = (Vec::new(), Vec::new());
         for (run, current) in runs {
             let before = survivors.len();

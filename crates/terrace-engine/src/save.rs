@@ -1,16 +1,16 @@
 //! Saving a PM device to a stream, and putting it back: how a volume in RAM gets across a reboot.
 //!
 //! Invariants:
-//! * Saving stores nothing to PM. Every block that the volume may need is in the image; where damage leaves open which
-//!   those are, all of them are.
-//! * Restoring stores nothing that it has not checked. The device has no valid superblock from before its first store
-//!   until all of the image has been checked and is durable.
+//! * Saving stores nothing to PM. Every block that the volume may need is in the image; where
+//!   damage leaves open which those are, all of them are.
+//! * Restoring stores nothing that it has not checked. The device has no valid superblock from
+//!   before its first store until all of the image has been checked and is durable.
 
 use std::io::{Read, Write};
 
 use terrace_layout::{
-    BLOCK_BYTES, IMAGE_END, IMAGE_MAGIC, IMAGE_MAJOR, IMAGE_MINOR, IMAGE_RUN_BLOCKS_MAX, ImageHeader, ImageRun,
-    ImageTrailer, MediaStruct, SUPERBLOCK_BLOCKS, Superblock,
+    BLOCK_BYTES, IMAGE_END, IMAGE_MAGIC, IMAGE_MAJOR, IMAGE_MINOR, IMAGE_RUN_BLOCKS_MAX,
+    ImageHeader, ImageRun, ImageTrailer, MediaStruct, SUPERBLOCK_BLOCKS, Superblock,
 };
 use terrace_media::Pm;
 use zerocopy::IntoBytes;
@@ -26,7 +26,8 @@ use crate::sync::Arc;
 use crate::types::Time;
 use crate::volume::{Progress, scan_threads};
 
-/// Writes an image of what is in use of an unmounted PM device, also of one that needs recovery; returns its bytes.
+/// Writes an image of what is in use of an unmounted PM device, also of one that needs recovery;
+/// returns its bytes.
 ///
 /// # Errors
 /// PM holds no volume; `out` fails.
@@ -61,19 +62,36 @@ fn used_runs(pm: &Arc<Pm>, sb: &Superblock, progress: Progress<'_>) -> FsResult<
     }
     // Without the disks: a log of which a part lies there leaves open what it owns.
     let disks = Disks::new();
-    let found = scan(pm, &disks, sb, &offline.tables, offline.unfinished(), scan_threads(), progress, &|_, _| {})?;
+    let found = scan(
+        pm,
+        &disks,
+        sb,
+        &offline.tables,
+        offline.unfinished(),
+        scan_threads(),
+        progress,
+        &|_, _| {},
+    )?;
     if !found.problems.is_empty() {
         return Ok(everything);
     }
-    let (device, usage) = (&sb.devices()[0], found.usage.into_iter().next().expect("PM is device 0"));
-    Ok(runs_of(&DeviceAlloc::from_bitmap(device.blocks, u64::from(device.group_blocks), 1, usage.into_words())))
+    let (device, usage) =
+        (&sb.devices()[0], found.usage.into_iter().next().expect("PM is device 0"));
+    Ok(runs_of(&DeviceAlloc::from_bitmap(
+        device.blocks,
+        u64::from(device.group_blocks),
+        1,
+        usage.into_words(),
+    )))
 }
 
 /// What the checkpoint calls used; `None` if there is none, or damage.
 fn checkpointed_runs(pm: &Arc<Pm>, sb: &Superblock) -> Option<Vec<Run>> {
     let header = checkpoint::usable_header(pm, sb)?;
     let area = Area::Pm(pm.clone());
-    let alloc = checkpoint::load_device(area, sb.devices()[0], &header.devices[0], sb.shards.into()).ok()?;
+    let alloc =
+        checkpoint::load_device(area, sb.devices()[0], &header.devices[0], sb.shards.into())
+            .ok()?;
     let runs = runs_of(&alloc);
     (!alloc.is_damaged()).then_some(runs)
 }
@@ -120,7 +138,8 @@ impl ImageWriter<'_> {
     fn blocks_of(&mut self, pm: &Pm, run: Run) -> FsResult<()> {
         let mut contents = vec![0u8; run.len as usize * BLOCK];
         pm.try_read(run.start * BLOCK_BYTES, &mut contents)?;
-        let zeros: Vec<bool> = contents.chunks(BLOCK).map(|block| block.iter().all(|&b| b == 0)).collect();
+        let zeros: Vec<bool> =
+            contents.chunks(BLOCK).map(|block| block.iter().all(|&b| b == 0)).collect();
         let mut done = 0;
         for same in zeros.chunk_by(|a, b| a == b) {
             let piece = &contents[done * BLOCK..(done + same.len()) * BLOCK];
@@ -155,7 +174,8 @@ fn stream_error(what: &str, error: &std::io::Error) -> FsError {
     FsError::with_message(error.raw_os_error().unwrap_or(libc::EIO), format!("{what}: {error}"))
 }
 
-/// Reads the header of an image, and nothing beyond it: bytes that a PM device needs to take the contents.
+/// Reads the header of an image, and nothing beyond it: bytes that a PM device needs to take the
+/// contents.
 ///
 /// # Errors
 /// `input` is no image, of another format, damaged, or fails.
@@ -174,11 +194,12 @@ pub fn verify_image(input: &mut dyn Read, progress: Progress<'_>) -> FsResult<()
     image.runs(&header, &mut |run, _| progress("verifying", run.start + run.blocks, header.blocks))
 }
 
-/// Puts an image on a PM device, which may be larger than the one that was saved. What the device held is gone.
+/// Puts an image on a PM device, which may be larger than the one that was saved. What the device
+/// held is gone.
 ///
 /// # Errors
-/// The image is none, damaged, cut short, or too large for the device; `input` or PM fails. The device then is as it
-/// was, if that could be seen from the first MiB, or holds no volume.
+/// The image is none, damaged, cut short, or too large for the device; `input` or PM fails. The
+/// device then is as it was, if that could be seen from the first MiB, or holds no volume.
 pub fn restore(input: &mut dyn Read, pm: &Arc<Pm>, progress: Progress<'_>) -> FsResult<()> {
     let mut image = ImageReader { input, crc: 0 };
     let header = image.header()?;
@@ -224,7 +245,10 @@ enum Part {
 }
 
 fn damaged(what: &str) -> FsError {
-    FsError::with_message(libc::EIO, format!("the image is damaged: {what}: use another copy of it"))
+    FsError::with_message(
+        libc::EIO,
+        format!("the image is damaged: {what}: use another copy of it"),
+    )
 }
 
 impl ImageReader<'_> {
@@ -247,10 +271,15 @@ impl ImageReader<'_> {
         let mut bytes = [0u8; size_of::<ImageRun>()];
         self.get(&mut bytes)?;
         let run = ImageRun::from_bytes(&bytes);
-        Ok(if run.kind == IMAGE_END { Part::Trailer(ImageTrailer::from_bytes(&bytes)) } else { Part::Run(run) })
+        Ok(if run.kind == IMAGE_END {
+            Part::Trailer(ImageTrailer::from_bytes(&bytes))
+        } else {
+            Part::Run(run)
+        })
     }
 
-    /// Reads the first run: the superblocks, of which one belongs to the volume that the header names.
+    /// Reads the first run: the superblocks, of which one belongs to the volume that the header
+    /// names.
     fn superblocks(&mut self, header: &ImageHeader) -> FsResult<Vec<u8>> {
         let bytes = (SUPERBLOCK_BLOCKS * BLOCK_BYTES) as usize;
         let Part::Run(run) = self.part()? else {
@@ -262,7 +291,11 @@ impl ImageReader<'_> {
         let mut contents = vec![0u8; bytes];
         self.contents(&run, &mut contents)?;
         match choose("the image", &contents)? {
-            Some(sb) if sb.device_index == 0 && sb.uuid == header.uuid && sb.blocks == header.blocks => Ok(contents),
+            Some(sb)
+                if sb.device_index == 0 && sb.uuid == header.uuid && sb.blocks == header.blocks =>
+            {
+                Ok(contents)
+            }
             _ => Err(damaged("its superblocks are not of the volume that its header names")),
         }
     }
@@ -272,11 +305,20 @@ impl ImageReader<'_> {
         if run.is_sound(contents) {
             return Ok(());
         }
-        Err(damaged(&format!("the checksum of blocks {} to {} does not match", run.start, run.start + run.blocks - 1)))
+        Err(damaged(&format!(
+            "the checksum of blocks {} to {} does not match",
+            run.start,
+            run.start + run.blocks - 1
+        )))
     }
 
-    /// Reads all that follows the superblocks, to its end, and hands each run with its contents (none: zeros) on.
-    fn runs(&mut self, header: &ImageHeader, visit: &mut dyn FnMut(&ImageRun, &[u8])) -> FsResult<()> {
+    /// Reads all that follows the superblocks, to its end, and hands each run with its contents
+    /// (none: zeros) on.
+    fn runs(
+        &mut self,
+        header: &ImageHeader,
+        visit: &mut dyn FnMut(&ImageRun, &[u8]),
+    ) -> FsResult<()> {
         let (mut runs, mut blocks, mut at) = (1, SUPERBLOCK_BLOCKS, SUPERBLOCK_BLOCKS);
         loop {
             let before = self.crc;
@@ -291,7 +333,9 @@ impl ImageReader<'_> {
                     at = run.start + run.blocks;
                     (runs, blocks) = (runs + 1, blocks + run.blocks);
                 }
-                Part::Trailer(trailer) if trailer == ImageTrailer::new(runs, blocks, before) => return self.end(),
+                Part::Trailer(trailer) if trailer == ImageTrailer::new(runs, blocks, before) => {
+                    return self.end();
+                }
                 Part::Trailer(_) => return Err(damaged("parts of it are missing or changed")),
             }
         }

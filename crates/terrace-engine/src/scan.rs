@@ -1,8 +1,9 @@
 //! Reading the whole volume: what a crash makes necessary, and what `check` does.
 //!
-//! Two passes over the inode tables, each on all cores. The first reads the directories and learns which inodes have
-//! names. The second reads those inodes and marks what they own. What has no name was being made or removed when the
-//! crash came: its record is to be freed, its log is not even looked at.
+//! Two passes over the inode tables, each on all cores. The first reads the directories and learns
+//! which inodes have names. The second reads those inodes and marks what they own. What has no name
+//! was being made or removed when the crash came: its record is to be freed, its log is not even
+//! looked at.
 
 use std::collections::HashMap;
 
@@ -143,8 +144,9 @@ pub(crate) struct Scan {
     pub problems: Vec<Problem>,
     pub inodes: u64,
     pub directories: u64,
-    /// Inodes whose last entry does not count, with the byte of PM where it stands: it committed itself, but its data
-    /// are not what it says. A power cut before its fence leaves that, and so does damage to the data.
+    /// Inodes whose last entry does not count, with the byte of PM where it stands: it committed
+    /// itself, but its data are not what it says. A power cut before its fence leaves that, and so
+    /// does damage to the data.
     pub undone: Vec<(Ino, u64)>,
 }
 
@@ -169,7 +171,8 @@ type Work<'a> = &'a (dyn Fn(&Scanner<'_>, &[(Ino, u64)]) + Sync);
 #[derive(Debug, Default)]
 struct Directories {
     references: HashMap<u64, Reference>,
-    /// Those that could not be read, and why: nobody knows what they name, even if the second pass can.
+    /// Those that could not be read, and why: nobody knows what they name, even if the second pass
+    /// can.
     unread: HashMap<u64, String>,
 }
 
@@ -192,7 +195,8 @@ struct Scanner<'a> {
     undone: Mutex<Vec<(Ino, u64)>>,
 }
 
-/// Reads everything; `disks` for the parts of logs that lie there. `threads`: how many at a time; `visit` sees each inode in the second pass.
+/// Reads everything; `disks` for the parts of logs that lie there. `threads`: how many at a time;
+/// `visit` sees each inode in the second pass.
 ///
 /// # Errors
 /// PM errors. Damage is no error: it is in the result.
@@ -230,9 +234,13 @@ pub(crate) fn scan(
     }
     let root = Reference { generation: 1, count: 1, is_dir: true };
     scanner.found.get_mut().references.insert(Ino::ROOT.0, root);
-    scanner.pass("reading directories", threads, progress, &|scanner, batch| scanner.read_directories(batch));
+    scanner.pass("reading directories", threads, progress, &|scanner, batch| {
+        scanner.read_directories(batch)
+    });
     scanner.directories_read = std::mem::take(scanner.found.get_mut());
-    scanner.pass("reading inodes", threads, progress, &|scanner, batch| scanner.read_inodes(batch, visit));
+    scanner.pass("reading inodes", threads, progress, &|scanner, batch| {
+        scanner.read_inodes(batch, visit)
+    });
     fence(pm)?;
     Ok(Scan {
         usage: scanner.usage,
@@ -317,13 +325,22 @@ impl Scanner<'_> {
             let place = || format!("inode {} (record at byte {at} of PM)", ino.0);
             let record = match (self.unfinished.record_state(self.pm, at, ino), named) {
                 (RecordState::Free, None) => continue,
-                (RecordState::Used(record), Some(named)) if record.generation == named.generation => record,
+                (RecordState::Used(record), Some(named))
+                    if record.generation == named.generation =>
+                {
+                    record
+                }
                 (RecordState::Used(_) | RecordState::Damaged, None) => {
                     self.unnamed.lock().push((ino, at));
                     continue;
                 }
                 (RecordState::Damaged, Some(_)) => {
-                    self.problem(ProblemKind::Damaged, Some(ino), place(), "the record is damaged".into());
+                    self.problem(
+                        ProblemKind::Damaged,
+                        Some(ino),
+                        place(),
+                        "the record is damaged".into(),
+                    );
                     continue;
                 }
                 (RecordState::Free | RecordState::Used(_), Some(_)) => {
@@ -346,15 +363,18 @@ impl Scanner<'_> {
                     }
                     visit(&record, &inner);
                 }
-                Err(error) => self.problem(ProblemKind::Damaged, Some(ino), place(), error.to_string()),
+                Err(error) => {
+                    self.problem(ProblemKind::Damaged, Some(ino), place(), error.to_string())
+                }
             }
         }
     }
 
     fn own(&self, ino: Option<Ino>, place: impl Fn() -> String, addr: BlockAddr, blocks: u64) {
         let device = self.usage.get(usize::from(addr.device()));
-        let inside =
-            device.is_some_and(|usage| addr.block().checked_add(blocks).is_some_and(|end| end <= usage.blocks));
+        let inside = device.is_some_and(|usage| {
+            addr.block().checked_add(blocks).is_some_and(|end| end <= usage.blocks)
+        });
         if !inside {
             let what = format!("claims {blocks} blocks at {addr:?}, which lie outside the device");
             self.problem(ProblemKind::Outside, ino, place(), what);
@@ -371,7 +391,8 @@ pub(crate) fn first_problem(pm: &Pm, problems: &[Problem]) -> Option<String> {
     problems.first().map(|Problem { place, what, .. }| {
         // What comes from an error says some of this already.
         let what = without_advice(what);
-        let what = what.strip_prefix(&path).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(what);
+        let what =
+            what.strip_prefix(&path).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(what);
         format!("{path}: {place}: {what}: {}", advice(pm))
     })
 }

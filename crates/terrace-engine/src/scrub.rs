@@ -1,13 +1,16 @@
-//! Scrubbing: every checksum of a volume in use is verified, in the background and at a limited rate.
+//! Scrubbing: every checksum of a volume in use is verified, in the background and at a limited
+//! rate.
 //!
 //! Invariants:
-//! * No lock is held while a disk or a file's data is read, nor while the scrub rests: nobody waits for it.
-//! * Data is read first and judged afterwards: a mismatch counts only if the very log entry that led there is in force
-//!   before and after the read. An entry is never reused, and its blocks are neither overwritten nor given to others
-//!   while it is in force. What has changed meanwhile was written, with a checksum, after the scrub began; it is passed over.
+//! * No lock is held while a disk or a file's data is read, nor while the scrub rests: nobody waits
+//!   for it.
+//! * Data is read first and judged afterwards: a mismatch counts only if the very log entry that
+//!   led there is in force before and after the read. An entry is never reused, and its blocks are
+//!   neither overwritten nor given to others while it is in force. What has changed meanwhile was
+//!   written, with a checksum, after the scrub began; it is passed over.
 //! * PM metadata is read under the lock that orders its changes, a little at a time.
-//! * Nothing is written but superblock copies and journals, each from a good original, and only if the volume may be
-//!   written.
+//! * Nothing is written but superblock copies and journals, each from a good original, and only if
+//!   the volume may be written.
 //! * Every inode is met: the scrub goes by the inode tables, which renames do not move anything in.
 
 mod data;
@@ -64,7 +67,8 @@ impl Volume {
     /// Starts a scrub in the background.
     ///
     /// # Errors
-    /// `EBUSY` if one runs already, `ESHUTDOWN` if the volume is being closed, `EAGAIN` if there is no thread to be had.
+    /// `EBUSY` if one runs already, `ESHUTDOWN` if the volume is being closed, `EAGAIN` if there is
+    /// no thread to be had.
     pub fn start_scrub(&self, options: ScrubOptions) -> FsResult<()> {
         let mut state = self.core.scrubs.state.lock();
         if state.closed {
@@ -78,8 +82,11 @@ impl Volume {
         }
         let record = Arc::new(Record::new(&self.core, options));
         let (core, shared) = (self.core.clone(), record.clone());
-        let thread = Builder::new().name("terrace-scrub".into()).spawn(move || scrub(&core, &shared));
-        let no_thread = |e| FsError::with_message(libc::EAGAIN, format!("cannot start a thread for the scrub: {e}"));
+        let thread =
+            Builder::new().name("terrace-scrub".into()).spawn(move || scrub(&core, &shared));
+        let no_thread = |e| {
+            FsError::with_message(libc::EAGAIN, format!("cannot start a thread for the scrub: {e}"))
+        };
         state.thread = Some(thread.map_err(no_thread)?);
         state.last = Some(record);
         Ok(())
@@ -151,7 +158,13 @@ fn scrub(core: &Core, record: &Record) {
 
 impl<'a> Scrubber<'a> {
     fn new(core: &'a Core, record: &'a Record) -> Self {
-        Self { core, record, runs: Vec::new(), crc_block: None, piece_blocks: record.piece_blocks() }
+        Self {
+            core,
+            record,
+            runs: Vec::new(),
+            crc_block: None,
+            piece_blocks: record.piece_blocks(),
+        }
     }
 
     /// Gives the damage in the record the paths of its inodes, and logs them.

@@ -1,26 +1,31 @@
 //! Entries that commit themselves.
 //!
-//! An entry alone in its batch needs no tail that moves past it if it can tell by itself whether all that it stands for
-//! is on media: its own checksum covers the entry, a checksum in it covers data stored under the same fence. Recovery
-//! asks [`holds`] of the last entry behind the tail that carries the stamp of the mount that crashed. Bytes that the data
-//! checksum covers stay as they are until the entry's own commit is over: a later write to the same file is what changes or
+//! An entry alone in its batch needs no tail that moves past it if it can tell by itself whether
+//! all that it stands for is on media: its own checksum covers the entry, a checksum in it covers
+//! data stored under the same fence. Recovery asks [`holds`] of the last entry behind the tail that
+//! carries the stamp of the mount that crashed. Bytes that the data checksum covers stay as they
+//! are until the entry's own commit is over: a later write to the same file is what changes or
 //! frees them, and its own entry follows in the log.
 
 use terrace_layout::{
-    AppendEntry, BLOCK_BYTES, BlockAddr, CRC_COMMIT, CRC_ENTRY, EntryType, LogEntry, MediaStruct, WriteEntry,
-    XattrEntry, data_crc,
+    AppendEntry, BLOCK_BYTES, BlockAddr, CRC_COMMIT, CRC_ENTRY, EntryType, LogEntry, MediaStruct,
+    WriteEntry, XattrEntry, data_crc,
 };
 use terrace_media::Pm;
 
 use crate::file::{BLOCK, covered_bytes};
 
-/// Whether the entry, as laid out, can vouch for itself. A new name can not: it depends on the inode's record.
+/// Whether the entry, as laid out, can vouch for itself. A new name can not: it depends on the
+/// inode's record.
 pub(crate) fn can_seal(entry: &[u8]) -> bool {
-    use EntryType::{Append, Attr, DentryRemove, Hole, Patch, SetSize, Write, XattrRemove, XattrSet};
+    use EntryType::{
+        Append, Attr, DentryRemove, Hole, Patch, SetSize, Write, XattrRemove, XattrSet,
+    };
     let is = |t: EntryType| entry[0] == t as u8;
     if is(Write) {
         let e = WriteEntry::from_bytes(entry);
-        return e.crc_form == CRC_COMMIT || (e.crc_form == CRC_ENTRY && BlockAddr(e.address).is_pm());
+        return e.crc_form == CRC_COMMIT
+            || (e.crc_form == CRC_ENTRY && BlockAddr(e.address).is_pm());
     }
     if is(XattrSet) {
         return XattrEntry::from_bytes(entry).address == 0;
@@ -28,8 +33,8 @@ pub(crate) fn can_seal(entry: &[u8]) -> bool {
     [Append, Attr, DentryRemove, Hole, Patch, SetSize, XattrRemove].into_iter().any(is)
 }
 
-/// Whether all that the entry, itself sound, stands for is on media. Of what cannot be read nobody knows: the entry counts,
-/// and reads of the data fail.
+/// Whether all that the entry, itself sound, stands for is on media. Of what cannot be read nobody
+/// knows: the entry counts, and reads of the data fail.
 pub(crate) fn holds(pm: &Pm, entry: &LogEntry<'_>) -> bool {
     match entry {
         LogEntry::Write(e, _) => write_holds(pm, e),
@@ -41,7 +46,9 @@ pub(crate) fn holds(pm: &Pm, entry: &LogEntry<'_>) -> bool {
         | LogEntry::Patch(..)
         | LogEntry::SetSize(_)
         | LogEntry::XattrRemove(..) => true,
-        LogEntry::DentryAdd(..) | LogEntry::Target(..) | LogEntry::Pad | LogEntry::Archive(_) => false,
+        LogEntry::DentryAdd(..) | LogEntry::Target(..) | LogEntry::Pad | LogEntry::Archive(_) => {
+            false
+        }
     }
 }
 

@@ -24,7 +24,8 @@ pub(crate) enum Purpose {
     Freeing,
 }
 
-/// Where an inode's log and PM data get their blocks from. All that a file's data path knows of the volume's space.
+/// Where an inode's log and PM data get their blocks from. All that a file's data path knows of the
+/// volume's space.
 pub(crate) trait BlockSource {
     /// A run of up to `want` PM blocks for file data; `None` when PM has no room for data.
     fn alloc_data(&self, want: u64) -> Option<Run>;
@@ -94,7 +95,9 @@ impl Space {
     /// # Errors
     /// There is none.
     pub fn disk(&self, device: u16) -> FsResult<Arc<Member>> {
-        self.members.get(device).ok_or_else(|| FsError::corrupt(format!("device {device} is no disk of the volume")))
+        self.members
+            .get(device)
+            .ok_or_else(|| FsError::corrupt(format!("device {device} is no disk of the volume")))
     }
 
     /// Whether there is a disk that takes anything.
@@ -109,14 +112,22 @@ impl Space {
 
     /// Whether a disk that is to be removed takes what can go nowhere else.
     pub fn takes_promised(&self, device: u16) -> bool {
-        let leaves = |place: &Place| place.member.entry.index == device && place.standing == Standing::Leaving;
+        let leaves = |place: &Place| {
+            place.member.entry.index == device && place.standing == Standing::Leaving
+        };
         self.members.places().iter().flatten().any(leaves)
     }
 
     /// Disks that are to be removed.
     pub fn leaving(&self) -> Vec<u16> {
         let leaves = |place: &&Place| place.standing != Standing::Open;
-        self.members.places().iter().flatten().filter(leaves).map(|place| place.member.entry.index).collect()
+        self.members
+            .places()
+            .iter()
+            .flatten()
+            .filter(leaves)
+            .map(|place| place.member.entry.index)
+            .collect()
     }
 
     /// Blocks of a device, and the free ones; none if there is no such device.
@@ -139,8 +150,12 @@ impl Space {
             return self.device_space(0);
         }
         let places = self.members.places();
-        let allocs = open(&places).filter(|place| place.member.entry.tier == tier).map(|place| &place.member.alloc);
-        allocs.fold((0, 0), |(blocks, free), alloc| (blocks + alloc.blocks(), free + alloc.free_blocks()))
+        let allocs = open(&places)
+            .filter(|place| place.member.entry.tier == tier)
+            .map(|place| &place.member.alloc);
+        allocs.fold((0, 0), |(blocks, free), alloc| {
+            (blocks + alloc.blocks(), free + alloc.free_blocks())
+        })
     }
 
     /// The tiers that there are, PM's first.
@@ -162,7 +177,10 @@ impl Space {
             return 0;
         }
         let places = self.members.places();
-        places.get(usize::from(device) - 1).and_then(Option::as_ref).map_or(0, |place| place.member.entry.tier)
+        places
+            .get(usize::from(device) - 1)
+            .and_then(Option::as_ref)
+            .map_or(0, |place| place.member.entry.tier)
     }
 
     /// The source of blocks for shard `shard` and this purpose.
@@ -198,12 +216,18 @@ impl Space {
         }
     }
 
-    /// A run on a disk of one of `tiers` that is not `avoided`, the fastest tier with room first, and in it the
-    /// device with the most free blocks. Disks that are to be removed come last.
+    /// A run on a disk of one of `tiers` that is not `avoided`, the fastest tier with room first,
+    /// and in it the device with the most free blocks. Disks that are to be removed come last.
     ///
     /// # Errors
     /// `ENOSPC`, or what kept a disk from telling which of its blocks are free.
-    pub fn alloc_disk(&self, shard: usize, want: u64, tiers: Tiers, avoided: &[u16]) -> FsResult<(u16, Run)> {
+    pub fn alloc_disk(
+        &self,
+        shard: usize,
+        want: u64,
+        tiers: Tiers,
+        avoided: &[u16],
+    ) -> FsResult<(u16, Run)> {
         let places = self.members.places();
         let usable = |place: &&Place| {
             let Member { entry, alloc, .. } = &*place.member;
@@ -213,7 +237,12 @@ impl Space {
         let mut order: Vec<&Place> = not_closed(&places).filter(usable).collect();
         order.sort_by_key(|Place { member, standing }| {
             let free = member.alloc.free_blocks();
-            (*standing != Standing::Open, member.entry.tier, member.entry.index != preferred, std::cmp::Reverse(free))
+            (
+                *standing != Standing::Open,
+                member.entry.tier,
+                member.entry.index != preferred,
+                std::cmp::Reverse(free),
+            )
         });
         let found = order.iter().find_map(|Place { member, .. }| {
             let run = member.alloc.alloc(shard, want, Use::Data)?;
@@ -229,12 +258,13 @@ impl Space {
         self.preferred.store(device.into(), Ordering::Relaxed);
     }
 
-    /// A disk is to be removed: from now on it takes nothing, or, until the others can keep every promise, as little as
-    /// possible.
+    /// A disk is to be removed: from now on it takes nothing, or, until the others can keep every
+    /// promise, as little as possible.
     pub fn leave(&self, device: u16) {
         let reserved = || self.disk_reserved.load(Ordering::Acquire);
         self.members.decide(device, |places| {
-            let mut others = open(places).filter(|place| place.member.entry.index != device).peekable();
+            let mut others =
+                open(places).filter(|place| place.member.entry.index != device).peekable();
             let closes = others.peek().is_some() && fits(reserved(), free_blocks(others));
             Some(if closes { Standing::Closed } else { Standing::Leaving })
         });
@@ -245,7 +275,8 @@ impl Space {
         self.members.decide(device, |_| Some(Standing::Open));
     }
 
-    /// Closes a disk for good, if nothing is on it and the others can keep every promise; else false.
+    /// Closes a disk for good, if nothing is on it and the others can keep every promise; else
+    /// false.
     pub fn close_if_empty(&self, device: u16) -> bool {
         let decide = |places: &Places| {
             let others = open(places).filter(|place| place.member.entry.index != device);
@@ -258,22 +289,28 @@ impl Space {
         self.members.decide(device, decide).is_some()
     }
 
-    /// How many blocks have no room elsewhere if all that is on a disk is moved from it. `growth` blocks more are wanted than it
-    /// takes there.
+    /// How many blocks have no room elsewhere if all that is on a disk is moved from it. `growth`
+    /// blocks more are wanted than it takes there.
     ///
     /// # Errors
     /// There is no such disk.
     pub fn lacks_to_empty(&self, device: u16, growth: u64) -> FsResult<u64> {
         let wanted = self.disk(device)?.data_blocks() + growth;
         let places = self.members.places();
-        let mut others = open(&places).filter(|place| place.member.entry.index != device).peekable();
+        let mut others =
+            open(&places).filter(|place| place.member.entry.index != device).peekable();
         let room = if others.peek().is_some() { free_blocks(others) } else { self.room_for_data() };
         Ok(wanted.saturating_sub(room.saturating_sub(self.disk_reserved.load(Ordering::Acquire))))
     }
 
-    /// Blocks of file data that these tiers take for certain, with their checksums and what is promised to dirty pages.
+    /// Blocks of file data that these tiers take for certain, with their checksums and what is
+    /// promised to dirty pages.
     pub fn room_in(&self, tiers: Tiers) -> u64 {
-        let free: u64 = self.tiers().filter(|&t| t > 0 && tiers.contains(t)).map(|t| self.tier_space(t).1).sum();
+        let free: u64 = self
+            .tiers()
+            .filter(|&t| t > 0 && tiers.contains(t))
+            .map(|t| self.tier_space(t).1)
+            .sum();
         let free = free.min(self.disk_available());
         free.saturating_sub(free / 16 + 8)
     }
@@ -282,11 +319,13 @@ impl Space {
     pub fn reserve_disk(&self, blocks: u64) -> bool {
         let free = self.disk_free();
         let promise = |reserved: u64| Some(reserved + blocks).filter(|&total| fits(total, free));
-        let Ok(before) = self.disk_reserved.fetch_update(Ordering::AcqRel, Ordering::Acquire, promise) else {
+        let Ok(before) =
+            self.disk_reserved.fetch_update(Ordering::AcqRel, Ordering::Acquire, promise)
+        else {
             return false;
         };
-        // Others may have kept their promises between the count of free blocks and ours, taking some of those blocks.
-        // Whoever has not by now finds ours.
+        // Others may have kept their promises between the count of free blocks and ours, taking
+        // some of those blocks. Whoever has not by now finds ours.
         if !fits(before + blocks, self.disk_free()) && !planted(Bug::ReserveUnchecked) {
             self.unreserve_disk(blocks);
             return false;
@@ -303,7 +342,11 @@ impl Space {
     ///
     /// # Errors
     /// `ENOSPC`; those of `allocate`.
-    pub fn beside_promises<T>(&self, blocks: u64, allocate: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
+    pub fn beside_promises<T>(
+        &self,
+        blocks: u64,
+        allocate: impl FnOnce() -> FsResult<T>,
+    ) -> FsResult<T> {
         if !self.reserve_disk(blocks) {
             return fail(libc::ENOSPC);
         }
@@ -337,13 +380,17 @@ impl Space {
             self.pm_alloc.free(run);
             self.note_contested(0, &self.pm_alloc);
         } else {
-            let member = self.members.get(addr.device()).expect("a disk stays as long as a block of it is in use");
+            let member = self
+                .members
+                .get(addr.device())
+                .expect("a disk stays as long as a block of it is in use");
             member.alloc.free(run);
             self.note_contested(addr.device(), &member.alloc);
         }
     }
 
-    /// Takes back the PM blocks that can be read. The others are nobody's from now on, until the next mount.
+    /// Takes back the PM blocks that can be read. The others are nobody's from now on, until the
+    /// next mount.
     #[cold]
     fn retire(&self, addr: BlockAddr, blocks: u64) {
         for block in addr.block()..addr.block() + blocks {
@@ -368,7 +415,8 @@ impl Space {
 
     /// Whether `addr..addr + blocks` lies on a device of this volume, where files may own blocks.
     pub fn contains(&self, addr: BlockAddr, blocks: u64) -> bool {
-        let inside = |d: &DeviceEntry| addr.block() >= d.data_start && addr.block() + blocks <= d.blocks;
+        let inside =
+            |d: &DeviceEntry| addr.block() >= d.data_start && addr.block() + blocks <= d.blocks;
         match addr.device() {
             0 => inside(&self.pm_entry),
             device => self.members.get(device).is_some_and(|member| inside(&member.entry)),
@@ -376,8 +424,8 @@ impl Space {
     }
 }
 
-/// Whether `total` dirty pages fit into so many free blocks. Checksum blocks come on top: a sixteenth and a little covers the
-/// worst mixture of long and short runs.
+/// Whether `total` dirty pages fit into so many free blocks. Checksum blocks come on top: a
+/// sixteenth and a little covers the worst mixture of long and short runs.
 fn fits(total: u64, free: u64) -> bool {
     total + total / 16 + 8 <= free
 }

@@ -1,5 +1,6 @@
-//! How full a volume is and what it has done: [`Stats`], over the life of a mount or between two moments of it. As JSON,
-//! it may be of a daemon of another version: what that does not know is zero here.
+//! How full a volume is and what it has done: [`Stats`], over the life of a mount or between two
+//! moments of it. As JSON, it may be of a daemon of another version: what that does not know is
+//! zero here.
 
 use serde::{Deserialize, Serialize};
 use terrace_layout::BLOCK_BYTES;
@@ -31,8 +32,8 @@ pub struct TierStats {
     pub writes: u64,
     /// Bytes of these writes.
     pub written_bytes: u64,
-    /// Bytes of files that were read from this tier: of disks less than `read_bytes`, which has read-ahead, checksums
-    /// and scrubs in it.
+    /// Bytes of files that were read from this tier: of disks less than `read_bytes`, which has
+    /// read-ahead, checksums and scrubs in it.
     pub file_read_bytes: u64,
 }
 
@@ -66,7 +67,8 @@ pub struct Stats {
     pub pm_stored_bytes: u64,
     /// Fences of PM in the period.
     pub pm_fences: u64,
-    /// Bytes stored to PM per byte that writes asked for and that went there; `None` if there were none.
+    /// Bytes stored to PM per byte that writes asked for and that went there; `None` if there were
+    /// none.
     pub pm_write_amplification: Option<f64>,
     /// Share of the predictions that came true, 0 to 1; `None` if there were none.
     pub predictor_accuracy: Option<f64>,
@@ -112,7 +114,8 @@ pub(crate) fn tier_name(tier: u8) -> String {
 }
 
 impl Volume {
-    /// How full the volume is, and what it has done since it was opened. Takes microseconds and waits for nobody.
+    /// How full the volume is, and what it has done since it was opened. Takes microseconds and
+    /// waits for nobody.
     pub fn stats(&self) -> Stats {
         self.core.stats()
     }

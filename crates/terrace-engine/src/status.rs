@@ -13,7 +13,9 @@ use crate::format::{Disks, format_text, uuid_text};
 use crate::inode::Body;
 use crate::stats::tier_name;
 use crate::sync::Arc;
-use crate::types::{ArchiveInfo, DeviceStatus, DirtyRange, ExtentInfo, FileMap, Ino, MapFrom, StatFs, Status};
+use crate::types::{
+    ArchiveInfo, DeviceStatus, DirtyRange, ExtentInfo, FileMap, Ino, MapFrom, StatFs, Status,
+};
 use crate::volume::{Volume, match_present_devices};
 
 impl Volume {
@@ -32,8 +34,9 @@ impl Volume {
         self.core.file_map(ino, MapFrom::default(), usize::MAX)
     }
 
-    /// As [`Self::file_map`], a part: of extents, and of stretches that are dirty in memory, the first `most` each from
-    /// there on. It takes as much time as its length, however many there are before it and behind it.
+    /// As [`Self::file_map`], a part: of extents, and of stretches that are dirty in memory, the
+    /// first `most` each from there on. It takes as much time as its length, however many there are
+    /// before it and behind it.
     ///
     /// # Errors
     /// As [`Self::file_map`].
@@ -77,7 +80,12 @@ fn pm_health(pm: &Pm) -> String {
 }
 
 /// Rows of the device table, also for disks that are missing.
-fn devices(pm: &Pm, disks: &Disks, sb: &Superblock, used_blocks: impl Fn(usize) -> u64) -> Vec<DeviceStatus> {
+fn devices(
+    pm: &Pm,
+    disks: &Disks,
+    sb: &Superblock,
+    used_blocks: impl Fn(usize) -> u64,
+) -> Vec<DeviceStatus> {
     let row = |i: usize, path: String, role: &str, kind: String, health: &str| DeviceStatus {
         index: i as u16,
         tier: sb.devices[i].tier,
@@ -88,15 +96,28 @@ fn devices(pm: &Pm, disks: &Disks, sb: &Superblock, used_blocks: impl Fn(usize) 
         used_bytes: used_blocks(i) * BLOCK_BYTES,
         health: health.into(),
     };
-    let mut rows = vec![row(0, pm.path().display().to_string(), "pm", pm.kind().to_string(), &pm_health(pm))];
+    let mut rows =
+        vec![row(0, pm.path().display().to_string(), "pm", pm.kind().to_string(), &pm_health(pm))];
     rows.extend(sb.present().skip(1).map(|entry| match disks.get(&entry.index) {
         Some(disk) => {
             let path = disk.path();
-            row(entry.index.into(), path.display().to_string(), "disk", disk_kind(path).into(), "ok")
+            row(
+                entry.index.into(),
+                path.display().to_string(),
+                "disk",
+                disk_kind(path).into(),
+                "ok",
+            )
         }
         None => {
             let last_seen = String::from_utf8_lossy(entry.path()).into_owned();
-            row(entry.index.into(), last_seen, "disk", "missing".into(), "missing: name it with --disk")
+            row(
+                entry.index.into(),
+                last_seen,
+                "disk",
+                "missing".into(),
+                "missing: name it with --disk",
+            )
         }
     }));
     rows
@@ -110,10 +131,12 @@ impl Core {
             blocks - free
         };
         let reason = self.read_only_reason();
-        let disks = self.space.members.all().iter().map(|m| (m.entry.index, m.disk.clone())).collect();
+        let disks =
+            self.space.members.all().iter().map(|m| (m.entry.index, m.disk.clone())).collect();
         let mut devices = devices(&self.pm, &disks, &sb, used);
         for device in devices.iter_mut().skip(1) {
-            let trouble = || self.space.members.get(device.index)?.alloc.trouble().map(|e| e.to_string());
+            let trouble =
+                || self.space.members.get(device.index)?.alloc.trouble().map(|e| e.to_string());
             if let Some(failure) = self.disk_failure(device.index).or_else(trouble) {
                 device.health = format!("failing: {failure}");
             }
@@ -127,7 +150,8 @@ impl Core {
             uuid: uuid_text(&sb),
             format: format_text(&sb),
             state: "mounted".into(),
-            read_only: reason.or_else(|| self.options.read_only.then(|| "mounted with -o ro".into())),
+            read_only: reason
+                .or_else(|| self.options.read_only.then(|| "mounted with -o ro".into())),
             devices,
             cache_budget_bytes: self.cache.budget_pages() * BLOCK_BYTES,
             cache_clean_bytes: self.cache.clean_pages() * BLOCK_BYTES,
@@ -158,7 +182,8 @@ impl Core {
         if !self.is_read_only() {
             self.mutate(|| self.reclaim_all())?;
         }
-        let disk_blocks: u64 = self.space.members.all().iter().map(|member| member.alloc.blocks()).sum();
+        let disk_blocks: u64 =
+            self.space.members.all().iter().map(|member| member.alloc.blocks()).sum();
         let blocks = self.space.pm().blocks() + disk_blocks;
         let pm_free = self.space.pm().free_blocks();
         let used = self.inodes_in_use();
@@ -192,8 +217,10 @@ impl Core {
         let inode = self.get(ino)?;
         let inner = inode.shared()?;
         let file = inner.file()?;
-        let extents: Vec<_> = file.index.extents_from(from.extents_bytes.div_ceil(BLOCK_BYTES)).take(most).collect();
-        let dirty = self.cache.dirty_runs(&inode.pages, from.dirty_bytes.div_ceil(BLOCK_BYTES), most);
+        let extents: Vec<_> =
+            file.index.extents_from(from.extents_bytes.div_ceil(BLOCK_BYTES)).take(most).collect();
+        let dirty =
+            self.cache.dirty_runs(&inode.pages, from.dirty_bytes.div_ceil(BLOCK_BYTES), most);
         let extents_end = extents.get(most - 1).map(|&(block, e)| block + u64::from(e.blocks));
         let dirty_end = dirty.get(most - 1).map(|run| run.end);
         // What is listed to its end goes on nowhere.
@@ -235,7 +262,10 @@ impl Core {
 }
 
 fn dirty_range(blocks: Range<u64>) -> DirtyRange {
-    DirtyRange { offset_bytes: blocks.start * BLOCK_BYTES, len_bytes: (blocks.end - blocks.start) * BLOCK_BYTES }
+    DirtyRange {
+        offset_bytes: blocks.start * BLOCK_BYTES,
+        len_bytes: (blocks.end - blocks.start) * BLOCK_BYTES,
+    }
 }
 
 /// Status of a volume that is not mounted; disks may be missing.
@@ -248,7 +278,10 @@ pub fn offline_status(pm: &Arc<Pm>, disks: &[Arc<dyn Disk>]) -> FsResult<Status>
     let used = |i: usize| header.map_or(0, |h| sb.devices[i].blocks - h.devices[i].free);
     let mut notes = notes(pm);
     if header.is_none() {
-        notes.push("it was not unmounted cleanly: usage is known after the next mount, which recovers it".into());
+        notes.push(
+            "it was not unmounted cleanly: usage is known after the next mount, which recovers it"
+                .into(),
+        );
     }
     Ok(Status {
         uuid: uuid_text(&sb),

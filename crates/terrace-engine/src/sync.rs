@@ -1,9 +1,11 @@
-//! The one place where the engine gets its locks, atomics and threads from: the real ones, or, in a build with
-//! `--cfg shuttle`, those of a model checker that decides which thread goes on at each use of them (`schedules`).
+//! The one place where the engine gets its locks, atomics and threads from: the real ones, or, in a
+//! build with `--cfg shuttle`, those of a model checker that decides which thread goes on at each
+//! use of them (`schedules`).
 //!
-//! Under shuttle a switch of threads happens only inside these types. So whatever else may block (the mutexes of
-//! `terrace-media`) must be released before any of these is used, and order of iteration must not be random: maps that
-//! are iterated to lock or write something are this module's `HashMap`.
+//! Under shuttle a switch of threads happens only inside these types. So whatever else may block
+//! (the mutexes of `terrace-media`) must be released before any of these is used, and order of
+//! iteration must not be random: maps that are iterated to lock or write something are this
+//! module's `HashMap`.
 
 #[cfg(not(shuttle))]
 mod real {
@@ -18,7 +20,8 @@ mod real {
         pub use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
     }
 
-    /// Where the model checker may let another thread go on, beside every use of a lock or an atomic.
+    /// Where the model checker may let another thread go on, beside every use of a lock or an
+    /// atomic.
     #[inline(always)]
     pub fn switch() {}
 
@@ -82,7 +85,12 @@ mod tests {
             let code = text.split("#[cfg(test)]\nmod ").next().unwrap();
             for (number, line) in code.lines().enumerate() {
                 let real = REAL.iter().find(|real| line.contains(*real));
-                assert!(real.is_none(), "{}:{}: {line}: use crate::sync", name.display(), number + 1);
+                assert!(
+                    real.is_none(),
+                    "{}:{}: {line}: use crate::sync",
+                    name.display(),
+                    number + 1
+                );
             }
         }
     }

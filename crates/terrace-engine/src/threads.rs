@@ -1,4 +1,5 @@
-//! The threads of a volume: for each shard one that writes back and reclaims, and one that moves data; and the pulse of migration.
+//! The threads of a volume: for each shard one that writes back and reclaims, and one that moves
+//! data; and the pulse of migration.
 
 use crate::core::Core;
 use crate::error::{FsError, FsResult};
@@ -27,19 +28,29 @@ pub(crate) fn spawn_workers(core: &Arc<Core>) -> FsResult<Vec<JoinHandle<()>>> {
 /// # Errors
 /// As [`spawn_workers`].
 pub(crate) fn spawn_movers(core: &Arc<Core>, workers: &mut Vec<JoinHandle<()>>) -> FsResult<()> {
-    if !core.options.workers || !core.migrates() || core.migration.started.swap(true, Ordering::AcqRel) {
+    if !core.options.workers
+        || !core.migrates()
+        || core.migration.started.swap(true, Ordering::AcqRel)
+    {
         return Ok(());
     }
     for shard in 0..core.shards.len() {
-        workers.push(spawn(core, format!("terrace-move-{shard}"), move |core| core.move_data(shard))?);
+        workers
+            .push(spawn(core, format!("terrace-move-{shard}"), move |core| core.move_data(shard))?);
     }
     workers.push(spawn(core, "terrace-pulse".into(), |core| core.beat())?);
     core.set_floor();
     Ok(())
 }
 
-fn spawn(core: &Arc<Core>, name: String, work: impl FnOnce(&Core) + Send + 'static) -> FsResult<JoinHandle<()>> {
+fn spawn(
+    core: &Arc<Core>,
+    name: String,
+    work: impl FnOnce(&Core) + Send + 'static,
+) -> FsResult<JoinHandle<()>> {
     let core = core.clone();
     let spawned = thread::Builder::new().name(name).spawn(move || work(&core));
-    spawned.map_err(|e| FsError::with_message(libc::EAGAIN, format!("cannot start a worker thread: {e}")))
+    spawned.map_err(|e| {
+        FsError::with_message(libc::EAGAIN, format!("cannot start a worker thread: {e}"))
+    })
 }

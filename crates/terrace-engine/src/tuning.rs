@@ -1,4 +1,5 @@
-//! The policy's thresholds as they are now: operations read one at a time, whoever decides on several takes a copy.
+//! The policy's thresholds as they are now: operations read one at a time, whoever decides on
+//! several takes a copy.
 
 use terrace_policy::{OutOfRange, PARAMS, Param, Params};
 

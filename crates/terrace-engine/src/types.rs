@@ -18,8 +18,8 @@ impl Ino {
 pub struct Time(pub i64);
 
 impl Time {
-    /// The wall clock, as of its last tick (some milliseconds ago at most): what the kernel's file systems put into
-    /// timestamps, at a fifth of the cost of the exact time.
+    /// The wall clock, as of its last tick (some milliseconds ago at most): what the kernel's file
+    /// systems put into timestamps, at a fifth of the cost of the exact time.
     pub fn now() -> Time {
         let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `ts` is a valid, writable timespec; CLOCK_REALTIME_COARSE always exists.
@@ -144,8 +144,8 @@ pub struct SetAttr {
     pub atime: Option<SetTime>,
     /// Modification time.
     pub mtime: Option<SetTime>,
-    /// Set-id bits to clear: the contents change, or are about to. Changes of owner clear [`KillPriv::Member`]'s by
-    /// themselves.
+    /// Set-id bits to clear: the contents change, or are about to. Changes of owner clear
+    /// [`KillPriv::Member`]'s by themselves.
     pub kill_priv: KillPriv,
 }
 
@@ -172,7 +172,8 @@ pub enum KillPriv {
     /// None: the caller has the privilege to keep them.
     #[default]
     Nothing,
-    /// Set-user-id, and set-group-id where the group may execute; without that it makes no program run as the group.
+    /// Set-user-id, and set-group-id where the group may execute; without that it makes no program
+    /// run as the group.
     Member,
     /// Both: the caller is not in the file's group.
     Stranger,
@@ -233,7 +234,8 @@ pub struct DirEntry<'a> {
     pub kind: FileKind,
     /// Name, without `/` and NUL, 1 to 255 bytes.
     pub name: &'a [u8],
-    /// Where a later listing resumes to get what comes after this entry; stable as long as the entry exists.
+    /// Where a later listing resumes to get what comes after this entry; stable as long as the
+    /// entry exists.
     pub next: u64,
 }
 
@@ -286,11 +288,13 @@ pub struct ExtentInfo {
     pub unwritten: bool,
     /// Bytes of it that the page cache holds clean.
     pub cached_bytes: u64,
-    /// How often in a row it was rewritten in long pieces of a stable size: the write-size predictor's counter.
+    /// How often in a row it was rewritten in long pieces of a stable size: the write-size
+    /// predictor's counter.
     pub write_counter: u8,
 }
 
-/// Bytes of a file that wait in the page cache for a disk: their newest version is there, and on no device yet.
+/// Bytes of a file that wait in the page cache for a disk: their newest version is there, and on no
+/// device yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct DirtyRange {
     /// First byte in the file.
@@ -356,7 +360,8 @@ pub struct FileOpinion {
     pub read_dominated: bool,
     /// Nobody has written it for so long that it is cold as a whole.
     pub cold: bool,
-    /// Age in seconds of its blocks, on average, since they were written (amtime); none without blocks.
+    /// Age in seconds of its blocks, on average, since they were written (amtime); none without
+    /// blocks.
     pub mean_write_age_seconds: Option<u64>,
     /// The same since they were read (artime); none if nobody has read it since it was loaded.
     pub mean_read_age_seconds: Option<u64>,
@@ -421,7 +426,8 @@ pub struct MigrationStatus {
     pub state: String,
     /// How full PM is, in percent.
     pub pm_used_percent: u8,
-    /// Usage in percent above which cold data leaves PM (TPFS, formula 1), as of the last second with traffic.
+    /// Usage in percent above which cold data leaves PM (TPFS, formula 1), as of the last second
+    /// with traffic.
     pub threshold_percent: u8,
     /// Why what is wanted does not get on, if it does not.
     pub trouble: Option<String>,
@@ -478,7 +484,8 @@ pub struct ScrubStatus {
     pub bytes_per_second: u64,
     /// Bytes in use on all devices when it began: what it has to go through.
     pub total_bytes: u64,
-    /// Bytes that it has gone through: verified, read without having a checksum, or changed meanwhile.
+    /// Bytes that it has gone through: verified, read without having a checksum, or changed
+    /// meanwhile.
     pub passed_bytes: u64,
     /// How much of it is done.
     pub percent: u8,
@@ -544,7 +551,8 @@ pub struct ScrubError {
     pub len_bytes: u64,
     /// The inode that it belongs to.
     pub ino: Option<u64>,
-    /// A path of that inode below the mountpoint, with special characters escaped; known when the scrub has ended.
+    /// A path of that inode below the mountpoint, with special characters escaped; known when the
+    /// scrub has ended.
     pub path: Option<String>,
     /// Of data: where in the file.
     pub file_offset_bytes: Option<u64>,

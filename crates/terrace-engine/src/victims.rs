@@ -1,10 +1,12 @@
-//! Which files' data a mover takes, and moving it: write migration, demotion, read migration, reverse migration.
+//! Which files' data a mover takes, and moving it: write migration, demotion, read migration,
+//! reverse migration.
 
 use std::ops::{ControlFlow, Range};
 
 use terrace_layout::{BLOCK_BYTES, WriteEntry};
 use terrace_policy::{
-    ColdCut, Group, Param, PartTimes, Piece, Pressure, groups, hottest, is_read_dominated, keeps_cached,
+    ColdCut, Group, Param, PartTimes, Piece, Pressure, groups, hottest, is_read_dominated,
+    keeps_cached,
 };
 
 use crate::core::Core;
@@ -22,13 +24,15 @@ use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::types::{Ino, Time};
 
-/// Inodes that nobody has used since the mount, of which so many are looked at when cold data is looked for.
+/// Inodes that nobody has used since the mount, of which so many are looked at when cold data is
+/// looked for.
 const SCAN_RECORDS: u64 = 256;
 /// Coldest files that are tried before less cold blocks are taken.
 const TRIED_FILES_MAX: usize = 16;
 /// Extents that are looked at before the lock is given away for a moment.
 const EXTENTS_PER_LOOK: usize = 512;
-/// Groups that a disk makes durable together: a flush costs about as much as the write of some megabytes.
+/// Groups that a disk makes durable together: a flush costs about as much as the write of some
+/// megabytes.
 pub(crate) const GROUPS_PER_FLUSH: u64 = 4;
 /// A stretch that is moved at once spans no more than this, however little of it moves: 256 MiB.
 pub(crate) const SPAN_BLOCKS_MAX: u64 = 65536;
@@ -44,7 +48,8 @@ impl Core {
         };
         self.scan_some(shard);
         let mut tried: Vec<Arc<Inode>> = Vec::new();
-        let mut round = Round::Stuck(format!("no file has data to give away in {}", tier_name(tier)));
+        let mut round =
+            Round::Stuck(format!("no file has data to give away in {}", tier_name(tier)));
         while tried.len() < TRIED_FILES_MAX && round.may_try_another() {
             let Some(inode) = self.pop_coldest(shard, tier) else {
                 break;
@@ -59,7 +64,8 @@ impl Core {
         for pressure in Pressure::RISING {
             for inode in &tried {
                 if round.may_try_another() {
-                    round = round.after(self.migrate_file(inode, tier, target, pressure, counter), tier)?;
+                    round = round
+                        .after(self.migrate_file(inode, tier, target, pressure, counter), tier)?;
                 }
             }
         }
@@ -95,7 +101,8 @@ impl Core {
         if inode.doomed.load(Ordering::Acquire) {
             return;
         }
-        let mut tiers: Vec<u8> = file.index.iter().map(|(_, extent)| self.space.tier_of(extent.addr)).collect();
+        let mut tiers: Vec<u8> =
+            file.index.iter().map(|(_, extent)| self.space.tier_of(extent.addr)).collect();
         tiers.sort_unstable();
         tiers.dedup();
         tiers.iter().for_each(|&tier| self.note_data_in(inode, tier, file.heat.mean()));
@@ -106,8 +113,13 @@ impl Core {
         loop {
             let inodes = self.shards[shard].inodes.read();
             // A file that is not in DRAM has not changed since it was listed.
-            let current = |ino| Some(inodes.get(&ino).map_or(i64::MIN, |inode| inode.amtime.load(Ordering::Relaxed)));
-            let (ino, _) = self.shards[shard].mover.lists.lock().of_tier(tier).pop_coldest(current)?;
+            let current = |ino| {
+                Some(
+                    inodes.get(&ino).map_or(i64::MIN, |inode| inode.amtime.load(Ordering::Relaxed)),
+                )
+            };
+            let (ino, _) =
+                self.shards[shard].mover.lists.lock().of_tier(tier).pop_coldest(current)?;
             drop(inodes);
             // The number may be another's by now, or nobody's.
             if let Some(inode) = self.get(Ino(ino)).ok().filter(|inode| inode.is_file()) {
@@ -170,11 +182,13 @@ impl Core {
             return Ok(0);
         };
         let such = |entry: &WriteEntry| cut.is_cold(entry.mtime_ns);
-        let (used, budget) = (self.cache.clean_pages() + self.cache.dirty_pages(), self.cache.budget_pages());
+        let (used, budget) =
+            (self.cache.clean_pages() + self.cache.dirty_pages(), self.cache.budget_pages());
         let errand = Errand {
             wanted: Wanted { there: &there, such: (cut != ColdCut::Whole).then_some(&such) },
             spares: match pressure {
-                // Blocks that are patched keep the time of their entry, and such a file may seem cold as a whole.
+                // Blocks that are patched keep the time of their entry, and such a file may seem
+                // cold as a whole.
                 Pressure::Highest => Some(Heat::is_in_use),
                 _ if cut == ColdCut::Whole => None,
                 _ => Some(Heat::is_touched),
@@ -187,7 +201,8 @@ impl Core {
         self.run_errand(inode, errand)
     }
 
-    /// Moves as much of what is wanted of a file as is made durable together; returns how many bytes are elsewhere now.
+    /// Moves as much of what is wanted of a file as is made durable together; returns how many
+    /// bytes are elsewhere now.
     pub fn run_errand(&self, inode: &Arc<Inode>, errand: Errand<'_>) -> FsResult<u64> {
         let Errand { wanted, tiers, keep_cached, counter, .. } = errand;
         let group_blocks = (self.tuning.get(Param::Group) / BLOCK_BYTES).max(1);
@@ -250,15 +265,16 @@ impl Core {
         let mut times = PartTimes::default();
         self.visit_extents(inode, |_, entries, _, extent| {
             if there(&extent) {
-                times.add(extent.blocks.into(), read_write_entry(entries, extent.entry())?.mtime_ns);
+                times
+                    .add(extent.blocks.into(), read_write_entry(entries, extent.entry())?.mtime_ns);
             }
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(times)
     }
 
-    /// Shows the extents of a file, with their first blocks, ascending, until one is the last to be seen. The lock is given away
-    /// for a moment now and then, so they are not all of one time.
+    /// Shows the extents of a file, with their first blocks, ascending, until one is the last to be
+    /// seen. The lock is given away for a moment now and then, so they are not all of one time.
     fn visit_extents(
         &self,
         inode: &Inode,
@@ -271,7 +287,8 @@ impl Core {
             for (start, extent) in file.index.overlaps(at, u64::MAX).take(EXTENTS_PER_LOOK) {
                 // Compaction may have joined what was seen with what follows it.
                 let skip = at.saturating_sub(start);
-                let (start, extent) = (start + skip, extent.part(skip, u64::from(extent.blocks) - skip));
+                let (start, extent) =
+                    (start + skip, extent.part(skip, u64::from(extent.blocks) - skip));
                 at = start + u64::from(extent.blocks);
                 if look(file, entries, start, extent)?.is_break() {
                     return Ok(());
@@ -289,7 +306,8 @@ impl Core {
     /// Fatal ones.
     pub fn migrate_read_hot(&self, shard: usize) -> FsResult<Round> {
         let params = self.tuning.params();
-        let (used, budget) = (self.cache.clean_pages() + self.cache.dirty_pages(), self.cache.budget_pages());
+        let (used, budget) =
+            (self.cache.clean_pages() + self.cache.dirty_pages(), self.cache.budget_pages());
         // What does not fit would be read from the disk.
         let room = budget.saturating_sub(used);
         let is_dominated = |inode: &Inode| {
@@ -307,7 +325,11 @@ impl Core {
         };
         let files = if room == 0 { Vec::new() } else { self.hottest_files(shard, &in_pm) };
         let files = files.into_iter().filter(|inode| is_dominated(inode) == Some(true));
-        self.run_errands(files, errand, "read migration: no read-dominated file has data in PM, or the cache is full")
+        self.run_errands(
+            files,
+            errand,
+            "read migration: no read-dominated file has data in PM, or the cache is full",
+        )
     }
 
     /// Moves data of the files that are read most from disks to PM, up to `room` blocks.
@@ -325,7 +347,11 @@ impl Core {
             counter: Counter::MigratedReverse,
         };
         let files = if room == 0 { Vec::new() } else { self.hottest_files(shard, &on_disk) };
-        self.run_errands(files.into_iter(), errand, "reverse migration: nothing that is read fits into PM")
+        self.run_errands(
+            files.into_iter(),
+            errand,
+            "reverse migration: nothing that is read fits into PM",
+        )
     }
 
     /// Does the same for the first of the files of which anything moves.
@@ -344,18 +370,22 @@ impl Core {
         Ok(round)
     }
 
-    /// Files of a shard that were read and are not pinned, and of which something lies `there`, hottest first.
+    /// Files of a shard that were read and are not pinned, and of which something lies `there`,
+    /// hottest first.
     fn hottest_files(&self, shard: usize, there: &dyn Fn(&Extent) -> bool) -> Vec<Arc<Inode>> {
         let inodes = self.shards[shard].inodes.read();
         let may_move = |inode: &&Arc<Inode>| inode.is_file() && inode.pin.get().is_none();
-        let is_read = |inode: &&Arc<Inode>| may_move(inode) && inode.reads_in_row.load(Ordering::Relaxed) > 0;
+        let is_read =
+            |inode: &&Arc<Inode>| may_move(inode) && inode.reads_in_row.load(Ordering::Relaxed) > 0;
         let has_data_there = |inode: &&Arc<Inode>| {
             let inner = inode.inner.try_read();
-            inner.and_then(|inner| inner.file().ok().map(|file| file.index.iter().any(|(_, e)| there(&e))))
-                == Some(true)
+            inner.and_then(|inner| {
+                inner.file().ok().map(|file| file.index.iter().any(|(_, e)| there(&e)))
+            }) == Some(true)
         };
         let files = inodes.values().filter(is_read).filter(has_data_there);
-        let mut hot = files.map(|inode| (inode.read_time.load(Ordering::Relaxed), inode.ino.0)).collect();
+        let mut hot =
+            files.map(|inode| (inode.read_time.load(Ordering::Relaxed), inode.ino.0)).collect();
         hottest(&mut hot, TRIED_FILES_MAX);
         hot.iter().filter_map(|(_, ino)| inodes.get(ino).cloned()).collect()
     }
@@ -387,7 +417,9 @@ impl Round {
     pub fn after(self, attempt: FsResult<u64>, tier: u8) -> FsResult<Round> {
         match attempt {
             Ok(0) => Ok(match self {
-                Round::Stuck(_) => Round::Stuck(format!("what is in {} is in use", tier_name(tier))),
+                Round::Stuck(_) => {
+                    Round::Stuck(format!("what is in {} is in use", tier_name(tier)))
+                }
                 round => round,
             }),
             Ok(bytes) => Ok(Round::Moved(bytes)),
@@ -425,7 +457,10 @@ fn batches(groups: &[Group], most: u64) -> Vec<Vec<Range<u64>>> {
     for group in groups {
         let range = group.block..group.block + group.blocks;
         blocks += group.blocks;
-        match batches.last_mut().filter(|batch| blocks <= most && range.end - batch[0].start <= SPAN_BLOCKS_MAX) {
+        match batches
+            .last_mut()
+            .filter(|batch| blocks <= most && range.end - batch[0].start <= SPAN_BLOCKS_MAX)
+        {
             Some(batch) => batch.push(range),
             None => {
                 blocks = group.blocks;
@@ -453,7 +488,8 @@ mod tests {
         format(&pm, &disks, &FormatOptions { shards: Some(1), ..Default::default() }).unwrap();
         let options = OpenOptions { cache_bytes: 4 << 20, workers: false, ..Default::default() };
         let volume = Volume::open(pm, disks, options, &|_, _, _| {}).unwrap();
-        let new = NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 0, gid: 0, rdev: 0 };
+        let new =
+            NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 0, gid: 0, rdev: 0 };
         let listed = |tier| volume.core.shards[0].mover.lists.lock().of_tier(tier).len();
         let inos: Vec<Ino> = ["a", "b", "c"]
             .map(|name| {

@@ -1,4 +1,5 @@
-//! The volume: opening (with recovery), closing, and the operations, which live in `core`'s modules.
+//! The volume: opening (with recovery), closing, and the operations, which live in `core`'s
+//! modules.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,8 @@ use crate::checkpoint::{self, Area};
 use crate::core::{Core, Shard, free_record};
 use crate::error::{FsError, FsResult, fence};
 use crate::format::{
-    Disks, areas, read_disk_superblock, read_pm_superblock, uuid_text, write_disk_superblock, write_pm_superblock,
+    Disks, areas, read_disk_superblock, read_pm_superblock, uuid_text, write_disk_superblock,
+    write_pm_superblock,
 };
 use crate::inode::{Inner, Inode};
 use crate::itable::InodeTable;
@@ -30,8 +32,8 @@ use crate::sync::thread::JoinHandle;
 use crate::sync::{Arc, Mutex, RwLock, limit, thread};
 use crate::threads::spawn_workers;
 use crate::types::{
-    AtimePolicy, Attr, DirEntry, Fallocate, FileKind, Ino, NewInode, RenameFlags, SetAttr, StatFs, Time, WriteOptions,
-    XattrFlags,
+    AtimePolicy, Attr, DirEntry, Fallocate, FileKind, Ino, NewInode, RenameFlags, SetAttr, StatFs,
+    Time, WriteOptions, XattrFlags,
 };
 use crate::words::counted;
 
@@ -52,7 +54,8 @@ pub struct OpenOptions {
     pub durable: bool,
     /// Budget of the page cache in bytes; at least [`CACHE_BYTES_MIN`].
     pub cache_bytes: u64,
-    /// Directory (in memory) for the page cache's file, which outlives the daemon; `None`: dirty pages die with it.
+    /// Directory (in memory) for the page cache's file, which outlives the daemon; `None`: dirty
+    /// pages die with it.
     pub cache_dir: Option<PathBuf>,
     /// Age in seconds at which dirty pages are written back.
     pub writeback_seconds: u32,
@@ -60,7 +63,8 @@ pub struct OpenOptions {
     pub pm_full_percent: u8,
     /// The policy's thresholds; [`Volume::tune`] changes them later.
     pub params: Params,
-    /// Threads write back and reclaim by themselves. Without them that happens only when an operation needs it, at
+    /// Threads write back and reclaim by themselves. Without them that happens only when an
+    /// operation needs it, at
     /// [`Volume::sync`] and at [`Volume::close`]: whoever counts every store wants no others in between.
     pub workers: bool,
 }
@@ -119,14 +123,20 @@ pub(crate) fn match_devices(pm: &Pm, disks: Vec<Arc<dyn Disk>>) -> FsResult<Devi
 }
 
 /// As [`match_devices`], but disks may be missing.
-pub(crate) fn match_present_devices(pm: &Pm, disks: Vec<Arc<dyn Disk>>) -> FsResult<(Superblock, Disks)> {
+pub(crate) fn match_present_devices(
+    pm: &Pm,
+    disks: Vec<Arc<dyn Disk>>,
+) -> FsResult<(Superblock, Disks)> {
     let path = pm.path().display();
     let wrong = |message: String| FsError::with_message(libc::EINVAL, message);
     let Some(sb) = read_pm_superblock(pm)? else {
         return Err(wrong(format!("{path}: no Terrace volume: format it with `terrace format`")));
     };
     if sb.device_index != 0 {
-        return Err(wrong(format!("{path}: this is disk {} of a volume, not its PM device", sb.device_index)));
+        return Err(wrong(format!(
+            "{path}: this is disk {} of a volume, not its PM device",
+            sb.device_index
+        )));
     }
     if pm.len() < sb.blocks * BLOCK_BYTES {
         return Err(wrong(format!(
@@ -139,7 +149,9 @@ pub(crate) fn match_present_devices(pm: &Pm, disks: Vec<Arc<dyn Disk>>) -> FsRes
     for disk in disks {
         let name = disk.path().display().to_string();
         let Some(label) = read_disk_superblock(disk.as_ref())? else {
-            return Err(wrong(format!("{name}: no Terrace disk: name the right device with --disk")));
+            return Err(wrong(format!(
+                "{name}: no Terrace disk: name the right device with --disk"
+            )));
         };
         if label.uuid != sb.uuid {
             return Err(wrong(format!(
@@ -150,7 +162,9 @@ pub(crate) fn match_present_devices(pm: &Pm, disks: Vec<Arc<dyn Disk>>) -> FsRes
         }
         let index = label.device_index;
         let Some(known) = sb.present().skip(1).find(|known| known.index == index) else {
-            return Err(wrong(format!("{name}: is device {index} of the volume, which has no such disk")));
+            return Err(wrong(format!(
+                "{name}: is device {index} of the volume, which has no such disk"
+            )));
         };
         if disk.len() < known.blocks * BLOCK_BYTES {
             return Err(wrong(format!(
@@ -178,7 +192,8 @@ pub(crate) fn match_present_devices(pm: &Pm, disks: Vec<Arc<dyn Disk>>) -> FsRes
     Ok((sb, found))
 }
 
-/// Inode tables of all shards, after replaying their journals if a crash may have left something there.
+/// Inode tables of all shards, after replaying their journals if a crash may have left something
+/// there.
 ///
 /// # Errors
 /// Damage to one of them; nothing is changed then.
@@ -194,7 +209,8 @@ pub(crate) fn load_tables(pm: &Pm, sb: &Superblock) -> FsResult<Vec<InodeTable>>
     }
     let load = |(s, page)| InodeTable::load(pm, page, s, sb.shards, Some(&pending));
     let tables = pages.map(load).collect::<FsResult<_>>()?;
-    let replayed = if planted(Bug::JournalOfOtherShard) { journals.len().min(1) } else { journals.len() };
+    let replayed =
+        if planted(Bug::JournalOfOtherShard) { journals.len().min(1) } else { journals.len() };
     journals[..replayed].iter().try_for_each(|journal| journal.replay(pm))?;
     Ok(tables)
 }
@@ -208,8 +224,8 @@ impl Volume {
     /// Opens a volume on opened devices; the disks in any order.
     ///
     /// # Errors
-    /// Names the device and the remedy: a disk missing or of another volume, a device truncated, a newer format, …
-    /// Nothing is changed then.
+    /// Names the device and the remedy: a disk missing or of another volume, a device truncated, a
+    /// newer format, … Nothing is changed then.
     pub fn open(
         pm: Arc<Pm>,
         disks: Vec<Arc<dyn Disk>>,
@@ -231,7 +247,8 @@ impl Volume {
         let mut free_space = FreeSpace::load(&pm, &disks, &sb, &mut tables, progress)?;
         let clean = checkpoint::usable_header(&pm, &sb).is_some();
         let (cache, recovered) = open_cache(&options, &sb)?;
-        // What is written survives the daemon (P-04): without memory that does, it has to be durable.
+        // What is written survives the daemon (P-04): without memory that does, it has to be
+        // durable.
         options.durable |= cache.dies_with_daemon();
         if !clean {
             tracing::warn!(
@@ -244,7 +261,8 @@ impl Volume {
         }
         if clean {
             // What a journal holds means nothing, and must not once this mount has crashed.
-            (0..sb.shards).try_for_each(|shard| journal(&sb, shard).verify_idle(&pm, true).map(drop))?;
+            (0..sb.shards)
+                .try_for_each(|shard| journal(&sb, shard).verify_idle(&pm, true).map(drop))?;
         }
         checkpoint::invalidate(&pm, &sb)?;
         for (&index, disk) in &disks {
@@ -275,9 +293,9 @@ impl Volume {
         Ok(Arc::new(Volume { core, workers, closing, undone: free_space.undone }))
     }
 
-    /// Clean unmount: everything dirty goes to its device, removed inodes are reclaimed, free space is written down.
-    /// A second call does nothing, and whatever else would change the volume later is refused with `EROFS`. Meanwhile
-    /// no other operation than [`Self::sync`] may be under way.
+    /// Clean unmount: everything dirty goes to its device, removed inodes are reclaimed, free space
+    /// is written down. A second call does nothing, and whatever else would change the volume later
+    /// is refused with `EROFS`. Meanwhile no other operation than [`Self::sync`] may be under way.
     ///
     /// # Errors
     /// If something could not be written: the next mount recovers.
@@ -291,8 +309,8 @@ impl Volume {
         closed
     }
 
-    /// Ends without writing anything more: leaves devices and page cache as the daemon's death would. For tests of
-    /// recovery.
+    /// Ends without writing anything more: leaves devices and page cache as the daemon's death
+    /// would. For tests of recovery.
     pub fn abandon(&self) {
         self.stop_workers();
     }
@@ -372,7 +390,14 @@ impl Volume {
     ///
     /// # Errors
     /// As [`Self::create`]; `ENAMETOOLONG` for a target of more than 4095 bytes.
-    pub fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], uid: u32, gid: u32) -> FsResult<Attr> {
+    pub fn symlink(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        target: &[u8],
+        uid: u32,
+        gid: u32,
+    ) -> FsResult<Attr> {
         self.core.symlink(parent, name, target, uid, gid)
     }
 
@@ -403,7 +428,8 @@ impl Volume {
     /// Renames, as `renameat2`.
     ///
     /// # Errors
-    /// `ENOENT`, `EEXIST`, `ENOTEMPTY`, `EISDIR`, `ENOTDIR`, `EINVAL` for a directory into itself, …
+    /// `ENOENT`, `EEXIST`, `ENOTEMPTY`, `EISDIR`, `ENOTDIR`, `EINVAL` for a directory into itself,
+    /// …
     pub fn rename(
         &self,
         parent: Ino,
@@ -425,11 +451,18 @@ impl Volume {
         Ok(len)
     }
 
-    /// Writes `data`, atomically up to [`ATOMIC_WRITE_BYTES_MAX`](crate::ATOMIC_WRITE_BYTES_MAX); returns how much.
+    /// Writes `data`, atomically up to [`ATOMIC_WRITE_BYTES_MAX`](crate::ATOMIC_WRITE_BYTES_MAX);
+    /// returns how much.
     ///
     /// # Errors
     /// `ENOSPC`, `EFBIG`, `EROFS`, `EIO`.
-    pub fn write(&self, ino: Ino, offset: u64, data: &[u8], options: WriteOptions) -> FsResult<usize> {
+    pub fn write(
+        &self,
+        ino: Ino,
+        offset: u64,
+        data: &[u8],
+        options: WriteOptions,
+    ) -> FsResult<usize> {
         if data.is_empty() {
             return Ok(0);
         }
@@ -478,23 +511,36 @@ impl Volume {
     ///
     /// # Errors
     /// `EINVAL` for overlapping ranges of one file, else as [`Self::read`] and [`Self::write`].
-    pub fn copy_range(&self, from: Ino, from_offset: u64, to: Ino, to_offset: u64, len: u64) -> FsResult<u64> {
+    pub fn copy_range(
+        &self,
+        from: Ino,
+        from_offset: u64,
+        to: Ino,
+        to_offset: u64,
+        len: u64,
+    ) -> FsResult<u64> {
         let copied = self.core.copy_range(from, from_offset, to, to_offset, len)?;
         self.core.recorder.note(Operation::Read, from, from_offset, copied, false);
         self.note_write(to, to_offset, copied as usize, false, false);
         Ok(copied)
     }
 
-    /// Lists a directory from position `from` (0: the start), `.` and `..` first, until `visit` returns false: that
-    /// entry is not consumed.
+    /// Lists a directory from position `from` (0: the start), `.` and `..` first, until `visit`
+    /// returns false: that entry is not consumed.
     ///
     /// # Errors
     /// `ENOTDIR`.
-    pub fn readdir(&self, ino: Ino, from: u64, visit: &mut dyn FnMut(DirEntry<'_>) -> bool) -> FsResult<()> {
+    pub fn readdir(
+        &self,
+        ino: Ino,
+        from: u64,
+        visit: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> FsResult<()> {
         self.core.readdir(ino, from, visit)
     }
 
-    /// As [`Self::readdir`], with attributes; each entry taken, other than `.` and `..`, counts a lookup.
+    /// As [`Self::readdir`], with attributes; each entry taken, other than `.` and `..`, counts a
+    /// lookup.
     ///
     /// # Errors
     /// `ENOTDIR`; `EIO` for damage.
@@ -507,8 +553,8 @@ impl Volume {
         self.core.readdir_plus(ino, from, visit)
     }
 
-    /// Sets an extended attribute. `groups`: the caller's groups if it lacks the privilege to keep set-group-id on
-    /// files of other groups, which an access ACL then clears.
+    /// Sets an extended attribute. `groups`: the caller's groups if it lacks the privilege to keep
+    /// set-group-id on files of other groups, which an access ACL then clears.
     ///
     /// # Errors
     /// `EEXIST`, `ENODATA`, `EOPNOTSUPP`, `ERANGE`, `E2BIG`, `EINVAL` for a bad ACL, `ENOSPC`.
@@ -600,7 +646,12 @@ impl FreeSpace {
     ) -> FsResult<Self> {
         if let Some(header) = checkpoint::usable_header(pm, sb) {
             let load = |(i, area): (usize, _)| {
-                let alloc = checkpoint::load_device(area, sb.devices[i], &header.devices[i], sb.shards.into())?;
+                let alloc = checkpoint::load_device(
+                    area,
+                    sb.devices[i],
+                    &header.devices[i],
+                    sb.shards.into(),
+                )?;
                 Ok((i as u16, alloc))
             };
             match areas(pm, disks).into_iter().map(load).collect::<FsResult<BTreeMap<_, _>>>() {
@@ -618,7 +669,8 @@ impl FreeSpace {
         tables: &mut [InodeTable],
         progress: Progress<'_>,
     ) -> FsResult<Self> {
-        let found = scan(pm, disks, sb, tables, Unfinished::Finish, scan_threads(), progress, &|_, _| {})?;
+        let found =
+            scan(pm, disks, sb, tables, Unfinished::Finish, scan_threads(), progress, &|_, _| {})?;
         let damage = first_problem(pm, &found.problems);
         if damage.is_none() {
             for &(ino, at) in found.unnamed.iter().filter(|_| !planted(Bug::UnnamedNotFreed)) {
@@ -627,17 +679,31 @@ impl FreeSpace {
             fence(pm)?;
         }
         tables.iter_mut().for_each(|table| table.recount(pm));
-        let allocs = found.usage.into_iter().zip(sb.devices()).filter(|(_, d)| !d.is_absent()).map(|(usage, d)| {
-            let group_blocks = u64::from(d.group_blocks);
-            let alloc = DeviceAlloc::from_bitmap(d.blocks, group_blocks, sb.shards.into(), usage.into_words());
-            (d.index, alloc)
-        });
+        let allocs = found.usage.into_iter().zip(sb.devices()).filter(|(_, d)| !d.is_absent()).map(
+            |(usage, d)| {
+                let group_blocks = u64::from(d.group_blocks);
+                let alloc = DeviceAlloc::from_bitmap(
+                    d.blocks,
+                    group_blocks,
+                    sb.shards.into(),
+                    usage.into_words(),
+                );
+                (d.index, alloc)
+            },
+        );
         Ok(Self { allocs: allocs.collect(), damage, undone: undone_in_words(pm, &found.undone) })
     }
 
     /// The allocators with their devices.
-    fn space(&mut self, pm: &Arc<Pm>, disks: Disks, sb: &Superblock, placement: Placement) -> Space {
-        let mut alloc_of = |entry: &DeviceEntry| self.allocs.remove(&entry.index).expect("one for each device");
+    fn space(
+        &mut self,
+        pm: &Arc<Pm>,
+        disks: Disks,
+        sb: &Superblock,
+        placement: Placement,
+    ) -> Space {
+        let mut alloc_of =
+            |entry: &DeviceEntry| self.allocs.remove(&entry.index).expect("one for each device");
         let pm_alloc = alloc_of(&sb.devices[0]);
         let member = |(index, disk)| {
             let entry = sb.devices[usize::from(index)];
@@ -648,8 +714,8 @@ impl FreeSpace {
     }
 }
 
-/// What recovery has undone. That is what a power cut leaves, not an error; but if nobody cut the power, something has
-/// damaged data in PM.
+/// What recovery has undone. That is what a power cut leaves, not an error; but if nobody cut the
+/// power, something has damaged data in PM.
 fn undone_in_words(pm: &Pm, undone: &[(Ino, u64)]) -> Option<String> {
     let (ino, at) = undone.iter().min()?;
     Some(format!(
@@ -661,8 +727,8 @@ fn undone_in_words(pm: &Pm, undone: &[(Ino, u64)]) -> Option<String> {
     ))
 }
 
-/// What a daemon that died has left of the volume on `pm`: files in `cache_dir`, and how many pages in each wait for a
-/// writable mount to take them to their disk. Nothing is changed.
+/// What a daemon that died has left of the volume on `pm`: files in `cache_dir`, and how many pages
+/// in each wait for a writable mount to take them to their disk. Nothing is changed.
 ///
 /// # Errors
 /// PM holds no volume; the directory or a file of it cannot be read.
@@ -671,18 +737,30 @@ pub fn waiting_pages(pm: &Pm, cache_dir: &Path) -> FsResult<Vec<(PathBuf, u64)>>
         return Ok(Vec::new());
     }
     let sb = volume_on(pm)?;
-    PageCache::waiting(&CacheBacking { dir: cache_dir.to_owned(), uuid: uuid_text(&sb), epoch: sb.mount_epoch })
+    PageCache::waiting(&CacheBacking {
+        dir: cache_dir.to_owned(),
+        uuid: uuid_text(&sb),
+        epoch: sb.mount_epoch,
+    })
 }
 
-fn open_cache(options: &OpenOptions, sb: &Superblock) -> FsResult<(Arc<PageCache>, Vec<RecoveredPage>)> {
+fn open_cache(
+    options: &OpenOptions,
+    sb: &Superblock,
+) -> FsResult<(Arc<PageCache>, Vec<RecoveredPage>)> {
     let dir = options.cache_dir.as_ref().filter(|_| !options.read_only);
-    let backing = dir.map(|dir| CacheBacking { dir: dir.clone(), uuid: uuid_text(sb), epoch: sb.mount_epoch });
+    let backing = dir.map(|dir| CacheBacking {
+        dir: dir.clone(),
+        uuid: uuid_text(sb),
+        epoch: sb.mount_epoch,
+    });
     PageCache::new(options.cache_bytes.max(CACHE_BYTES_MIN), backing.as_ref())
 }
 
-/// This mount gets an epoch of its own: dirty pages that an earlier daemon may have left elsewhere are not this volume's
-/// any more, and neither PM nor a disk can be replaced by an older copy unnoticed. Nothing is dirty now, so it does not matter
-/// which of the two, cache and superblock, a crash leaves behind.
+/// This mount gets an epoch of its own: dirty pages that an earlier daemon may have left elsewhere
+/// are not this volume's any more, and neither PM nor a disk can be replaced by an older copy
+/// unnoticed. Nothing is dirty now, so it does not matter which of the two, cache and superblock, a
+/// crash leaves behind.
 fn begin_epoch(core: &Core) -> FsResult<()> {
     if core.is_read_only() {
         return Ok(());
@@ -694,7 +772,8 @@ fn begin_epoch(core: &Core) -> FsResult<()> {
     sb.mount_epoch = (old.mount_epoch + 1).max(Time::now().0 as u64);
     core.epoch.store(sb.mount_epoch, Ordering::Relaxed);
     sb.sequence += 1;
-    // A crash may have kept a disk from following PM last time: it must have caught up before PM goes on.
+    // A crash may have kept a disk from following PM last time: it must have caught up before PM
+    // goes on.
     write_disk_epochs(core, &old)?;
     core.cache.set_epoch(sb.mount_epoch);
     write_pm_superblock(&core.pm, &sb)?;
@@ -756,7 +835,8 @@ impl Core {
         self.cache.remove_backing()
     }
 
-    /// Nobody can have a removed file open any more; what logs left to the next commit is done now, under one fence.
+    /// Nobody can have a removed file open any more; what logs left to the next commit is done now,
+    /// under one fence.
     fn settle_inodes(&self) -> FsResult<()> {
         let each = |visit: &dyn Fn(&Arc<Inode>, &mut Inner)| {
             for shard in &self.shards {

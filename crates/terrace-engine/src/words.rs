@@ -11,6 +11,9 @@ mod tests {
 
     #[test]
     fn one_thing_is_singular() {
-        assert_eq!([0, 1, 2].map(|count| counted(count, "entry", "entries")), ["0 entries", "1 entry", "2 entries"]);
+        assert_eq!(
+            [0, 1, 2].map(|count| counted(count, "entry", "entries")),
+            ["0 entries", "1 entry", "2 entries"]
+        );
     }
 }

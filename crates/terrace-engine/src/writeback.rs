@@ -1,12 +1,12 @@
 //! Writeback: dirty pages go to disk in long runs; only when those are durable, the log says so.
 //!
-//! Nothing is locked while a disk writes. Pages cannot change meanwhile (the cache publishes a new version beside
-//! the old one); which of them still are the newest version of their block is found out under the inode's lock,
-//! and only those are committed.
+//! Nothing is locked while a disk writes. Pages cannot change meanwhile (the cache publishes a new
+//! version beside the old one); which of them still are the newest version of their block is found
+//! out under the inode's lock, and only those are committed.
 //!
-//! A write that fails costs nothing: the pages stay dirty, in memory that outlives the daemon, and are tried again when
-//! they are due. A flush that fails is another matter: what became of writes before it, whoever made them, nobody knows
-//! any more, so the volume turns read-only.
+//! A write that fails costs nothing: the pages stay dirty, in memory that outlives the daemon, and
+//! are tried again when they are due. A flush that fails is another matter: what became of writes
+//! before it, whoever made them, nobody knows any more, so the volume turns read-only.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -38,7 +38,8 @@ enum Overtaken {
 }
 
 impl Core {
-    /// Writes a file's dirty pages to disk and commits them, durably: all that was dirty when it was called.
+    /// Writes a file's dirty pages to disk and commits them, durably: all that was dirty when it
+    /// was called.
     ///
     /// # Errors
     /// `ENOSPC`, or what the disk said; a disk that cannot flush is fatal.
@@ -83,9 +84,11 @@ impl Core {
     fn note_flushed(&self, inode: &Arc<Inode>) {
         let was_dirty = inode.pages.has_dirty();
         let mut dirty = self.shard(inode.ino).dirty.lock();
-        let is_dirty = if planted(Bug::DirtyFlagRead) { was_dirty } else { inode.pages.has_dirty() };
+        let is_dirty =
+            if planted(Bug::DirtyFlagRead) { was_dirty } else { inode.pages.has_dirty() };
         // A removed file's number may be another's by now.
-        let Some(file) = dirty.get_mut(&inode.ino.0).filter(|file| Arc::ptr_eq(&file.inode, inode)) else {
+        let Some(file) = dirty.get_mut(&inode.ino.0).filter(|file| Arc::ptr_eq(&file.inode, inode))
+        else {
             return;
         };
         if is_dirty {
@@ -95,28 +98,39 @@ impl Core {
         }
     }
 
-    /// Writes pages to the fastest disks that have room (from the tier on that the file is pinned to), durably; returns where they
-    /// went.
-    fn write_durably<'a>(&self, inode: &Inode, pages: &'a [DirtyPage]) -> FsResult<Vec<Placed<'a, DirtyPage>>> {
-        let write = |first| self.write_pages(pages, Target { shard: inode.shard, tiers: Tiers::from(first) });
+    /// Writes pages to the fastest disks that have room (from the tier on that the file is pinned
+    /// to), durably; returns where they went.
+    fn write_durably<'a>(
+        &self,
+        inode: &Inode,
+        pages: &'a [DirtyPage],
+    ) -> FsResult<Vec<Placed<'a, DirtyPage>>> {
+        let write = |first| {
+            self.write_pages(pages, Target { shard: inode.shard, tiers: Tiers::from(first) })
+        };
         let placed = match inode.pin.get().filter(|&tier| tier > 1).map(write) {
             // Room on any disk was promised.
             None => write(1)?,
             Some(Ok(placed)) => placed,
             // Its disks are full, or fail.
-            Some(Err(error)) => write(1).map_err(|other| if other.is_no_room() { error } else { other })?,
+            Some(Err(error)) => {
+                write(1).map_err(|other| if other.is_no_room() { error } else { other })?
+            }
         };
-        self.flush_placed(&placed).inspect_err(|_| placed.iter().for_each(|run| self.free_placed(run)))?;
+        self.flush_placed(&placed)
+            .inspect_err(|_| placed.iter().for_each(|run| self.free_placed(run)))?;
         Ok(placed)
     }
 
-    /// Flushes blocks that were written again while their older version was on its way to disk. That version was dropped,
-    /// and somebody may wait for what it held; so this time writers wait.
+    /// Flushes blocks that were written again while their older version was on its way to disk.
+    /// That version was dropped, and somebody may wait for what it held; so this time writers wait.
     fn flush_overtaken(&self, inode: &Arc<Inode>, blocks: &BTreeSet<u64>) -> FsResult<()> {
         let mut inner = inode.inner.write();
         let mut pages = Vec::new();
         for &block in blocks {
-            pages.extend(self.cache.dirty(&inode.pages, block, 1).into_iter().filter(|p| p.block == block));
+            pages.extend(
+                self.cache.dirty(&inode.pages, block, 1).into_iter().filter(|p| p.block == block),
+            );
         }
         for pages in pages.chunks(COMMIT_PAGES_MAX) {
             let placed = self.write_durably(inode, pages)?;
@@ -126,15 +140,21 @@ impl Core {
         Ok(())
     }
 
-    /// Commits what is still the newest version of its block, and frees the rest. Returns the blocks that have a newer
-    /// version by now.
-    fn commit_runs(&self, inode: &Inode, inner: &mut Inner, placed: &[Placed<'_, DirtyPage>]) -> FsResult<Vec<u64>> {
+    /// Commits what is still the newest version of its block, and frees the rest. Returns the
+    /// blocks that have a newer version by now.
+    fn commit_runs(
+        &self,
+        inode: &Inode,
+        inner: &mut Inner,
+        placed: &[Placed<'_, DirtyPage>],
+    ) -> FsResult<Vec<u64>> {
         let current = |run: &Placed<'_, DirtyPage>| match inode.doomed.load(Ordering::Acquire) {
             true => vec![false; run.pages.len()],
             false if planted(Bug::CommitOvertaken) => vec![true; run.pages.len()],
             false => self.cache.current(&inode.pages, run.pages),
         };
-        let (mut survivors, overtaken) = self.sift(placed.iter().map(|run| (run.run(), current(run))));
+        let (mut survivors, overtaken) =
+            self.sift(placed.iter().map(|run| (run.run(), current(run))));
         if survivors.is_empty() {
             return Ok(overtaken);
         }
@@ -161,7 +181,8 @@ impl Core {
         Ok(overtaken)
     }
 
-    /// Writes back the file with the most dirty pages: room for somebody who needs it. False if nothing is dirty.
+    /// Writes back the file with the most dirty pages: room for somebody who needs it. False if
+    /// nothing is dirty.
     ///
     /// # Errors
     /// As [`Self::flush_file`].
@@ -209,7 +230,8 @@ impl Core {
         Ok(())
     }
 
-    /// The worker of a shard: writes back what is due, reclaims what was removed. Sleeps while there is nothing.
+    /// The worker of a shard: writes back what is due, reclaims what was removed. Sleeps while
+    /// there is nothing.
     pub fn work(&self, shard: usize) {
         let tick = Duration::from_secs(1);
         let this = &self.shards[shard];
@@ -219,15 +241,19 @@ impl Core {
         while !self.stopping.load(Ordering::Acquire) {
             {
                 let mut work = this.work.lock();
-                // Whoever stops the workers does so before the lock and wakes them after it: who sleeps is woken.
+                // Whoever stops the workers does so before the lock and wakes them after it: who
+                // sleeps is woken.
                 if self.stopping.load(Ordering::Acquire) {
                     break;
                 }
                 if !*work {
                     this.wake.wait(&mut work);
                 }
-                // What is not due, removed files among it, waits until there is more of it, or a moment has passed.
-                let may_wait = || pause_until.is_some() || self.is_read_only() || self.due_files(shard).is_empty();
+                // What is not due, removed files among it, waits until there is more of it, or a
+                // moment has passed.
+                let may_wait = || {
+                    pause_until.is_some() || self.is_read_only() || self.due_files(shard).is_empty()
+                };
                 if *work && !self.stopping.load(Ordering::Acquire) && may_wait() {
                     this.wake.wait_for(&mut work, tick);
                 }
@@ -238,9 +264,11 @@ impl Core {
             }
             pause_until = None;
             for (file, due) in self.due_files(shard) {
-                let overtaken_are = if due == Due::Room { Overtaken::Left } else { Overtaken::Written };
+                let overtaken_are =
+                    if due == Due::Room { Overtaken::Left } else { Overtaken::Written };
                 let flushed = self.mutate(|| self.write_back(&file.inode, overtaken_are));
-                // A line when it begins and one when it is over, however many files and attempts lie between them.
+                // A line when it begins and one when it is over, however many files and attempts
+                // lie between them.
                 match (&flushed, failing || self.is_read_only()) {
                     (Err(error), false) => tracing::warn!(
                         "writeback of inode {}: {error}: dirty pages wait in the page cache and are tried again",

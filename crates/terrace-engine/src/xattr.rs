@@ -1,8 +1,8 @@
 //! Attributes: stat, chmod, chown, times, extended attributes, ACLs.
 
 use terrace_layout::{
-    BLOCK_BYTES, BlockAddr, ENTRY_BYTES_MAX, EntryType, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, XattrEntry,
-    data_crc, slots_for,
+    BLOCK_BYTES, BlockAddr, ENTRY_BYTES_MAX, EntryType, XATTR_NAME_BYTES_MAX,
+    XATTR_VALUE_BYTES_MAX, XattrEntry, data_crc, slots_for,
 };
 
 use crate::acl;
@@ -24,7 +24,8 @@ pub(crate) const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
 pub(crate) const ACL_DEFAULT: &[u8] = b"system.posix_acl_default";
 /// Longest value that stands in its entry.
 const INLINE_VALUE_BYTES_MAX: usize = ENTRY_BYTES_MAX / 2;
-/// Longest ACL: it must fit into one log entry, since chmod and inheritance write it along with others.
+/// Longest ACL: it must fit into one log entry, since chmod and inheritance write it along with
+/// others.
 const ACL_BYTES_MAX: usize = INLINE_VALUE_BYTES_MAX;
 /// Longest list of names, as Linux has it.
 const LIST_BYTES_MAX: usize = 65536;
@@ -89,7 +90,9 @@ fn check_xattr_name(name: &[u8]) -> FsResult<()> {
     if name.len() > XATTR_NAME_BYTES_MAX {
         return fail(libc::ERANGE);
     }
-    let known = [&b"user."[..], b"trusted.", b"security."].iter().any(|p| name.starts_with(p) && name.len() > p.len());
+    let known = [&b"user."[..], b"trusted.", b"security."]
+        .iter()
+        .any(|p| name.starts_with(p) && name.len() > p.len());
     if known || name == ACL_ACCESS || name == ACL_DEFAULT { Ok(()) } else { fail(libc::EOPNOTSUPP) }
 }
 
@@ -174,7 +177,9 @@ impl Core {
             }
             Some((addr, blocks)) => {
                 if !addr.is_pm() || !self.space.contains(addr, blocks) {
-                    return Err(FsError::corrupt("an extended attribute's value lies outside its device"));
+                    return Err(FsError::corrupt(
+                        "an extended attribute's value lies outside its device",
+                    ));
                 }
                 self.pm.try_read(addr.byte(), &mut value)?;
                 if data_crc(&value) != xattr.entry.value_crc {
@@ -217,7 +222,8 @@ impl Core {
     /// Sets an attribute; ACLs change the mode along with it.
     ///
     /// # Errors
-    /// `EEXIST`, `ENODATA` as the flags demand; `E2BIG`, `ERANGE`, `EOPNOTSUPP`, `EINVAL` for a bad ACL, `ENOSPC`.
+    /// `EEXIST`, `ENODATA` as the flags demand; `E2BIG`, `ERANGE`, `EOPNOTSUPP`, `EINVAL` for a bad
+    /// ACL, `ENOSPC`.
     pub fn setxattr(
         &self,
         ino: Ino,
@@ -292,7 +298,9 @@ impl Core {
     ) -> FsResult<()> {
         let now = Time::now();
         let external = match value {
-            Some(value) if value.len() > INLINE_VALUE_BYTES_MAX => Some(self.write_value(inode, value)?),
+            Some(value) if value.len() > INLINE_VALUE_BYTES_MAX => {
+                Some(self.write_value(inode, value)?)
+            }
             _ => None,
         };
         let existed = inner.xattrs.contains_key(name);

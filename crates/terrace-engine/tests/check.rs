@@ -6,12 +6,13 @@ use std::sync::{Arc, LazyLock};
 
 use rig::{Image, Rig, Tree, find, pattern, populated, put, tree};
 use terrace_engine::{
-    CheckOptions, CheckProblem, CheckReport, FileKind, FormatOptions, Ino, OpenOptions, RenameFlags, SetAttr, Volume,
-    check, dump_superblock, format, read_pm_label,
+    CheckOptions, CheckProblem, CheckReport, FileKind, FormatOptions, Ino, OpenOptions,
+    RenameFlags, SetAttr, Volume, check, dump_superblock, format, read_pm_label,
 };
 use terrace_layout::{
-    AttrEntry, BLOCK_BYTES, CheckpointHeader, DentryAddEntry, DeviceEntry, GroupSummary, INODE_BYTES, InodeRecord,
-    JOURNAL_COMMITTED, JOURNAL_OFFSET, JournalRecord, JournalWord, MediaStruct, Superblock, TAIL_OFFSET, WriteEntry,
+    AttrEntry, BLOCK_BYTES, CheckpointHeader, DentryAddEntry, DeviceEntry, GroupSummary,
+    INODE_BYTES, InodeRecord, JOURNAL_COMMITTED, JOURNAL_OFFSET, JournalRecord, JournalWord,
+    MediaStruct, Superblock, TAIL_OFFSET, WriteEntry,
 };
 use terrace_media::{AlignedBuf, Pm, memory_disk, sim_disk_from};
 use zerocopy::IntoBytes;
@@ -35,9 +36,13 @@ fn report(rig: &Rig, repair: bool) -> CheckReport {
 }
 
 fn the_problem<'a>(report: &'a CheckReport, expected: &Expected<'_>) -> &'a CheckProblem {
-    let found = report.problems.iter().find(|p| p.place.contains(expected.place) && p.what.contains(expected.what));
-    let problem =
-        found.unwrap_or_else(|| panic!("no {:?} at {:?} in {:#?}", expected.what, expected.place, report.problems));
+    let found = report
+        .problems
+        .iter()
+        .find(|p| p.place.contains(expected.place) && p.what.contains(expected.what));
+    let problem = found.unwrap_or_else(|| {
+        panic!("no {:?} at {:?} in {:#?}", expected.what, expected.place, report.problems)
+    });
     assert_eq!(problem.data_lost, expected.data_lost, "{problem:?}");
     problem
 }
@@ -50,7 +55,11 @@ fn repairable(rig: &Rig, place: &str, what: &str) {
     assert!(found.problems.iter().all(|p| !p.repaired));
     let repaired = rig.check(true);
     assert!(the_problem(&repaired, &expected).repaired);
-    assert!(repaired.problems.iter().all(|p| p.repaired && !p.data_lost), "{:#?}", repaired.problems);
+    assert!(
+        repaired.problems.iter().all(|p| p.repaired && !p.data_lost),
+        "{:#?}",
+        repaired.problems
+    );
     assert_eq!(report(rig, false).problems.len(), 0, "{:#?}", rig.check(false).problems);
     let v = rig.open(90);
     assert_eq!(v.status().read_only, None);
@@ -133,7 +142,11 @@ fn superblock_copies_come_from_the_other() {
                 let rig = PLAIN.rig();
                 rig.flip(device, copy * 4096 + byte);
                 let path = if device == 0 { "<memory>" } else { "" };
-                repairable(&rig, path, &format!("copy {copy} of the superblock, at byte {}", copy * 4096));
+                repairable(
+                    &rig,
+                    path,
+                    &format!("copy {copy} of the superblock, at byte {}", copy * 4096),
+                );
             }
         }
     }
@@ -237,13 +250,15 @@ fn a_link_count_is_set_right_in_a_log_that_has_to_grow() {
     assert_eq!(tree(&rig.open(90)), expected);
 }
 
-/// Random bytes are damaged, anywhere in what is in use of PM: nothing panics, a check without repair changes nothing,
-/// and a second repair finds nothing more to do.
+/// Random bytes are damaged, anywhere in what is in use of PM: nothing panics, a check without
+/// repair changes nothing, and a second repair finds nothing more to do.
 #[test]
 fn random_damage_is_survived() {
     let used: Vec<u64> = {
         let pm = &PLAIN.0[0];
-        (0..pm.len() as u64).filter(|&at| pm[at as usize / 64 * 64..][..64].iter().any(|&b| b != 0)).collect()
+        (0..pm.len() as u64)
+            .filter(|&at| pm[at as usize / 64 * 64..][..64].iter().any(|&b| b != 0))
+            .collect()
     };
     let mut random = Random(7);
     for case in 0..100 {
@@ -261,7 +276,11 @@ fn random_damage_is_survived() {
         let after = rig.image();
         if repaired.is_ok() {
             let again = rig.check(true);
-            assert!(again.problems.iter().all(|p| !p.repaired), "case {case}: {:#?}", again.problems);
+            assert!(
+                again.problems.iter().all(|p| !p.repaired),
+                "case {case}: {:#?}",
+                again.problems
+            );
             assert!(rig.image() == after, "case {case}");
         }
     }
@@ -298,7 +317,8 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.0 ^ self.0 >> 29
     }
 
@@ -371,7 +391,9 @@ fn change_checkpoint(rig: &Rig, device: usize, change: impl FnOnce(&mut [u8])) {
     let (summaries, bitmaps) = area.split_at_mut((entry.summary_blocks() * BLOCK_BYTES) as usize);
     change(bitmaps);
     let mut free = 0;
-    for (g, bitmap) in bitmaps.chunks(entry.group_blocks as usize / 8).take(entry.groups() as usize).enumerate() {
+    for (g, bitmap) in
+        bitmaps.chunks(entry.group_blocks as usize / 8).take(entry.groups() as usize).enumerate()
+    {
         let zeros: u32 = bitmap.iter().map(|b| b.count_zeros()).sum();
         free += u64::from(zeros);
         let summary = GroupSummary { free: zeros, bitmap_crc: terrace_layout::data_crc(bitmap) };
@@ -491,7 +513,10 @@ fn what_a_lost_directory_held_is_kept() {
     let rig = PLAIN.rig();
     rig.flip(0, rig.entry_at(rig.ino("dir"), "add name") + 42);
     let found = lasting(&rig, "<memory>", "inodes have no name");
-    assert!(found.problems.iter().all(|p| !p.what.contains("link count")), "nobody knows the links now");
+    assert!(
+        found.problems.iter().all(|p| !p.what.contains("link count")),
+        "nobody knows the links now"
+    );
 }
 
 #[test]
@@ -527,7 +552,8 @@ fn data_on_disks_is_verified_to_the_block() {
 #[test]
 fn adjacent_bad_blocks_are_one_problem() {
     let rig = PLAIN.rig();
-    let extent = rig.image().rig().open(90).file_map(rig.ino("dir/some")).unwrap().extents[0].clone();
+    let extent =
+        rig.image().rig().open(90).file_map(rig.ino("dir/some")).unwrap().extents[0].clone();
     let device = usize::from(rig.dump(rig.ino("dir/some")).contains(": 2:")) + 1;
     for block in [2, 3, 4, 7] {
         rig.flip(device, extent.device_offset_bytes + block * 4096);
@@ -543,7 +569,11 @@ fn a_damaged_checksum_block_is_named() {
     let dump = rig.dump(big);
     let (device, block) = rig::blocks_from(&dump).expect("a run with checksum blocks");
     rig.flip(device as usize, block * BLOCK_BYTES + 12);
-    lasting(&rig, "(/dir/big)", &format!("the checksum block at byte {} is damaged", block * BLOCK_BYTES));
+    lasting(
+        &rig,
+        "(/dir/big)",
+        &format!("the checksum block at byte {} is damaged", block * BLOCK_BYTES),
+    );
 }
 
 #[test]
@@ -559,18 +589,25 @@ fn a_disk_that_cannot_be_read_is_named_with_the_block() {
     disks[device - 1] = disk;
     let rig = Rig { pm: rig.pm, disks };
     let found = rig.check(false);
-    let expected = Expected { place: "(/dir/some)", what: "bytes 20480 to 24575 of the file", data_lost: true };
+    let expected = Expected {
+        place: "(/dir/some)",
+        what: "bytes 20480 to 24575 of the file",
+        data_lost: true,
+    };
     the_problem(&found, &expected);
     assert_eq!(found.problems.len(), 1);
 }
 
 #[test]
 fn pm_data_is_verified_if_it_has_checksums() {
-    let extent = CHECKSUMS.rig().open(90).file_map(CHECKSUMS.rig().ino("dir/sub/deep")).unwrap().extents[0].clone();
+    let extent =
+        CHECKSUMS.rig().open(90).file_map(CHECKSUMS.rig().ino("dir/sub/deep")).unwrap().extents[0]
+            .clone();
     let rig = CHECKSUMS.rig();
     rig.flip(0, extent.device_offset_bytes + 77);
     lasting(&rig, "(/dir/sub/deep)", "bytes 0 to 4095 of the file");
-    let extent = PLAIN.rig().open(90).file_map(PLAIN.rig().ino("dir/sub/deep")).unwrap().extents[0].clone();
+    let extent =
+        PLAIN.rig().open(90).file_map(PLAIN.rig().ino("dir/sub/deep")).unwrap().extents[0].clone();
     let rig = PLAIN.rig();
     rig.flip(0, extent.device_offset_bytes + 77);
     assert_eq!(report(&rig, false).problems.len(), 0);
@@ -594,8 +631,11 @@ fn blocks_with_two_owners_are_named_with_both() {
     rig.change_entry::<WriteEntry>(deep, rig.entry_at(deep, "write"), |e| e.address = stolen);
     let range = format!("it owns blocks {stolen} to {}", stolen + 1);
     let found = lasting(&rig, "(/small)", &format!("{range}, and so does inode {}", deep.0));
-    let expected =
-        Expected { place: "(/dir/sub/deep)", what: &format!("and so does inode {}", small.0), data_lost: true };
+    let expected = Expected {
+        place: "(/dir/sub/deep)",
+        what: &format!("and so does inode {}", small.0),
+        data_lost: true,
+    };
     the_problem(&found, &expected);
 }
 
@@ -604,17 +644,23 @@ fn blocks_of_the_volume_itself_belong_to_nobody_else() {
     for (device, block) in [(0u64, 1u64), (1, 0)] {
         let rig = PLAIN.rig();
         let one = rig.ino("dir/one");
-        rig.change_entry::<WriteEntry>(one, rig.entry_at(one, "write"), |e| e.address = device << 48 | block);
+        rig.change_entry::<WriteEntry>(one, rig.entry_at(one, "write"), |e| {
+            e.address = device << 48 | block
+        });
         lasting(&rig, "(/dir/one)", "which the volume itself needs");
     }
 }
 
 #[test]
 fn blocks_outside_the_device_are_found() {
-    for (device, block) in [(0u64, (4 << 20) / 4096), (1, (8 << 20) / 4096), (1, (1 << 40) - 2), (9, 300)] {
+    for (device, block) in
+        [(0u64, (4 << 20) / 4096), (1, (8 << 20) / 4096), (1, (1 << 40) - 2), (9, 300)]
+    {
         let rig = PLAIN.rig();
         let one = rig.ino("dir/one");
-        rig.change_entry::<WriteEntry>(one, rig.entry_at(one, "write"), |e| e.address = device << 48 | block);
+        rig.change_entry::<WriteEntry>(one, rig.entry_at(one, "write"), |e| {
+            e.address = device << 48 | block
+        });
         lasting(&rig, "(/dir/one)", "outside the device");
     }
 }
@@ -623,7 +669,9 @@ fn blocks_outside_the_device_are_found() {
 fn disk_data_without_checksums_is_noticed() {
     let rig = PLAIN.rig();
     let one = rig.ino("dir/one");
-    rig.change_entry::<WriteEntry>(one, rig.entry_at(one, "write"), |e| e.crc_form = terrace_layout::CRC_NONE);
+    rig.change_entry::<WriteEntry>(one, rig.entry_at(one, "write"), |e| {
+        e.crc_form = terrace_layout::CRC_NONE
+    });
     lasting(&rig, "(/dir/one)", "has no checksums for data on a disk");
 }
 
@@ -635,7 +683,11 @@ fn names_that_lead_nowhere_are_found() {
     for ino in [33, 9999, u64::MAX] {
         let rig = PLAIN.rig();
         rig.change_entry::<DentryAddEntry>(sub, entry, |e| e.ino = ino);
-        let found = lasting(&rig, "(/dir/sub)", &format!("its name deep leads to inode {ino}, which does not"));
+        let found = lasting(
+            &rig,
+            "(/dir/sub)",
+            &format!("its name deep leads to inode {ino}, which does not"),
+        );
         assert!(found.problems.iter().any(|p| p.what.contains("no name leads to it")));
     }
     let rig = PLAIN.rig();
@@ -657,7 +709,8 @@ fn a_directory_has_one_name_and_a_path() {
         e.file_type = (FileKind::Regular.format_bits() >> 12) as u8;
     });
     rig.change_entry::<DentryAddEntry>(dir, rig.entry_at(dir, "add name: sub "), |e| e.ino = dir.0);
-    let found = lasting(&rig, &format!("inode {}", dir.0), "no path from the root leads to this directory");
+    let found =
+        lasting(&rig, &format!("inode {}", dir.0), "no path from the root leads to this directory");
     let expected = Expected {
         place: &format!("inode {}", sub.0),
         what: "no name leads to this directory, which holds names",
@@ -690,7 +743,8 @@ fn a_name_is_given_once() {
     lasting(&rig, "inode 1 (/)", "gives a name that none can have: a/bc");
 }
 
-/// With a log unreadable nobody knows what it owned: links stay as they are, and so does the checkpoint, which does.
+/// With a log unreadable nobody knows what it owned: links stay as they are, and so does the
+/// checkpoint, which does.
 #[test]
 fn beside_damage_that_stays_only_superblocks_are_repaired() {
     let rig = PLAIN.rig();
@@ -708,12 +762,18 @@ fn beside_damage_that_stays_only_superblocks_are_repaired() {
     assert!(rig.image() == before);
 }
 
-/// At every fence of operations that change several logs, whatever a crash makes of it is no damage.
+/// At every fence of operations that change several logs, whatever a crash makes of it is no
+/// damage.
 #[test]
 fn crash_states_are_no_damage() {
     let (pm, sim) = Pm::simulated(2 << 20);
     let disk = memory_disk(1 << 20);
-    format(&pm, std::slice::from_ref(&disk), &FormatOptions { shards: Some(2), ..Default::default() }).unwrap();
+    format(
+        &pm,
+        std::slice::from_ref(&disk),
+        &FormatOptions { shards: Some(2), ..Default::default() },
+    )
+    .unwrap();
     let options = OpenOptions { cache_bytes: 1 << 20, ..Default::default() };
     let v = Volume::open(pm, vec![disk.clone()], options, &|_, _, _| {}).unwrap();
     let d = v.create(Ino::ROOT, b"d", &rig::DIR).unwrap().ino;
@@ -751,7 +811,10 @@ fn crash_states_are_no_damage() {
         if was_pending {
             let mut text = Vec::new();
             dump_superblock(&rig.pm, &mut text).unwrap();
-            assert!(!String::from_utf8(text).unwrap().contains("committed,"), "a repair replays the journal");
+            assert!(
+                !String::from_utf8(text).unwrap().contains("committed,"),
+                "a repair replays the journal"
+            );
         }
         assert_eq!(report(&rig, false).problems.len(), 0);
         assert_eq!(tree(&rig.open(90)), expected, "state {i}");

@@ -1,5 +1,5 @@
-//! Many threads on few files and names, with the workers busy: nothing hangs, nothing breaks, and what is left is a
-//! sound volume, after a clean unmount and after a crash.
+//! Many threads on few files and names, with the workers busy: nothing hangs, nothing breaks, and
+//! what is left is a sound volume, after a clean unmount and after a crash.
 
 mod common;
 
@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use common::{apply, op, prepare, tree_of};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
-use terrace_engine::{FileKind, FormatOptions, Ino, NewInode, OpenOptions, Volume, WriteOptions, format};
+use terrace_engine::{
+    FileKind, FormatOptions, Ino, NewInode, OpenOptions, Volume, WriteOptions, format,
+};
 use terrace_media::{Disk, Pm, memory_disk};
 
 const THREADS: usize = 4;
@@ -30,7 +32,12 @@ impl Rig {
 
     fn open(&self, pm_full_percent: u8) -> Arc<Volume> {
         // Dirty pages are due at once: the workers have always something to do.
-        let options = OpenOptions { cache_bytes: 4 << 20, pm_full_percent, writeback_seconds: 0, ..Default::default() };
+        let options = OpenOptions {
+            cache_bytes: 4 << 20,
+            pm_full_percent,
+            writeback_seconds: 0,
+            ..Default::default()
+        };
         Volume::open(self.pm.clone(), vec![self.disk.clone()], options, &|_, _, _| {}).unwrap()
     }
 
@@ -79,7 +86,8 @@ fn storm(pm_full_percent: u8, kill: bool) {
                 for i in 0..3000 {
                     let op = strategy.new_tree(&mut runner).unwrap().current();
                     match apply(&volume, &op) {
-                        // What another thread did meanwhile, or a full device: fair answers. Anything else is not.
+                        // What another thread did meanwhile, or a full device: fair answers.
+                        // Anything else is not.
                         Ok(()) => {}
                         Err(errno) => assert!(
                             [
@@ -146,7 +154,8 @@ fn appends_are_atomic() {
     for pm_full_percent in [90, 20] {
         let rig = Rig::new();
         let volume = rig.open(pm_full_percent);
-        let new = NewInode { kind: FileKind::Regular, mode: 0o600, umask: 0, uid: 0, gid: 0, rdev: 0 };
+        let new =
+            NewInode { kind: FileKind::Regular, mode: 0o600, umask: 0, uid: 0, gid: 0, rdev: 0 };
         let file = volume.create(Ino::ROOT, b"log", &new).unwrap().ino;
         std::thread::scope(|scope| {
             for thread in 0..THREADS {

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use rig::{DIR, FILE, Rig, contents, pattern, put, tree};
 use terrace_engine::{
-    Fallocate, FormatOptions, FsError, FsResult, Ino, OpenOptions, RemovalState, SetAttr, Volume, WriteOptions, format,
-    read_disk_label, read_pm_label,
+    Fallocate, FormatOptions, FsError, FsResult, Ino, OpenOptions, RemovalState, SetAttr, Volume,
+    WriteOptions, format, read_disk_label, read_pm_label,
 };
 use terrace_media::{Disk, DiskSim, IoOp, Pm, memory_disk, sim_disk};
 
@@ -20,12 +20,14 @@ const BLOCK: usize = 4096;
 
 fn formatted(pm_bytes: u64, disks: Vec<Arc<dyn Disk>>, tiers: Vec<u8>) -> Rig {
     let rig = Rig { pm: Pm::anonymous(pm_bytes), disks };
-    format(&rig.pm, &rig.disks, &FormatOptions { shards: Some(2), tiers, ..Default::default() }).unwrap();
+    format(&rig.pm, &rig.disks, &FormatOptions { shards: Some(2), tiers, ..Default::default() })
+        .unwrap();
     rig
 }
 
 fn open(rig: &Rig, pm_full_percent: u8, workers: bool) -> Arc<Volume> {
-    let options = OpenOptions { cache_bytes: 4 << 20, pm_full_percent, workers, ..Default::default() };
+    let options =
+        OpenOptions { cache_bytes: 4 << 20, pm_full_percent, workers, ..Default::default() };
     Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {}).unwrap()
 }
 
@@ -36,7 +38,10 @@ fn add(volume: &Volume, disk: &Arc<dyn Disk>, tier: u8) -> FsResult<u16> {
 /// Removes a disk that can be.
 fn remove(volume: &Volume, device: u16) {
     let removed = volume.remove_disk(device, None).unwrap();
-    assert_eq!((removed.state, removed.message, removed.left_bytes), (RemovalState::Finished, None, 0));
+    assert_eq!(
+        (removed.state, removed.message, removed.left_bytes),
+        (RemovalState::Finished, None, 0)
+    );
 }
 
 fn refusal(volume: &Volume, device: u16) -> FsError {
@@ -104,7 +109,10 @@ fn a_disk_that_was_added_is_as_good_as_one_from_the_beginning() {
         assert_eq!(volume.scrub_report().damage, []);
         comes_back(&rig, volume, clean);
         let label = read_pm_label(&rig.pm).unwrap().unwrap();
-        assert_eq!(label.devices.iter().map(|d| (d.index, d.tier)).collect::<Vec<_>>(), [(0, 0), (1, 1), (2, 2)]);
+        assert_eq!(
+            label.devices.iter().map(|d| (d.index, d.tier)).collect::<Vec<_>>(),
+            [(0, 0), (1, 1), (2, 2)]
+        );
     }
 }
 
@@ -140,11 +148,12 @@ fn the_first_disk_comes_and_the_last_one_goes() {
     comes_back(&rig, volume, true);
 }
 
-/// Everything that a program can do to a file, while a disk is added, one is emptied and forgotten, and one gets its
-/// index: every byte is as its writer left it.
+/// Everything that a program can do to a file, while a disk is added, one is emptied and forgotten,
+/// and one gets its index: every byte is as its writer left it.
 #[test]
 fn disks_come_and_go_under_load() {
-    let mut rig = formatted(6 * MIB, vec![memory_disk(12 * MIB), memory_disk(12 * MIB)], vec![1, 1]);
+    let mut rig =
+        formatted(6 * MIB, vec![memory_disk(12 * MIB), memory_disk(12 * MIB)], vec![1, 1]);
     let volume = open(&rig, 40, true);
     let stop = AtomicBool::new(false);
     let written: Vec<BTreeMap<String, Vec<u8>>> = thread::scope(|scope| {
@@ -255,7 +264,8 @@ fn data_goes_to_its_own_tier_if_that_has_room() {
     let volume = open(&rig, 90, false);
     let data = pattern(1 << 20, 5);
     let ino = make(&volume, "file", &data, 2);
-    let tiers = || volume.file_map(ino).unwrap().extents.iter().map(|e| e.tier.clone()).collect::<Vec<_>>();
+    let tiers =
+        || volume.file_map(ino).unwrap().extents.iter().map(|e| e.tier.clone()).collect::<Vec<_>>();
     let device = if used(&volume, 2) > MIB { 2 } else { 3 };
     remove(&volume, device);
     assert!(tiers().iter().all(|tier| tier == "disk2"));
@@ -334,7 +344,9 @@ fn a_removal_that_is_cancelled_leaves_the_disk_in_use() {
     let second = make(&volume, "second", &pattern(100_000, 9), 1);
     let (v, cancelled) = (volume.clone(), Arc::new(Mutex::new(None)));
     let told = cancelled.clone();
-    sim.before_next(IoOp::Read, move || *told.lock().unwrap() = Some(v.cancel_removal().map_err(|e| e.errno())));
+    sim.before_next(IoOp::Read, move || {
+        *told.lock().unwrap() = Some(v.cancel_removal().map_err(|e| e.errno()))
+    });
     let ended = volume.remove_disk(1, None).unwrap();
     sim.clear_on_io();
     assert_eq!(*cancelled.lock().unwrap(), Some(Ok(())));
@@ -369,7 +381,8 @@ fn room_that_goes_meanwhile_is_missed_by_the_byte() {
     comes_back(&rig, volume, false);
 }
 
-/// What somebody is writing to the disk belongs to no file yet, however long that takes: the removal waits for it.
+/// What somebody is writing to the disk belongs to no file yet, however long that takes: the
+/// removal waits for it.
 #[test]
 fn a_removal_waits_for_a_slow_disk() {
     let (rig, sim, volume, ino, data) = with_file_on_sim(16 * MIB, 1 << 20);
@@ -435,7 +448,10 @@ fn what_cannot_be_is_told_so() {
     let mut rig = formatted(4 * MIB, vec![memory_disk(4 * MIB)], vec![1]);
     let volume = open(&rig, 90, false);
     let told = |result: FsResult<u16>| result.unwrap_err().to_string();
-    assert!(told(add(&volume, &memory_disk(64 << 10), 1)).contains("too few for a disk: give it at least 1024 KiB"));
+    assert!(
+        told(add(&volume, &memory_disk(64 << 10), 1))
+            .contains("too few for a disk: give it at least 1024 KiB")
+    );
     assert!(told(add(&volume, &memory_disk(MIB), 0)).contains("tier 0 is PM"));
     assert!(told(add(&volume, &memory_disk(MIB), 16)).contains("choose 1 to 15"));
     let opening = |_| Err(FsError::with_message(libc::EBUSY, "in use"));
@@ -461,7 +477,8 @@ fn what_cannot_be_is_told_so() {
     assert_eq!(refusal(&volume, 1).errno(), libc::EROFS);
 }
 
-/// A disk that could not be erased has an index that a later disk must not get in this mount: it would be taken for that.
+/// A disk that could not be erased has an index that a later disk must not get in this mount: it
+/// would be taken for that.
 #[test]
 fn a_disk_that_was_not_erased_is_nobodys_substitute() {
     let (disk, sim) = sim_disk(4 * MIB);
@@ -483,7 +500,8 @@ fn a_disk_that_was_not_erased_is_nobodys_substitute() {
     let error = open_with(&[&disk, &other, &third]).unwrap_err().to_string();
     assert!(error.contains("is device 1 of the volume, which has no such disk"), "{error}");
     let volume = open_with(&[&other, &third]).unwrap();
-    // By now the index can be used again: what is of the last mount is told from what is of this one.
+    // By now the index can be used again: what is of the last mount is told from what is of this
+    // one.
     let fourth = memory_disk(4 * MIB);
     assert_eq!(add(&volume, &fourth, 1).unwrap(), 1);
     volume.abandon();

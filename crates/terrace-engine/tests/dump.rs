@@ -76,11 +76,16 @@ fn a_pending_journal_is_shown_and_its_outcome() {
     rig.pm.store_u64(at + TAIL_OFFSET, 0);
     has(
         &superblock(&rig),
-        &["journal        committed, 1 words\n", &format!("byte {}: {tail:#018x}\n", at + TAIL_OFFSET)],
+        &[
+            "journal        committed, 1 words\n",
+            &format!("byte {}: {tail:#018x}\n", at + TAIL_OFFSET),
+        ],
     );
     let after = rig.dump(small);
     has(&after, &["pending          a committed journal record changes its log"]);
-    let rest = |text: &str| text.lines().filter(|l| !l.starts_with("pending")).collect::<Vec<_>>().join("\n");
+    let rest = |text: &str| {
+        text.lines().filter(|l| !l.starts_with("pending")).collect::<Vec<_>>().join("\n")
+    };
     assert_eq!(rest(&after), rest(&before));
 }
 
@@ -105,11 +110,20 @@ fn inodes_of_all_kinds() {
     );
     has(
         &rig.dump(Ino::ROOT),
-        &["kind             directory\n", "1 of them directories\n", ": dir -> inode ", ": add name: small -> inode "],
+        &[
+            "kind             directory\n",
+            "1 of them directories\n",
+            ": dir -> inode ",
+            ": add name: small -> inode ",
+        ],
     );
     has(
         &rig.dump(rig.ino("link")),
-        &["kind             symlink\n", "target           dir/sub\n", ": target: offset 0, dir/sub"],
+        &[
+            "kind             symlink\n",
+            "target           dir/sub\n",
+            ": target: offset 0, dir/sub",
+        ],
     );
     has(&rig.dump(rig.ino("dir/big")), &["checksums in ", " block from ", " skipped"]);
     has(&rig.dump(rig.ino("dir/some")), &["checksums behind the entry"]);
@@ -131,7 +145,10 @@ fn damage_to_an_inode_is_printed_where_it_is() {
     let at = rig.entry_at(small, "patch");
     rig.flip(0, at + 40);
     let text = rig.dump(small);
-    has(&text, &["DAMAGED          ", ": write: file block 0", "  DAMAGED: ", &format!("(at byte {at})")]);
+    has(
+        &text,
+        &["DAMAGED          ", ": write: file block 0", "  DAMAGED: ", &format!("(at byte {at})")],
+    );
     assert!(!text.contains(": patch"), "{text}");
     rig.flip(0, rig.record_at(small) + 20);
     has(&rig.dump(small), &["DAMAGED: its checksum does not match\n"]);

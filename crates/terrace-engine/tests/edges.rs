@@ -7,14 +7,17 @@ use std::sync::Arc;
 use common::must_be_sound;
 use terrace_crash::model::pattern;
 use terrace_engine::{
-    Fallocate, FileKind, FormatOptions, Ino, NewInode, OpenOptions, SetAttr, Volume, WriteOptions, XattrFlags, format,
+    Fallocate, FileKind, FormatOptions, Ino, NewInode, OpenOptions, SetAttr, Volume, WriteOptions,
+    XattrFlags, format,
 };
 use terrace_media::{Disk, DiskSim, Pm, PmSim, memory_disk, sim_disk, sim_disk_from};
 
-const FILE: NewInode = NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 0, gid: 0, rdev: 0 };
+const FILE: NewInode =
+    NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 0, gid: 0, rdev: 0 };
 
 fn open(pm: &Arc<Pm>, disk: &Arc<dyn Disk>, pm_full_percent: u8) -> Arc<Volume> {
-    let options = OpenOptions { cache_bytes: 4 << 20, pm_full_percent, workers: false, ..Default::default() };
+    let options =
+        OpenOptions { cache_bytes: 4 << 20, pm_full_percent, workers: false, ..Default::default() };
     Volume::open(pm.clone(), vec![disk.clone()], options, &|_, _, _| {}).unwrap()
 }
 
@@ -63,8 +66,8 @@ impl Simulated {
     }
 }
 
-/// A page that is written again while fsync takes its older version to disk: what fsync was called for is durable when
-/// it returns.
+/// A page that is written again while fsync takes its older version to disk: what fsync was called
+/// for is durable when it returns.
 #[test]
 fn fsync_is_not_overtaken_by_later_writes() {
     let rig = Simulated::new();
@@ -86,7 +89,8 @@ fn fsync_is_not_overtaken_by_later_writes() {
     assert_eq!(get(&v, f, 0, 100), [7; 100]);
 }
 
-/// A kernel tells of a flush that failed only once. What another flush was for, which ended well since, may be lost as well.
+/// A kernel tells of a flush that failed only once. What another flush was for, which ended well
+/// since, may be lost as well.
 #[test]
 fn a_flush_that_failed_is_everybodys() {
     let rig = Simulated::new();
@@ -108,12 +112,14 @@ fn a_flush_that_failed_is_everybodys() {
     assert!(v.status().read_only.is_some());
 }
 
-/// The end of a PM block beyond the file is garbage; it must not show when the file grows by pages in the cache.
+/// The end of a PM block beyond the file is garbage; it must not show when the file grows by pages
+/// in the cache.
 #[test]
 fn pm_beyond_the_end_reads_as_zeros_when_the_cache_extends_the_file() {
     for checksums in [false, true] {
         let (pm, disk) = (Pm::anonymous(4 << 20), memory_disk(4 << 20));
-        let options = FormatOptions { shards: Some(1), pm_data_checksums: checksums, ..Default::default() };
+        let options =
+            FormatOptions { shards: Some(1), pm_data_checksums: checksums, ..Default::default() };
         format(&pm, std::slice::from_ref(&disk), &options).unwrap();
         let v = open(&pm, &disk, 90);
         // Leave garbage in the blocks that come next.
@@ -150,15 +156,17 @@ fn pm_beyond_the_end_reads_as_zeros_when_the_cache_extends_the_file() {
     }
 }
 
-/// What a truncation cut off does not come back when the file grows again, not even by a power cut at the wrong time.
+/// What a truncation cut off does not come back when the file grows again, not even by a power cut
+/// at the wrong time.
 #[test]
 fn truncated_disk_data_stays_gone() {
     let rig = Simulated::new();
     let v = open(&rig.pm, &rig.disk, 0);
     type Grow<'a> = &'a dyn Fn(&Volume, Ino);
-    let grow: [Grow<'_>; 3] = [&|v, f| resize(v, f, 4096), &|v, f| put(v, f, 9000, b"x"), &|v, f| {
-        v.fallocate(f, Fallocate::Allocate, 5000, 5000).unwrap()
-    }];
+    let grow: [Grow<'_>; 3] =
+        [&|v, f| resize(v, f, 4096), &|v, f| put(v, f, 9000, b"x"), &|v, f| {
+            v.fallocate(f, Fallocate::Allocate, 5000, 5000).unwrap()
+        }];
     let files: Vec<Ino> = (0..grow.len()).map(|i| create(&v, &format!("f{i}"))).collect();
     for &f in &files {
         put(&v, f, 0, &[5; 4096]);
@@ -172,11 +180,16 @@ fn truncated_disk_data_stays_gone() {
     let v = rig.after_power_cut(v, 90);
     for f in files {
         let bytes = get(&v, f, 0, 4096);
-        assert!(bytes[..10] == [5; 10] && bytes[10..].iter().all(|&b| b == 0), "{:?}", &bytes[..20]);
+        assert!(
+            bytes[..10] == [5; 10] && bytes[10..].iter().all(|&b| b == 0),
+            "{:?}",
+            &bytes[..20]
+        );
     }
 }
 
-/// Every tier full: writes say ENOSPC and harm nothing, removing works, and then there is room again.
+/// Every tier full: writes say ENOSPC and harm nothing, removing works, and then there is room
+/// again.
 #[test]
 fn full_tiers_refuse_and_recover() {
     let (pm, disk) = (Pm::anonymous(3 << 20), memory_disk(3 << 20));
@@ -233,13 +246,16 @@ fn huge_acls_are_refused() {
     format(&pm, std::slice::from_ref(&disk), &FormatOptions::default()).unwrap();
     let v = open(&pm, &disk, 90);
     let f = create(&v, "f");
-    let entry =
-        |tag: u16, perm: u16, id: u32| [&tag.to_le_bytes()[..], &perm.to_le_bytes(), &id.to_le_bytes()].concat();
+    let entry = |tag: u16, perm: u16, id: u32| {
+        [&tag.to_le_bytes()[..], &perm.to_le_bytes(), &id.to_le_bytes()].concat()
+    };
     let acl = |users: u32| {
         let mut acl = 2u32.to_le_bytes().to_vec();
         acl.extend(entry(1, 6, u32::MAX));
         (0..users).for_each(|i| acl.extend(entry(2, 4, 1000 + i)));
-        [entry(4, 4, u32::MAX), entry(0x10, 6, u32::MAX), entry(0x20, 0, u32::MAX)].iter().for_each(|e| acl.extend(e));
+        [entry(4, 4, u32::MAX), entry(0x10, 6, u32::MAX), entry(0x20, 0, u32::MAX)]
+            .iter()
+            .for_each(|e| acl.extend(e));
         acl
     };
     let name = b"system.posix_acl_access";
@@ -293,7 +309,8 @@ fn a_tiny_cache_is_slow_and_works() {
     must_be_sound(&pm, &disk);
 }
 
-/// An older copy of PM, or of a disk, is refused beside devices that were written since; nothing is changed.
+/// An older copy of PM, or of a disk, is refused beside devices that were written since; nothing is
+/// changed.
 #[test]
 fn older_copies_of_a_device_are_refused() {
     let (pm, disk) = (Pm::anonymous(4 << 20), memory_disk(4 << 20));
@@ -327,7 +344,9 @@ fn older_copies_of_a_device_are_refused() {
     // One mount is enough, and that it ended well does not help.
     session(&pm, &disk);
     let refused = |pm: &Arc<Pm>, disk: &Arc<dyn Disk>| {
-        Volume::open(pm.clone(), vec![disk.clone()], OpenOptions::default(), &|_, _, _| {}).unwrap_err().to_string()
+        Volume::open(pm.clone(), vec![disk.clone()], OpenOptions::default(), &|_, _, _| {})
+            .unwrap_err()
+            .to_string()
     };
     assert!(refused(&old_pm, &disk).contains("older than"));
     assert!(refused(&pm, &old_disk).contains("older than"));

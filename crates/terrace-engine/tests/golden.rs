@@ -1,7 +1,8 @@
-//! Volumes written by every released format stay readable, or are refused by name: images of them stand in `golden/`.
+//! Volumes written by every released format stay readable, or are refused by name: images of them
+//! stand in `golden/`.
 //!
-//! A new format adds its image: `TERRACE_GOLDEN_WRITE=1 cargo test -p terrace-engine --test golden` writes those of the
-//! present one. The images of older ones are never written again.
+//! A new format adds its image: `TERRACE_GOLDEN_WRITE=1 cargo test -p terrace-engine --test golden`
+//! writes those of the present one. The images of older ones are never written again.
 
 mod common;
 
@@ -12,8 +13,8 @@ use std::sync::Arc;
 use common::{Op, apply, must_be_sound, prepare, tree_of};
 use terrace_crash::model::{FallocHow, pattern};
 use terrace_engine::{
-    Counter, FormatOptions, OpenOptions, RemovalState, Volume, WriteOptions, format, read_pm_label, restore, save,
-    saved_pm_len,
+    Counter, FormatOptions, OpenOptions, RemovalState, Volume, WriteOptions, format, read_pm_label,
+    restore, save, saved_pm_len,
 };
 use terrace_layout::{INCOMPAT_GAPS, Superblock};
 use terrace_media::{AlignedBuf, Disk, Pm, memory_disk};
@@ -27,15 +28,17 @@ fn golden(name: &str) -> PathBuf {
 }
 
 fn open(pm: &Arc<Pm>, disk: &Arc<dyn Disk>, pm_full_percent: u8) -> Arc<Volume> {
-    let options = OpenOptions { cache_bytes: 1 << 20, pm_full_percent, workers: false, ..Default::default() };
+    let options =
+        OpenOptions { cache_bytes: 1 << 20, pm_full_percent, workers: false, ..Default::default() };
     Volume::open(pm.clone(), vec![disk.clone()], options, &|_, _, _| {}).unwrap()
 }
 
-/// A volume with a bit of everything: both tiers, holes, reserved blocks, links, long names, attributes, an index that no disk
-/// has any more, and logs on a disk.
+/// A volume with a bit of everything: both tiers, holes, reserved blocks, links, long names,
+/// attributes, an index that no disk has any more, and logs on a disk.
 fn build(checksums: bool) -> (Arc<Pm>, Arc<dyn Disk>) {
     let (pm, disk) = (Pm::anonymous(3 << 20), memory_disk(DISK_BYTES));
-    let options = FormatOptions { shards: Some(1), pm_data_checksums: checksums, ..Default::default() };
+    let options =
+        FormatOptions { shards: Some(1), pm_data_checksums: checksums, ..Default::default() };
     format(&pm, std::slice::from_ref(&disk), &options).unwrap();
     let in_pm = [
         Op::Create((None, 0)),
@@ -78,13 +81,17 @@ fn build(checksums: bool) -> (Arc<Pm>, Arc<dyn Disk>) {
     // Long enough a run to keep its checksums on the disk.
     let long = volume.lookup(terrace_engine::Ino::ROOT, b"a").unwrap().ino;
     let data = pattern(300_000, 9);
-    volume.write(long, 100_000, &data, WriteOptions { durable: true, ..Default::default() }).unwrap();
+    volume
+        .write(long, 100_000, &data, WriteOptions { durable: true, ..Default::default() })
+        .unwrap();
     volume.forget(long, 1);
     apply(&volume, &Op::Move((Some(1), 0), 0)).unwrap();
     let second = memory_disk(DISK_BYTES);
     assert_eq!(volume.add_disk(None, &|_| Ok(second.clone())).unwrap(), 2);
     assert_eq!(volume.remove_disk(1, None).unwrap().state, RemovalState::Finished);
-    for (param, value) in [(Param::MigrateAt, 100), (Param::MigrateMin, 100), (Param::ColdAge, 0), (Param::LogsAt, 0)] {
+    for (param, value) in
+        [(Param::MigrateAt, 100), (Param::MigrateMin, 100), (Param::ColdAge, 0), (Param::LogsAt, 0)]
+    {
         volume.tune(param, value).unwrap();
     }
     // Its logs leave PM until none has pages; one goes on behind its archive.
@@ -121,7 +128,8 @@ fn write_golden(checksums: bool) {
     fs::create_dir_all(golden("")).unwrap();
     fs::write(golden(&format!("{name}.pm")), image).unwrap();
     fs::write(golden(&format!("{name}.disk")), &bytes[..used]).unwrap();
-    fs::write(golden(&format!("{name}.tree")), format!("{:#?}\n", tree_of(&open(&pm, &disk, 90)))).unwrap();
+    fs::write(golden(&format!("{name}.tree")), format!("{:#?}\n", tree_of(&open(&pm, &disk, 90))))
+        .unwrap();
 }
 
 #[test]
@@ -138,7 +146,12 @@ fn volumes_of_every_format_are_readable() {
         let image = fs::read(&path).unwrap();
         let pm = Pm::anonymous(saved_pm_len(&mut &image[..]).unwrap());
         let restored = restore(&mut &image[..], &pm, &|_, _, _| {});
-        let major = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.split_once('.')).unwrap().0;
+        let major = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .and_then(|name| name.split_once('.'))
+            .unwrap()
+            .0;
         if ["1", "2"].contains(&major) {
             let error = restored.unwrap_err().to_string();
             let wanted = format!("format version {major}.0 is not supported");
@@ -163,5 +176,9 @@ fn volumes_of_every_format_are_readable() {
         must_be_sound(&pm, &disk);
     }
     let present = version(&build(false).0);
-    assert_eq!(seen.iter().filter(|v| **v == present).count(), 2, "images of format {present} are missing: {seen:?}");
+    assert_eq!(
+        seen.iter().filter(|v| **v == present).count(),
+        2,
+        "images of format {present} are missing: {seen:?}"
+    );
 }

@@ -1,14 +1,17 @@
-//! Listings of a directory that changes meanwhile, against what they may show: a listing comes to its end, shows each
-//! name that is there all the time exactly once, and shows no name twice.
+//! Listings of a directory that changes meanwhile, against what they may show: a listing comes to
+//! its end, shows each name that is there all the time exactly once, and shows no name twice.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use terrace_engine::{FileKind, FormatOptions, Ino, NewInode, OpenOptions, RenameFlags, Volume, format};
+use terrace_engine::{
+    FileKind, FormatOptions, Ino, NewInode, OpenOptions, RenameFlags, Volume, format,
+};
 use terrace_media::Pm;
 
-const FILE: NewInode = NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 0, gid: 0, rdev: 0 };
+const FILE: NewInode =
+    NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 0, gid: 0, rdev: 0 };
 /// Names in play: so few that most are made, removed and renamed over several times.
 const NAMES: u8 = 20;
 const READERS: usize = 3;
@@ -129,18 +132,29 @@ impl World {
                 prop_assert_eq!(linked.is_ok(), self.names.insert(new));
             }
             Step::Unlink(name) => {
-                prop_assert_eq!(self.volume.unlink(dir, &text(name)).is_ok(), self.names.contains(&name));
+                prop_assert_eq!(
+                    self.volume.unlink(dir, &text(name)).is_ok(),
+                    self.names.contains(&name)
+                );
                 self.gone(name);
             }
             Step::Rename(from, to, how) => self.rename(from, to, how)?,
             Step::MoveIn(name) => {
                 let _ = self.volume.create(other, &text(name), &FILE);
-                self.volume.rename(other, &text(name), dir, &text(name), RenameFlags::default()).unwrap();
+                self.volume
+                    .rename(other, &text(name), dir, &text(name), RenameFlags::default())
+                    .unwrap();
                 self.others.remove(&name);
                 self.names.insert(name);
             }
             Step::MoveOut(name) => {
-                let moved = self.volume.rename(dir, &text(name), other, &text(name), RenameFlags::default());
+                let moved = self.volume.rename(
+                    dir,
+                    &text(name),
+                    other,
+                    &text(name),
+                    RenameFlags::default(),
+                );
                 prop_assert_eq!(moved.is_ok(), self.names.contains(&name));
                 self.gone(name);
             }
@@ -184,7 +198,12 @@ impl World {
         Ok(())
     }
 
-    fn read(&mut self, number_of_reader: usize, entries: usize, plus: bool) -> Result<(), TestCaseError> {
+    fn read(
+        &mut self,
+        number_of_reader: usize,
+        entries: usize,
+        plus: bool,
+    ) -> Result<(), TestCaseError> {
         let reader = &mut self.readers[number_of_reader];
         // Up to here nothing of the directory has been shown.
         if reader.shown.is_empty() {
@@ -204,8 +223,14 @@ impl World {
             room
         };
         match plus {
-            true => self.volume.readdir_plus(self.dir, reader.position, &mut |e, _| take(e.name, e.next)).unwrap(),
-            false => self.volume.readdir(self.dir, reader.position, &mut |e| take(e.name, e.next)).unwrap(),
+            true => self
+                .volume
+                .readdir_plus(self.dir, reader.position, &mut |e, _| take(e.name, e.next))
+                .unwrap(),
+            false => self
+                .volume
+                .readdir(self.dir, reader.position, &mut |e| take(e.name, e.next))
+                .unwrap(),
         }
         let at_end = seen.len() < entries;
         for (name, next) in seen {
@@ -219,7 +244,12 @@ impl World {
                 reader.shown.push((name, next));
             }
         }
-        prop_assert!(reader.shown.len() <= reader.limit, "{} shown, {} there", reader.shown.len(), reader.limit);
+        prop_assert!(
+            reader.shown.len() <= reader.limit,
+            "{} shown, {} there",
+            reader.shown.len(),
+            reader.limit
+        );
         if at_end {
             let shown: BTreeSet<u8> = reader.shown.iter().map(|&(name, _)| name).collect();
             prop_assert!(reader.lasting.is_subset(&shown), "{shown:?} of {:?}", reader.lasting);
@@ -244,8 +274,8 @@ proptest! {
     }
 }
 
-/// Whoever changes each name that a listing shows comes to an end, whatever the change and however few entries a call
-/// takes.
+/// Whoever changes each name that a listing shows comes to an end, whatever the change and however
+/// few entries a call takes.
 #[test]
 fn changing_what_is_shown_ends() {
     type Change = fn(&Volume, Ino, &[u8]);
@@ -293,7 +323,11 @@ fn changing_what_is_shown_ends() {
                 position = next;
                 seen.iter().for_each(|(name, _)| change(&volume, dir, name));
                 shown.extend(seen.into_iter().map(|(name, _)| name));
-                assert!(shown.len() <= THERE, "{what}, {entries} at a time: {} of {THERE} names", shown.len());
+                assert!(
+                    shown.len() <= THERE,
+                    "{what}, {entries} at a time: {} of {THERE} names",
+                    shown.len()
+                );
             }
             shown.sort();
             shown.dedup();

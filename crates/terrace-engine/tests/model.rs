@@ -1,5 +1,5 @@
-//! Random operations on a volume and on the reference model: the same answers, the same trees, also after clean
-//! unmounts and after the daemon's death, with room in PM and without.
+//! Random operations on a volume and on the reference model: the same answers, the same trees, also
+//! after clean unmounts and after the daemon's death, with room in PM and without.
 
 mod common;
 
@@ -53,7 +53,8 @@ fn run(steps: &[Step], pm_full_percent: u8, checksums: bool) -> Result<(), TestC
         cache: tempfile::tempdir().unwrap(),
         pm_full_percent,
     };
-    let options = FormatOptions { shards: Some(2), pm_data_checksums: checksums, ..Default::default() };
+    let options =
+        FormatOptions { shards: Some(2), pm_data_checksums: checksums, ..Default::default() };
     format(&rig.pm, std::slice::from_ref(&rig.disk), &options).unwrap();
     let mut volume = rig.open();
     prepare(&volume);

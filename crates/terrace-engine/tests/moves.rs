@@ -6,14 +6,17 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use rig::{FILE, Rig, contents, pattern, put};
-use terrace_engine::{Fallocate, FileMoved, FormatOptions, Ino, SetAttr, Volume, WriteOptions, format};
+use terrace_engine::{
+    Fallocate, FileMoved, FormatOptions, Ino, SetAttr, Volume, WriteOptions, format,
+};
 use terrace_media::{DiskSim, IoOp, Pm, memory_disk, sim_disk};
 
 const BLOCK: usize = 4096;
 
 /// Tier names of a file's extents in order of the file, each once in a row.
 fn tiers(volume: &Volume, ino: Ino) -> Vec<String> {
-    let mut names: Vec<String> = volume.file_map(ino).unwrap().extents.into_iter().map(|e| e.tier).collect();
+    let mut names: Vec<String> =
+        volume.file_map(ino).unwrap().extents.into_iter().map(|e| e.tier).collect();
     names.dedup();
     names
 }
@@ -36,8 +39,8 @@ fn three_tiers(pm_data_checksums: bool) -> Rig {
     Rig { pm, disks }
 }
 
-/// Every combination of tiers, with and without checksums of PM data: contents, size and times stay, blocks are neither lost
-/// nor owned twice, and all of that is still so after a remount.
+/// Every combination of tiers, with and without checksums of PM data: contents, size and times
+/// stay, blocks are neither lost nor owned twice, and all of that is still so after a remount.
 #[test]
 fn a_file_goes_from_any_tier_to_any_other() {
     for checksums in [false, true] {
@@ -54,18 +57,34 @@ fn a_file_goes_from_any_tier_to_any_other() {
         }
         volume.fallocate(ino, Fallocate::PunchHole, 20 * BLOCK as u64, 3 * BLOCK as u64).unwrap();
         expected[20 * BLOCK..23 * BLOCK].fill(0);
-        volume.fallocate(ino, Fallocate::AllocateKeepSize, 400 * BLOCK as u64, 5 * BLOCK as u64).unwrap();
+        volume
+            .fallocate(ino, Fallocate::AllocateKeepSize, 400 * BLOCK as u64, 5 * BLOCK as u64)
+            .unwrap();
         let before = volume.getattr(ino).unwrap();
         let bytes = (298 + 5) * BLOCK as u64;
-        for (tier, name) in [(1, "disk1"), (2, "disk2"), (0, "pm"), (2, "disk2"), (1, "disk1"), (0, "pm"), (1, "disk1")]
-        {
+        for (tier, name) in [
+            (1, "disk1"),
+            (2, "disk2"),
+            (0, "pm"),
+            (2, "disk2"),
+            (1, "disk1"),
+            (0, "pm"),
+            (1, "disk1"),
+        ] {
             assert_eq!(volume.move_file(ino, tier).unwrap(), all_of(bytes), "to {name}");
             assert_eq!(tiers(&volume, ino), [name]);
             assert_eq!(contents(&volume, ino), expected);
-            assert_eq!(volume.move_file(ino, tier).unwrap(), all_of(0), "there is nothing left to move");
+            assert_eq!(
+                volume.move_file(ino, tier).unwrap(),
+                all_of(0),
+                "there is nothing left to move"
+            );
         }
         let after = volume.getattr(ino).unwrap();
-        assert_eq!((before.size, before.mtime, before.ctime), (after.size, after.mtime, after.ctime));
+        assert_eq!(
+            (before.size, before.mtime, before.ctime),
+            (after.size, after.mtime, after.ctime)
+        );
         volume.close().unwrap();
         drop(volume);
         rig.must_be_sound();
@@ -73,7 +92,10 @@ fn a_file_goes_from_any_tier_to_any_other() {
         let ino = volume.lookup(Ino::ROOT, b"file").unwrap().ino;
         let found = volume.getattr(ino).unwrap();
         assert_eq!((before.size, before.mtime), (found.size, found.mtime));
-        assert_eq!((contents(&volume, ino) == expected, tiers(&volume, ino)), (true, vec!["disk1".to_string()]));
+        assert_eq!(
+            (contents(&volume, ino) == expected, tiers(&volume, ino)),
+            (true, vec!["disk1".to_string()])
+        );
         volume.close().unwrap();
     }
 }
@@ -95,7 +117,10 @@ fn moved_data_survives_the_daemons_death_and_frees_what_it_left() {
     rig.must_be_sound();
     let volume = rig.open(90);
     let ino = volume.lookup(Ino::ROOT, b"file").unwrap().ino;
-    assert_eq!((contents(&volume, ino) == data, tiers(&volume, ino)), (true, vec!["disk1".to_string()]));
+    assert_eq!(
+        (contents(&volume, ino) == data, tiers(&volume, ino)),
+        (true, vec!["disk1".to_string()])
+    );
 }
 
 #[test]
@@ -107,7 +132,10 @@ fn dirty_data_goes_along() {
     put(&volume, ino, 0, &data);
     assert!(volume.file_map(ino).unwrap().dirty_bytes > 0);
     assert_eq!(volume.move_file(ino, 2).unwrap(), all_of(25 * BLOCK as u64));
-    assert_eq!((contents(&volume, ino) == data, tiers(&volume, ino)), (true, vec!["disk2".to_string()]));
+    assert_eq!(
+        (contents(&volume, ino) == data, tiers(&volume, ino)),
+        (true, vec!["disk2".to_string()])
+    );
     assert_eq!(volume.file_map(ino).unwrap().dirty_bytes, 0);
 }
 
@@ -130,13 +158,18 @@ fn what_has_no_room_stays_and_is_counted() {
     rig.must_be_sound();
 }
 
-/// A tier that is full hands data on to the next. What lies there is not copied from one place to another, and comes up when
-/// there is room, as much as there is room for.
+/// A tier that is full hands data on to the next. What lies there is not copied from one place to
+/// another, and comes up when there is room, as much as there is room for.
 #[test]
 fn what_lies_below_a_full_tier_stays_until_it_can_come_nearer() {
     let pm = Pm::anonymous(16 << 20);
     let disks = vec![memory_disk(4 << 20), memory_disk(16 << 20), memory_disk(16 << 20)];
-    format(&pm, &disks, &FormatOptions { shards: Some(1), tiers: vec![1, 2, 3], ..Default::default() }).unwrap();
+    format(
+        &pm,
+        &disks,
+        &FormatOptions { shards: Some(1), tiers: vec![1, 2, 3], ..Default::default() },
+    )
+    .unwrap();
     let rig = Rig { pm, disks };
     let volume = rig.open_alone(&[]);
     let (file, ballast) = (create(&volume, "file"), create(&volume, "ballast"));
@@ -195,7 +228,11 @@ fn who_changes_a_block_meanwhile_wins_that_block_only() {
         ("overwrite", |v, ino, data| write(v, ino, data, 2 * BLOCK, &pattern(BLOCK, 50)), 1),
         ("patch", |v, ino, data| write(v, ino, data, 3 * BLOCK + 5, b"patched"), 1),
         ("append", |v, ino, data| write(v, ino, data, 10 * BLOCK + 100, &pattern(200, 51)), 1),
-        ("append beyond", |v, ino, data| write(v, ino, data, 10 * BLOCK + 100, &pattern(9000, 52)), 1),
+        (
+            "append beyond",
+            |v, ino, data| write(v, ino, data, 10 * BLOCK + 100, &pattern(9000, 52)),
+            1,
+        ),
         ("write after a gap", |v, ino, data| write(v, ino, data, 20 * BLOCK, &pattern(10, 53)), 0),
         ("truncate", |v, ino, data| resize(v, ino, data, 4 * BLOCK + 10), 7),
         ("extend", |v, ino, data| resize(v, ino, data, 11 * BLOCK), 1),
@@ -227,7 +264,11 @@ fn who_changes_a_block_meanwhile_wins_that_block_only() {
             put(&volume, ino, 0, &data);
             let (moved, expected) = move_while(&volume, ino, 1, &disk, change, data.clone());
             assert!(contents(&volume, ino) == expected, "{name}");
-            assert_eq!(moved, FileMoved { moved_bytes: (11 - overtaken) * BLOCK as u64, ..moved }, "{name}");
+            assert_eq!(
+                moved,
+                FileMoved { moved_bytes: (11 - overtaken) * BLOCK as u64, ..moved },
+                "{name}"
+            );
             volume.abandon();
             drop(volume);
             rig.must_be_sound();
@@ -254,11 +295,13 @@ fn who_changes_a_block_meanwhile_wins_that_block_only() {
 fn with_sim_disk(pm_data_checksums: bool) -> (Rig, Arc<DiskSim>) {
     let (disk, sim) = sim_disk(16 << 20);
     let rig = Rig { pm: Pm::anonymous(8 << 20), disks: vec![disk] };
-    format(&rig.pm, &rig.disks, &FormatOptions { pm_data_checksums, ..Default::default() }).unwrap();
+    format(&rig.pm, &rig.disks, &FormatOptions { pm_data_checksums, ..Default::default() })
+        .unwrap();
     (rig, sim)
 }
 
-/// Moves a file that holds `data`, which `change` changes when the disk is about to be used; what it holds then.
+/// Moves a file that holds `data`, which `change` changes when the disk is about to be used; what
+/// it holds then.
 fn move_while(
     volume: &Arc<Volume>,
     ino: Ino,
@@ -330,7 +373,10 @@ fn a_block_that_is_not_what_it_was_is_not_moved() {
         assert_eq!(error.errno(), libc::EIO);
         let named = error.to_string().contains(rig.disks[0].path().to_str().unwrap());
         assert!(named && error.to_string().contains(&at.to_string()), "{error}");
-        assert_eq!((tiers(&volume, bad), volume.status().read_only), (vec!["disk1".to_string()], None));
+        assert_eq!(
+            (tiers(&volume, bad), volume.status().read_only),
+            (vec!["disk1".to_string()], None)
+        );
         assert_eq!(volume.move_file(good, tier).unwrap(), all_of(len as u64));
         assert!(contents(&volume, good) == data);
         // The others can still be read, and with the damage gone, all moves.
@@ -353,8 +399,8 @@ fn block_on_disk(volume: &Volume, ino: Ino, offset: u64) -> Range<u64> {
     start..start + BLOCK as u64
 }
 
-/// A file of several parts, one read while the one before is written: a disk that fails with any of them leaves each byte in
-/// one place or the other, and once it works all of them move.
+/// A file of several parts, one read while the one before is written: a disk that fails with any of
+/// them leaves each byte in one place or the other, and once it works all of them move.
 #[test]
 fn a_long_file_moves_in_parts_or_stays_where_it_is() {
     let len = 40 << 20;
@@ -364,7 +410,9 @@ fn a_long_file_moves_in_parts_or_stays_where_it_is() {
     let volume = rig.open_alone(&[]);
     let ino = create(&volume, "file");
     let data = pattern(len, 11);
-    data.chunks(1 << 20).enumerate().for_each(|(i, piece)| put(&volume, ino, (i as u64) << 20, piece));
+    data.chunks(1 << 20)
+        .enumerate()
+        .for_each(|(i, piece)| put(&volume, ino, (i as u64) << 20, piece));
     for (tier, name) in [(1, "disk1"), (0, "pm")] {
         for part in 0..3 {
             volume.move_file(ino, 1 - tier).unwrap();

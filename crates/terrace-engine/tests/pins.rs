@@ -1,5 +1,5 @@
-//! Files and directories that are pinned to a tier: where their data goes, and that no mover takes it from there. Volumes without
-//! threads: every step is asked for.
+//! Files and directories that are pinned to a tier: where their data goes, and that no mover takes
+//! it from there. Volumes without threads: every step is asked for.
 
 mod rig;
 
@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use rig::{DIR, FILE, Rig, contents, find, make, pattern, put, runs};
 use terrace_engine::{
-    Counter, Fallocate, FileKind, FormatOptions, Ino, NewInode, PIN_XATTR, RemovalState, RenameFlags, SetAttr, Volume,
-    WriteOptions, XattrFlags, format,
+    Counter, Fallocate, FileKind, FormatOptions, Ino, NewInode, PIN_XATTR, RemovalState,
+    RenameFlags, SetAttr, Volume, WriteOptions, XattrFlags, format,
 };
 use terrace_media::{Pm, memory_disk, sim_disk};
 use terrace_policy::Param;
@@ -21,7 +21,9 @@ const EAGER: [(Param, u64); 4] =
     [(Param::ColdAge, 0), (Param::MigrateMin, 1), (Param::MigrateAt, 1), (Param::MigrateMax, 1)];
 
 fn pin(volume: &Volume, ino: Ino, value: &str) {
-    volume.setxattr(ino, PIN_XATTR.as_bytes(), value.as_bytes(), XattrFlags::default(), None).unwrap();
+    volume
+        .setxattr(ino, PIN_XATTR.as_bytes(), value.as_bytes(), XattrFlags::default(), None)
+        .unwrap();
 }
 
 fn unpin(volume: &Volume, ino: Ino) {
@@ -66,7 +68,9 @@ fn writes_go_where_the_file_is_pinned() {
     volume.fsync(cold, false).unwrap();
     assert_eq!(runs(&volume, cold), "1 disk2");
     // Durable when it returns, there too.
-    volume.write(cold, BLOCK as u64, &data, WriteOptions { durable: true, ..Default::default() }).unwrap();
+    volume
+        .write(cold, BLOCK as u64, &data, WriteOptions { durable: true, ..Default::default() })
+        .unwrap();
     assert_eq!(runs(&volume, cold), "9 disk2");
     // Reserved blocks.
     volume.fallocate(cold, Fallocate::Allocate, 0, 12 * BLOCK as u64).unwrap();
@@ -99,8 +103,18 @@ fn what_is_made_in_a_pinned_directory_is_pinned() {
     let link = volume.symlink(dir, b"link", b"sub/late", 0, 0).unwrap().ino;
     assert_eq!((pin_of(&volume, fifo), pin_of(&volume, link)), (None, None));
     // An ACL is inherited beside it.
-    let acl = [&2u32.to_le_bytes()[..], &[1, 0, 7, 0], &[255; 4], &[4, 0, 5, 0], &[255; 4], &[32, 0, 5, 0], &[255; 4]];
-    volume.setxattr(sub, b"system.posix_acl_default", &acl.concat(), XattrFlags::default(), None).unwrap();
+    let acl = [
+        &2u32.to_le_bytes()[..],
+        &[1, 0, 7, 0],
+        &[255; 4],
+        &[4, 0, 5, 0],
+        &[255; 4],
+        &[32, 0, 5, 0],
+        &[255; 4],
+    ];
+    volume
+        .setxattr(sub, b"system.posix_acl_default", &acl.concat(), XattrFlags::default(), None)
+        .unwrap();
     let both = make(&volume, sub, "both", &DIR);
     assert_eq!(pin_of(&volume, both).as_deref(), Some("2"));
     assert!(volume.getxattr(both, b"system.posix_acl_default").is_ok());
@@ -115,12 +129,18 @@ fn what_is_made_in_a_pinned_directory_is_pinned() {
     volume.abandon();
     drop(volume);
     let volume = rig.open_alone(&[]);
-    for (path, expected) in [("renamed/last", Some("2")), ("moved", Some("2")), ("renamed/early", None)] {
+    for (path, expected) in
+        [("renamed/last", Some("2")), ("moved", Some("2")), ("renamed/early", None)]
+    {
         let ino = find(&volume, path);
         assert_eq!(pin_of(&volume, ino).as_deref(), expected, "{path}");
         put(&volume, ino, 0, &pattern(BLOCK, 1));
         volume.fsync(ino, false).unwrap();
-        assert_eq!(runs(&volume, ino), if expected.is_some() { "1 disk2" } else { "1 pm" }, "{path}");
+        assert_eq!(
+            runs(&volume, ino),
+            if expected.is_some() { "1 disk2" } else { "1 pm" },
+            "{path}"
+        );
     }
     close_and_check(volume, &rig);
 }
@@ -131,7 +151,9 @@ fn what_means_no_tier_is_refused_with_those_that_there_are() {
     let volume = rig.open_alone(&[]);
     let ino = file(&volume, "file");
     let set = |ino: Ino, value: &str| {
-        volume.setxattr(ino, PIN_XATTR.as_bytes(), value.as_bytes(), XattrFlags::default(), None).unwrap_err()
+        volume
+            .setxattr(ino, PIN_XATTR.as_bytes(), value.as_bytes(), XattrFlags::default(), None)
+            .unwrap_err()
     };
     for value in ["3", "0", "fast", "", "pm\n", &"9".repeat(5000)] {
         let error = set(ino, value);
@@ -142,7 +164,10 @@ fn what_means_no_tier_is_refused_with_those_that_there_are() {
     let link = volume.symlink(Ino::ROOT, b"link", b"file", 0, 0).unwrap().ino;
     let error = set(link, "pm");
     assert_eq!(error.errno(), libc::EPERM);
-    assert_eq!(error.to_string(), "user.terrace.pin: only files and directories can be pinned, not Symlink");
+    assert_eq!(
+        error.to_string(),
+        "user.terrace.pin: only files and directories can be pinned, not Symlink"
+    );
     // Against the pin nobody moves it by hand.
     pin(&volume, ino, "1");
     put(&volume, ino, 0, &pattern(BLOCK, 1));
@@ -171,7 +196,10 @@ fn write_migration_leaves_pinned_data_where_it_is_and_finds_the_rest() {
     let free = file(&volume, "free");
     put(&volume, free, 0, &pattern(64 * BLOCK, 2));
     let error = volume.migrate(1).unwrap_err();
-    assert_eq!(error.to_string(), "40 files are pinned to pm, and no other has data to give away there");
+    assert_eq!(
+        error.to_string(),
+        "40 files are pinned to pm, and no other has data to give away there"
+    );
     assert_eq!(runs(&volume, free), "64 disk1");
     assert!(pinned.iter().all(|&ino| runs(&volume, ino) == "8 pm"));
     let status = volume.status().migration.unwrap();
@@ -180,8 +208,14 @@ fn write_migration_leaves_pinned_data_where_it_is_and_finds_the_rest() {
     unpin(&volume, pinned[7]);
     volume.unlink(Ino::ROOT, b"pinned8").unwrap();
     let error = volume.migrate(1).unwrap_err();
-    assert_eq!(error.to_string(), "38 files are pinned to pm, and no other has data to give away there");
-    assert_eq!((runs(&volume, pinned[7]), runs(&volume, pinned[9])), ("8 disk1".into(), "8 pm".into()));
+    assert_eq!(
+        error.to_string(),
+        "38 files are pinned to pm, and no other has data to give away there"
+    );
+    assert_eq!(
+        (runs(&volume, pinned[7]), runs(&volume, pinned[9])),
+        ("8 disk1".into(), "8 pm".into())
+    );
     assert_eq!(volume.stats().counters.get(Counter::MigratedWrite), 72 * BLOCK as u64);
     close_and_check(volume, &rig);
 }
@@ -197,7 +231,10 @@ fn demotion_and_read_migration_leave_pinned_data_where_it_is() {
     }
     pin(&volume, pinned, "1");
     volume.migrate(1).unwrap();
-    assert_eq!((runs(&volume, pinned), runs(&volume, free)), ("512 disk1".into(), "512 disk2".into()));
+    assert_eq!(
+        (runs(&volume, pinned), runs(&volume, free)),
+        ("512 disk1".into(), "512 disk2".into())
+    );
     // Read often, from PM alone.
     let seconds = volume.params().get(Param::FlowSeconds) as u32 + 1;
     let (hot, other) = (file(&volume, "hot"), file(&volume, "other"));
@@ -216,7 +253,8 @@ fn demotion_and_read_migration_leave_pinned_data_where_it_is() {
     close_and_check(volume, &rig);
 }
 
-/// Data of pinned files that lies elsewhere comes home, from above and below, as far as there is room.
+/// Data of pinned files that lies elsewhere comes home, from above and below, as far as there is
+/// room.
 #[test]
 fn movers_bring_strays_home() {
     let rig = Rig::tiered(4 * MIB);
@@ -237,7 +275,8 @@ fn movers_bring_strays_home() {
     assert_eq!(found, ["512 pm", "512 disk2", "512 disk1"]);
     assert_eq!(volume.stats().counters.get(Counter::MigratedPinned), 3 * 512 * BLOCK as u64);
     assert_eq!(volume.status().migration.unwrap().pinned_elsewhere, 0);
-    // The first disk has no room for all of this; what does not fit waits below, and is not copied there again.
+    // The first disk has no room for all of this; what does not fit waits below, and is not copied
+    // there again.
     let more = file(&volume, "more");
     pin(&volume, more, "1");
     put(&volume, more, 0, &data);
@@ -256,7 +295,9 @@ fn movers_bring_strays_home() {
     volume.migrate(1).unwrap();
     assert_eq!(runs(&volume, more), "768 disk1");
     // So it is after a mount, once the file is used.
-    volume.setattr(more, &SetAttr { size: Some(512 * BLOCK as u64), ..Default::default() }).unwrap();
+    volume
+        .setattr(more, &SetAttr { size: Some(512 * BLOCK as u64), ..Default::default() })
+        .unwrap();
     unpin(&volume, more);
     volume.move_file(more, 2).unwrap();
     volume.tune(Param::Migrate, 0).unwrap();
@@ -272,7 +313,8 @@ fn movers_bring_strays_home() {
     close_and_check(volume, &rig);
 }
 
-/// Full places: PM-pinned data waits in the page cache and on a disk, disk-pinned data goes to PM rather than nowhere.
+/// Full places: PM-pinned data waits in the page cache and on a disk, disk-pinned data goes to PM
+/// rather than nowhere.
 #[test]
 fn a_full_tier_is_no_place() {
     let rig = Rig::tiered(4 * MIB);
@@ -299,7 +341,9 @@ fn a_full_tier_is_no_place() {
     pin(&volume, other, "2");
     let mut at = 0;
     let mut fill = |len: usize| {
-        while volume.write(other, at, &piece[..len], WriteOptions { durable: true, ..Default::default() }).is_ok()
+        while volume
+            .write(other, at, &piece[..len], WriteOptions { durable: true, ..Default::default() })
+            .is_ok()
             && !runs(&volume, other).contains("pm")
         {
             at += len as u64;
@@ -309,7 +353,9 @@ fn a_full_tier_is_no_place() {
     fill(BLOCK);
     let found = runs(&volume, other);
     assert!(
-        found.starts_with(|c: char| c.is_ascii_digit()) && found.contains("disk2") && found.contains("pm"),
+        found.starts_with(|c: char| c.is_ascii_digit())
+            && found.contains("disk2")
+            && found.contains("pm"),
         "{found}"
     );
     assert_eq!(volume.status().migration.unwrap().pinned_elsewhere, 1);
@@ -322,7 +368,8 @@ fn a_tier_that_fails_is_no_place() {
     let (disk, sim) = sim_disk(64 * MIB);
     let rig = Rig { pm: Pm::anonymous(8 * MIB), disks: vec![memory_disk(16 * MIB), disk] };
     let tiers = vec![1, 2];
-    format(&rig.pm, &rig.disks, &FormatOptions { shards: Some(1), tiers, ..Default::default() }).unwrap();
+    format(&rig.pm, &rig.disks, &FormatOptions { shards: Some(1), tiers, ..Default::default() })
+        .unwrap();
     let volume = rig.open_alone(&[]);
     let (ino, data) = (file(&volume, "file"), pattern(8 * BLOCK, 1));
     pin(&volume, ino, "2");

@@ -1,11 +1,14 @@
-//! Where data goes and where it moves to, decided by the policy, in volumes without threads: every step is asked for.
+//! Where data goes and where it moves to, decided by the policy, in volumes without threads: every
+//! step is asked for.
 
 mod rig;
 
 use std::ops::Range;
 
 use rig::{FILE, Rig, a_moment_passes, contents, pattern, places, put, runs};
-use terrace_engine::{Counter, Fallocate, FormatOptions, Ino, PIN_XATTR, Volume, WriteOptions, XattrFlags, format};
+use terrace_engine::{
+    Counter, Fallocate, FormatOptions, Ino, PIN_XATTR, Volume, WriteOptions, XattrFlags, format,
+};
 use terrace_media::{Pm, memory_disk};
 use terrace_policy::Param;
 
@@ -25,18 +28,25 @@ fn used_percent(volume: &Volume) -> u8 {
     volume.status().migration.unwrap().pm_used_percent
 }
 
-/// TPFS, figure 2: every step and where each block is after it. The thresholds: 16 blocks between two fsyncs make a file
-/// asynchronous; the fifth rewrite of a write of 4 blocks or more is large.
+/// TPFS, figure 2: every step and where each block is after it. The thresholds: 16 blocks between
+/// two fsyncs make a file asynchronous; the fifth rewrite of a write of 4 blocks or more is large.
 #[test]
 fn figure_2_a_to_f() {
     let rig = Rig::tiered(16 << 20);
     let volume = rig.open_alone(&[(Param::SyncBlocks, 16)]);
     let ino = create(&volume, "file");
-    let thirds = |seed: u8| (0..3u64).map(move |i| (i * 8 * BLOCK as u64, pattern(8 * BLOCK, seed + i as u8)));
-    // What comes before: the file is written in the same three large writes, again and again, and never synced.
+    let thirds = |seed: u8| {
+        (0..3u64).map(move |i| (i * 8 * BLOCK as u64, pattern(8 * BLOCK, seed + i as u8)))
+    };
+    // What comes before: the file is written in the same three large writes, again and again, and
+    // never synced.
     for seed in 0..5 {
         thirds(seed).for_each(|(at, data)| put(&volume, ino, at, &data));
-        assert_eq!(runs(&volume, ino), "24 pm", "pass {seed}: large writes are not known to be stable yet");
+        assert_eq!(
+            runs(&volume, ino),
+            "24 pm",
+            "pass {seed}: large writes are not known to be stable yet"
+        );
     }
     // (a) Three large asynchronous writes go to the page cache.
     thirds(10).for_each(|(at, data)| put(&volume, ino, at, &data));
@@ -56,16 +66,21 @@ fn figure_2_a_to_f() {
         expected.extend(data);
     }
     assert_eq!(runs(&volume, ino), "24 disk1, 8 pm");
-    // (d) The file is cold, and PM fuller than it may be: the eight blocks move to the disk as one group.
+    // (d) The file is cold, and PM fuller than it may be: the eight blocks move to the disk as one
+    // group.
     [(Param::ColdAge, 0), (Param::MigrateMin, 1), (Param::MigrateAt, 1), (Param::MigrateMax, 1)]
         .into_iter()
         .for_each(|(param, value)| volume.tune(param, value).unwrap());
     let error = volume.migrate(1).unwrap_err();
-    assert_eq!(error.to_string(), "no file has data to give away in pm", "what is left in PM is metadata");
+    assert_eq!(
+        error.to_string(),
+        "no file has data to give away in pm",
+        "what is left in PM is metadata"
+    );
     assert_eq!(runs(&volume, ino), "32 disk1");
     assert_eq!(volume.file_map(ino).unwrap().extents.len(), 2, "the eight blocks are one extent");
-    // (e) Reading the last eight blocks fetches them into the page cache. (The migration has left copies there: PM was
-    // little used.)
+    // (e) Reading the last eight blocks fetches them into the page cache. (The migration has left
+    // copies there: PM was little used.)
     let mut last = vec![0; 8 * BLOCK];
     volume.read(ino, 24 * BLOCK as u64, &mut last).unwrap();
     assert!(last == expected[24 * BLOCK..]);
@@ -101,7 +116,10 @@ fn the_write_tree() {
     // Asynchronous, large; but the small write has made the range unstable: once more.
     put(&volume, ino, 0, &data);
     put(&volume, ino, 0, &data);
-    assert_eq!((runs(&volume, ino), reason(Counter::PlacedLargeAsync)), ("4 cache".into(), 4 * BLOCK as u64));
+    assert_eq!(
+        (runs(&volume, ino), reason(Counter::PlacedLargeAsync)),
+        ("4 cache".into(), 4 * BLOCK as u64)
+    );
     // Joins what is dirty, be it small.
     put(&volume, ino, 10, &data[..10]);
     assert_eq!((runs(&volume, ino), reason(Counter::PlacedJoinsDirty)), ("4 cache".into(), 10));
@@ -117,15 +135,17 @@ fn the_write_tree() {
     assert!(wrong > 0 && reason(Counter::PredictedRight) > 0, "{wrong}");
 }
 
-/// What the entries of the slides say: a write inherits the counter of what it covers, through the page cache, compaction and a
-/// remount.
+/// What the entries of the slides say: a write inherits the counter of what it covers, through the
+/// page cache, compaction and a remount.
 #[test]
 fn counters_follow_the_data() {
     let rig = Rig::tiered(16 << 20);
     let volume = rig.open_alone(&[(Param::SyncBlocks, 1)]);
     let ino = create(&volume, "file");
     let data = pattern(64 * BLOCK, 1);
-    let pass = |volume: &Volume, ino| (0..4).for_each(|i| put(volume, ino, i * 16 * BLOCK as u64, &data[..16 * BLOCK]));
+    let pass = |volume: &Volume, ino| {
+        (0..4).for_each(|i| put(volume, ino, i * 16 * BLOCK as u64, &data[..16 * BLOCK]))
+    };
     (0..5).for_each(|_| pass(&volume, ino));
     assert_eq!(runs(&volume, ino), "64 pm");
     volume.close().unwrap();
@@ -137,11 +157,15 @@ fn counters_follow_the_data() {
     assert_eq!(runs(&volume, ino), "64 pm");
     put(&volume, ino, 16 * BLOCK as u64, &data[..16 * BLOCK]);
     assert_eq!(runs(&volume, ino), "16 pm, 16 cache, 32 pm");
-    // All of it goes to the disk as one run, whose entry remembers that it came in writes of 16 blocks.
+    // All of it goes to the disk as one run, whose entry remembers that it came in writes of 16
+    // blocks.
     pass(&volume, ino);
     assert_eq!(runs(&volume, ino), "64 cache");
     volume.fsync(ino, false).unwrap();
-    assert_eq!((runs(&volume, ino), volume.file_map(ino).unwrap().extents.len()), ("64 disk1".into(), 1));
+    assert_eq!(
+        (runs(&volume, ino), volume.file_map(ino).unwrap().extents.len()),
+        ("64 disk1".into(), 1)
+    );
     put(&volume, ino, 0, &data[..BLOCK]);
     put(&volume, ino, 32 * BLOCK as u64, &data[..16 * BLOCK]);
     assert_eq!(runs(&volume, ino), "1 pm, 31 disk1, 16 cache, 16 disk1");
@@ -166,10 +190,16 @@ fn cold_files_leave_pm_coldest_first() {
     // Only writes so far: the least threshold.
     volume.migrate(1).unwrap();
     let status = volume.status().migration.unwrap();
-    assert_eq!((status.threshold_percent, status.state.as_str(), &status.trouble), (50, "idle", &None));
+    assert_eq!(
+        (status.threshold_percent, status.state.as_str(), &status.trouble),
+        (50, "idle", &None)
+    );
     assert!(used_percent(&volume) <= 50);
     let left: Vec<usize> = (0..23).filter(|&i| runs(&volume, files[i]).contains("pm")).collect();
-    assert!(left.contains(&0) && left.contains(&22) && !left.contains(&1) && !left.contains(&2), "{left:?}");
+    assert!(
+        left.contains(&0) && left.contains(&22) && !left.contains(&1) && !left.contains(&2),
+        "{left:?}"
+    );
     for (i, &ino) in files.iter().enumerate() {
         let seed = if i == 0 { 99 } else { ino.0 as u8 };
         assert!(contents(&volume, ino) == pattern(256 << 10, seed), "file {i}");
@@ -186,7 +216,8 @@ fn cold_files_leave_pm_coldest_first() {
     assert!(rig.check(false).problems.is_empty());
 }
 
-/// Within a file that was written lately, what is older than its average goes, and what changes in place gets a second chance.
+/// Within a file that was written lately, what is older than its average goes, and what changes in
+/// place gets a second chance.
 #[test]
 fn the_older_part_of_a_hot_file_leaves_pm() {
     let rig = Rig::tiered(16 << 20);
@@ -236,8 +267,9 @@ fn large_writes_leave_the_last_room_in_pm_to_small_ones() {
     let first = create(&volume, "first");
     fill(&volume, first, &pattern(4 << 20, 1));
     assert_eq!(runs(&volume, first), "1024 pm");
-    let tiers =
-        |ino| -> Vec<String> { volume.file_map(ino).unwrap().extents.into_iter().map(|extent| extent.tier).collect() };
+    let tiers = |ino| -> Vec<String> {
+        volume.file_map(ino).unwrap().extents.into_iter().map(|extent| extent.tier).collect()
+    };
     let files = ["large", "pinned", "reserved", "small"].map(|name| create(&volume, name));
     let [large, pinned, reserved, small] = files;
     put(&volume, large, 0, &pattern(1 << 20, 2));
@@ -262,7 +294,8 @@ fn large_writes_leave_the_last_room_in_pm_to_small_ones() {
     assert!(blocks > 256, "{blocks}");
     // Where there is nothing else, large ones do, too.
     let alone = Rig { pm: Pm::anonymous(8 << 20), disks: Vec::new() };
-    format(&alone.pm, &alone.disks, &FormatOptions { shards: Some(1), ..Default::default() }).unwrap();
+    format(&alone.pm, &alone.disks, &FormatOptions { shards: Some(1), ..Default::default() })
+        .unwrap();
     let volume = alone.open_alone(&[]);
     let (file, reserved) = (create(&volume, "file"), create(&volume, "reserved"));
     volume.fallocate(reserved, Fallocate::Allocate, 0, 3 << 20).unwrap();
@@ -270,7 +303,8 @@ fn large_writes_leave_the_last_room_in_pm_to_small_ones() {
     assert_eq!((runs(&volume, file), runs(&volume, reserved)), ("768 pm".into(), "768 pm".into()));
 }
 
-/// Its older part has moved soon, and then nothing of it is older than its mean: PM must not fill with the younger part.
+/// Its older part has moved soon, and then nothing of it is older than its mean: PM must not fill
+/// with the younger part.
 #[test]
 fn a_log_that_grows_on_and_on_leaves_pm_as_it_grows() {
     let rig = Rig::tiered(64 << 20);
@@ -282,7 +316,11 @@ fn a_log_that_grows_on_and_on_leaves_pm_as_it_grows() {
         if record % 500 == 499 {
             // That it has nothing more to move is an error, too.
             let _ = volume.migrate(1);
-            assert!(used_percent(&volume) <= 60, "{} % after {record} records", used_percent(&volume));
+            assert!(
+                used_percent(&volume) <= 60,
+                "{} % after {record} records",
+                used_percent(&volume)
+            );
         }
     }
     assert_eq!(volume.stats().counters.get(Counter::PlacedPmFull), 0);
@@ -343,7 +381,10 @@ fn a_disk_tier_that_fills_moves_cold_data_to_the_next() {
     assert!(used(&volume) > 40);
     volume.migrate(1).unwrap();
     assert!(used(&volume) <= 40);
-    assert_eq!((runs(&volume, files[0]), runs(&volume, files[7])), ("256 disk2".into(), "256 disk1".into()));
+    assert_eq!(
+        (runs(&volume, files[0]), runs(&volume, files[7])),
+        ("256 disk2".into(), "256 disk1".into())
+    );
     assert!(volume.stats().counters.get(Counter::MigratedDemoted) >= 1 << 20);
     for &ino in &files {
         assert!(contents(&volume, ino) == pattern(1 << 20, ino.0 as u8));
@@ -353,9 +394,13 @@ fn a_disk_tier_that_fills_moves_cold_data_to_the_next() {
 #[test]
 fn what_cannot_move_is_told_and_left_alone() {
     let rig = Rig::tiered(16 << 20);
-    let volume = rig.open_alone(&[(Param::MigrateMin, 1), (Param::MigrateAt, 1), (Param::MigrateMax, 1)]);
+    let volume =
+        rig.open_alone(&[(Param::MigrateMin, 1), (Param::MigrateAt, 1), (Param::MigrateMax, 1)]);
     let error = volume.migrate(1).unwrap_err();
-    assert_eq!((error.errno(), error.to_string().as_str()), (libc::EAGAIN, "no file has data to give away in pm"));
+    assert_eq!(
+        (error.errno(), error.to_string().as_str()),
+        (libc::EAGAIN, "no file has data to give away in pm")
+    );
     volume.tune(Param::Migrate, 0).unwrap();
     volume.migrate(1).unwrap();
     assert_eq!(volume.status().migration.unwrap().state, "off");
@@ -374,14 +419,19 @@ fn no_room_is_said_to_be_missing_that_there_is() {
     let file = create(&volume, "file");
     let piece = pattern(1 << 20, 3);
     let mut size = 0;
-    while volume.write(file, size, &piece, WriteOptions::default()).is_ok_and(|written| written == piece.len()) {
+    while volume
+        .write(file, size, &piece, WriteOptions::default())
+        .is_ok_and(|written| written == piece.len())
+    {
         size += piece.len() as u64;
     }
     let used: Vec<u64> = volume.status().devices.iter().map(|device| device.used_bytes).collect();
     // Less than a write is free below the limit of 90 %, and on the disk.
     assert!(used[0] + (1 << 20) > (8 << 20) * 9 / 10, "{used:?}, {size} bytes");
     assert!(used[1] + (1 << 20) + (1 << 18) > 4 << 20, "{used:?}, {size} bytes");
-    assert!(contents(&volume, file)[..size as usize].chunks(piece.len()).all(|chunk| chunk == piece));
+    assert!(
+        contents(&volume, file)[..size as usize].chunks(piece.len()).all(|chunk| chunk == piece)
+    );
     volume.close().unwrap();
     drop(volume);
     rig.must_be_sound();

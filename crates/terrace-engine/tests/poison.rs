@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use rig::{FILE, Rig, find, pattern, populated, put, tree};
 use terrace_damage::places::places_of;
 use terrace_engine::{
-    CheckOptions, FileKind, FsError, FsResult, Ino, OpenOptions, SetAttr, Volume, WriteOptions, XattrFlags, check, save,
+    CheckOptions, FileKind, FsError, FsResult, Ino, OpenOptions, SetAttr, Volume, WriteOptions,
+    XattrFlags, check, save,
 };
 
 const PAGE: u64 = 4096;
@@ -20,12 +21,17 @@ fn read(v: &Volume, ino: Ino, at: u64, len: usize) -> FsResult<Vec<u8>> {
 /// The byte in PM where a file's data lies.
 fn data_at(v: &Volume, ino: Ino, offset: u64) -> u64 {
     let map = v.file_map(ino).unwrap();
-    let extent = map.extents.iter().find(|e| (e.offset_bytes..e.offset_bytes + e.len_bytes).contains(&offset)).unwrap();
+    let extent = map
+        .extents
+        .iter()
+        .find(|e| (e.offset_bytes..e.offset_bytes + e.len_bytes).contains(&offset))
+        .unwrap();
     assert_eq!(extent.tier, "pm");
     extent.device_offset_bytes + offset - extent.offset_bytes
 }
 
-/// Everything but the file with bad data goes on; what was lost is overwritten or removed, and the volume is sound.
+/// Everything but the file with bad data goes on; what was lost is overwritten or removed, and the
+/// volume is sound.
 #[test]
 fn bad_data_is_an_error_of_its_file_only() {
     for checksums in [false, true] {
@@ -37,7 +43,10 @@ fn bad_data_is_an_error_of_its_file_only() {
         let error = read(&v, deep, 9000, 10).unwrap_err();
         assert_eq!(error.errno(), libc::EIO);
         let message = error.to_string();
-        assert!(message.contains("<memory>") && message.contains(&format!("offset {bad} ")), "{message}");
+        assert!(
+            message.contains("<memory>") && message.contains(&format!("offset {bad} ")),
+            "{message}"
+        );
         assert!(read(&v, deep, 0, 20_000).is_err());
         assert_eq!(read(&v, deep, 0, 8192).unwrap(), pattern(20_000, 2)[..8192]);
         assert_eq!(read(&v, deep, 12_288, 8000).unwrap(), pattern(20_000, 2)[12_288..]);
@@ -49,7 +58,10 @@ fn bad_data_is_an_error_of_its_file_only() {
         put(&v, find(&v, "small"), 0, b"others go on");
         let status = v.status();
         assert_eq!(status.read_only, None);
-        assert_eq!(status.devices[0].health, format!("failing: 4096 bytes cannot be read, the first at byte {bad}"));
+        assert_eq!(
+            status.devices[0].health,
+            format!("failing: 4096 bytes cannot be read, the first at byte {bad}")
+        );
         v.sync().unwrap();
         // Nobody gets the bad block again, however full PM becomes.
         let filler = v.create(Ino::ROOT, b"filler", &FILE).unwrap().ino;
@@ -60,7 +72,9 @@ fn bad_data_is_an_error_of_its_file_only() {
         let extents = v.file_map(filler).unwrap().extents;
         let owns = |start: u64, len: u64| (start..start + len).contains(&bad);
         assert!(extents.iter().any(|e| e.tier != "pm"), "PM is full");
-        assert!(!extents.iter().any(|e| e.tier == "pm" && owns(e.device_offset_bytes, e.len_bytes)));
+        assert!(
+            !extents.iter().any(|e| e.tier == "pm" && owns(e.device_offset_bytes, e.len_bytes))
+        );
         v.close().unwrap();
         drop(v);
         // Back from the workshop.
@@ -69,7 +83,8 @@ fn bad_data_is_an_error_of_its_file_only() {
     }
 }
 
-/// What cannot be read is not moved, and the rest of its file is left where it is with it; what is whole moves.
+/// What cannot be read is not moved, and the rest of its file is left where it is with it; what is
+/// whole moves.
 #[test]
 fn bad_data_does_not_move() {
     for checksums in [false, true] {
@@ -81,7 +96,10 @@ fn bad_data_does_not_move() {
         let error = v.move_file(deep, 1).unwrap_err();
         assert_eq!(error.errno(), libc::EIO);
         let message = error.to_string();
-        assert!(message.contains("<memory>") && message.contains(&format!("offset {bad} ")), "{message}");
+        assert!(
+            message.contains("<memory>") && message.contains(&format!("offset {bad} ")),
+            "{message}"
+        );
         assert_eq!(data_at(&v, deep, 8192), bad);
         assert_eq!(read(&v, deep, 0, 8192).unwrap(), pattern(20_000, 2)[..8192]);
         assert_eq!(read(&v, deep, 12_288, 8000).unwrap(), pattern(20_000, 2)[12_288..]);
@@ -131,19 +149,26 @@ fn bad_free_blocks_are_not_handed_out() {
     assert_eq!(v.status().read_only, None);
     v.close().unwrap();
     drop(v);
-    assert!(Rig { pm: rig.image().rig().pm, disks: rig.disks.clone() }.check(false).problems.is_empty());
+    assert!(
+        Rig { pm: rig.image().rig().pm, disks: rig.disks.clone() }.check(false).problems.is_empty()
+    );
 }
 
-/// A small overwrite in place, an append in place: neither may be acknowledged when the page is bad, and from then on
-/// the volume is read-only. Everything acknowledged before is there on the repaired device.
+/// A small overwrite in place, an append in place: neither may be acknowledged when the page is
+/// bad, and from then on the volume is read-only. Everything acknowledged before is there on the
+/// repaired device.
 #[test]
 fn a_write_to_bad_memory_is_refused_and_the_volume_turns_read_only() {
     type Write = fn(&Volume, Ino) -> FsResult<()>;
     let writes: [(&str, Write); 5] = [
         ("append", |v, f| v.write(f, 5000, b"appended", WriteOptions::default()).map(drop)),
-        ("extend", |v, f| v.setattr(f, &SetAttr { size: Some(6000), ..Default::default() }).map(drop)),
+        ("extend", |v, f| {
+            v.setattr(f, &SetAttr { size: Some(6000), ..Default::default() }).map(drop)
+        }),
         // These store to the record and the log in it.
-        ("chmod", |v, f| v.setattr(f, &SetAttr { mode: Some(0o600), ..Default::default() }).map(drop)),
+        ("chmod", |v, f| {
+            v.setattr(f, &SetAttr { mode: Some(0o600), ..Default::default() }).map(drop)
+        }),
         ("setxattr", |v, f| v.setxattr(f, b"user.new", b"value", XattrFlags::default(), None)),
         ("unlink", |v, _| v.unlink(Ino::ROOT, b"small")),
     ];
@@ -173,8 +198,16 @@ fn a_write_to_bad_memory_is_refused_and_the_volume_turns_read_only() {
         let errno = v.create(Ino::ROOT, b"more", &FILE).map_or_else(|error| error.errno(), |_| 0);
         assert_eq!(errno, if read_first { 0 } else { libc::EROFS }, "{name}");
         // Reads of the rest go on.
-        assert_eq!(read(&v, find(&v, "dir/sub/deep"), 0, 20_000).unwrap(), pattern(20_000, 2), "{name}");
-        assert_eq!(v.close().is_err(), !read_first, "{name}: a volume that is read-only cannot be unmounted cleanly");
+        assert_eq!(
+            read(&v, find(&v, "dir/sub/deep"), 0, 20_000).unwrap(),
+            pattern(20_000, 2),
+            "{name}"
+        );
+        assert_eq!(
+            v.close().is_err(),
+            !read_first,
+            "{name}: a volume that is read-only cannot be unmounted cleanly"
+        );
         drop(v);
         // The page as it was before it failed, everything else as it is now.
         let mut now = rig.image();
@@ -209,8 +242,8 @@ fn owners(image: &rig::Image) -> BTreeMap<u64, BTreeSet<u64>> {
     owners
 }
 
-/// Bad metadata, before a mount and during one: every page of PM in turn. Nothing panics; what belongs to the page fails,
-/// and everything else is there and right.
+/// Bad metadata, before a mount and during one: every page of PM in turn. Nothing panics; what
+/// belongs to the page fails, and everything else is there and right.
 #[test]
 fn every_page_of_pm_may_be_bad() {
     let rig = populated(false);
@@ -281,7 +314,10 @@ impl Reader<'_> {
         let child = |key: &String| key.strip_prefix(path)?.strip_prefix('/').map(str::to_owned);
         let expected = self.whole.keys().filter_map(child).filter(|name| !name.contains('/'));
         assert_eq!(found, expected.collect(), "{path:?} with page {} bad", self.page);
-        names.iter().map(|(name, ino)| self.read_name(dir, name, *ino, &format!("{path}/{name}"))).sum()
+        names
+            .iter()
+            .map(|(name, ino)| self.read_name(dir, name, *ino, &format!("{path}/{name}")))
+            .sum()
     }
 
     fn read_name(&self, dir: Ino, name: &str, ino: Ino, path: &str) -> u64 {
@@ -293,8 +329,13 @@ impl Reader<'_> {
             FileKind::Directory => self.read_dir(ino, path),
             FileKind::Regular => match read(self.v, ino, 0, attr.size as usize) {
                 Ok(data) => {
-                    let contents = format!("{} bytes, crc {:x}", data.len(), terrace_layout::data_crc(&data));
-                    assert!(self.whole[path].ends_with(&contents), "{path}: {}, found {contents}", self.whole[path]);
+                    let contents =
+                        format!("{} bytes, crc {:x}", data.len(), terrace_layout::data_crc(&data));
+                    assert!(
+                        self.whole[path].ends_with(&contents),
+                        "{path}: {}, found {contents}",
+                        self.whole[path]
+                    );
                     0
                 }
                 Err(error) => self.fails(ino, path, &error),
@@ -305,7 +346,11 @@ impl Reader<'_> {
 
     fn fails(&self, ino: Ino, path: &str, error: &FsError) -> u64 {
         assert_eq!(error.errno(), libc::EIO, "{path}: {error}");
-        assert!(self.concerned.contains(&ino.0), "{path} has nothing in page {}: {error}", self.page);
+        assert!(
+            self.concerned.contains(&ino.0),
+            "{path} has nothing in page {}: {error}",
+            self.page
+        );
         1
     }
 }

@@ -46,8 +46,14 @@ fn the_hottest_and_the_coldest_have_paths_and_places() {
     assert_eq!((ranking.hottest.len(), ranking.coldest.len()), (5, 5), "{ranking:?}");
     assert_eq!(paths(&ranking.hottest)[..2], ["/dir/file2", "/dir/file1"]);
     assert_eq!(bytes(&ranking.hottest[0]), [("disk1", 8192), ("pm", 12_288)]);
-    assert!(ranking.hottest[0].mean_read_age_seconds.is_some() && ranking.hottest[1].mean_read_age_seconds.is_none());
-    assert_eq!(paths(&ranking.coldest), ["/dir/file0", "/dir/file3", "/dir/file4", "/dir/file5", "/dir/file6"]);
+    assert!(
+        ranking.hottest[0].mean_read_age_seconds.is_some()
+            && ranking.hottest[1].mean_read_age_seconds.is_none()
+    );
+    assert_eq!(
+        paths(&ranking.coldest),
+        ["/dir/file0", "/dir/file3", "/dir/file4", "/dir/file5", "/dir/file6"]
+    );
     // New names are found, what is gone is not shown.
     volume.rename(dir, b"file2", Ino::ROOT, b"named\nanew", RenameFlags::default()).unwrap();
     volume.unlink(dir, b"file0").unwrap();
@@ -77,7 +83,9 @@ fn paths_are_found_in_time_however_many_names_there_are() {
             make(&volume, dir, &format!("file{i}"), &FILE);
         }
     }
-    let ends: Vec<Ino> = ["dir0", "dir10", "dir19"].map(|dir| rig::find(&volume, &format!("{dir}/file1499"))).to_vec();
+    let ends: Vec<Ino> = ["dir0", "dir10", "dir19"]
+        .map(|dir| rig::find(&volume, &format!("{dir}/file1499")))
+        .to_vec();
     for &ino in &ends {
         put(&volume, ino, 0, b"used");
     }
@@ -89,7 +97,8 @@ fn paths_are_found_in_time_however_many_names_there_are() {
     assert!(known(&volume) < 3, "half of the names are looked at");
     known(&volume);
     assert_eq!(known(&volume), 3);
-    let mut found: Vec<String> = volume.file_ranking().hottest.into_iter().filter_map(|file| file.path).collect();
+    let mut found: Vec<String> =
+        volume.file_ranking().hottest.into_iter().filter_map(|file| file.path).collect();
     found.sort_unstable();
     assert_eq!(found, ["/dir0/file1499", "/dir10/file1499", "/dir19/file1499"]);
 }
@@ -112,7 +121,8 @@ fn no_path_is_longer_than_programs_can_use() {
     put(&volume, deep, 0, b"used");
     let mut found = Vec::new();
     for _ in 0..3 {
-        found = volume.file_ranking().hottest.into_iter().map(|file| (file.ino, file.path)).collect();
+        found =
+            volume.file_ranking().hottest.into_iter().map(|file| (file.ino, file.path)).collect();
     }
     found.sort_by_key(|(_, path)| path.is_none());
     let shallow = format!("{}/shallow", &path[..11 * 251]);

@@ -1,4 +1,5 @@
-//! Logs that are written anew, by compaction or on their way to a disk: what a crash leaves of that means nothing later.
+//! Logs that are written anew, by compaction or on their way to a disk: what a crash leaves of that
+//! means nothing later.
 
 mod rig;
 
@@ -11,7 +12,8 @@ use terrace_policy::Param;
 const BLOCK: u64 = 4096;
 
 fn open(rig: &Rig, pm_full_percent: u8) -> Arc<Volume> {
-    let options = OpenOptions { cache_bytes: 8 << 20, workers: false, pm_full_percent, ..Default::default() };
+    let options =
+        OpenOptions { cache_bytes: 8 << 20, workers: false, pm_full_percent, ..Default::default() };
     let volume = Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {}).unwrap();
     volume.tune(Param::Migrate, 0).unwrap();
     volume
@@ -20,7 +22,8 @@ fn open(rig: &Rig, pm_full_percent: u8) -> Arc<Volume> {
 /// Blocks of a log's pages, in order.
 fn pages(rig: &Rig, ino: Ino) -> Vec<u64> {
     let text = rig.dump(ino);
-    let line = text.lines().find(|line| line.starts_with("log pages")).unwrap_or_else(|| panic!("{text}"));
+    let line =
+        text.lines().find(|line| line.starts_with("log pages")).unwrap_or_else(|| panic!("{text}"));
     let numbers = line.split(|c: char| !c.is_ascii_digit()).filter(|number| !number.is_empty());
     numbers.skip(1).map(|number| number.parse().unwrap()).collect()
 }
@@ -34,7 +37,8 @@ struct Compacted {
     file: Ino,
 }
 
-/// The same changes each time, until a log is compacted; the devices just before that are kept if `at` says when it happens.
+/// The same changes each time, until a log is compacted; the devices just before that are kept if
+/// `at` says when it happens.
 fn until_compaction(at: Option<u64>) -> (u64, Option<Compacted>) {
     let rig = Rig::new(PM_BYTES, false);
     let volume = open(&rig, 90);
@@ -47,15 +51,19 @@ fn until_compaction(at: Option<u64>) -> (u64, Option<Compacted>) {
         let now = pages(&rig, file);
         if now.len() > 1 && now.iter().all(|page| !last.contains(page)) {
             volume.abandon();
-            return (i, before.map(|before| Compacted { before, after: rig.image(), pages: now, file }));
+            return (
+                i,
+                before.map(|before| Compacted { before, after: rig.image(), pages: now, file }),
+            );
         }
         last = now;
     }
     panic!("the log was never compacted");
 }
 
-/// A compaction has written its pages when the power goes, before the journal knows of them. The log goes on, and takes one of
-/// these blocks for its next page, which has the number that it had in the compaction.
+/// A compaction has written its pages when the power goes, before the journal knows of them. The
+/// log goes on, and takes one of these blocks for its next page, which has the number that it had
+/// in the compaction.
 #[test]
 fn pages_of_a_compaction_cut_short_mean_nothing() {
     let (at, _) = until_compaction(None);
@@ -81,7 +89,8 @@ fn pages_of_a_compaction_cut_short_mean_nothing() {
     assert!(contents(&open(&rig, 90), file) == expected);
 }
 
-/// The end of a file that only dirty pages have reached is not committed by a log that is written anew.
+/// The end of a file that only dirty pages have reached is not committed by a log that is written
+/// anew.
 #[test]
 fn a_log_written_anew_commits_no_more_than_there_is() {
     let rig = Rig::new(PM_BYTES, false);
@@ -101,7 +110,9 @@ fn a_log_written_anew_commits_no_more_than_there_is() {
     put(&volume, file, committed.len() as u64 + 8192, &pattern(4096, 3));
     let mut last = pages(&rig, file);
     let compacts = |i: &u64| {
-        volume.setxattr(file, b"user.a", &pattern(90, *i as u8), XattrFlags::default(), None).unwrap();
+        volume
+            .setxattr(file, b"user.a", &pattern(90, *i as u8), XattrFlags::default(), None)
+            .unwrap();
         let now = pages(&rig, file);
         let anew = now.iter().all(|page| !last.contains(page));
         last = now;

@@ -1,5 +1,6 @@
-//! What `statfs` calls available can be taken: by `fallocate`, in one file, and by writes; whatever was taken before.
-//! And what a file has can be written again: what was reserved for it, and its data.
+//! What `statfs` calls available can be taken: by `fallocate`, in one file, and by writes; whatever
+//! was taken before. And what a file has can be written again: what was reserved for it, and its
+//! data.
 
 mod rig;
 
@@ -47,7 +48,10 @@ fn fill(v: &Volume, ino: Ino, data: &[u8], what: &str) {
 
 fn available(v: &Volume) -> u64 {
     let statfs = v.statfs().unwrap();
-    assert!(statfs.blocks_available <= statfs.blocks_free && statfs.blocks_free <= statfs.blocks, "{statfs:?}");
+    assert!(
+        statfs.blocks_available <= statfs.blocks_free && statfs.blocks_free <= statfs.blocks,
+        "{statfs:?}"
+    );
     statfs.blocks_available
 }
 
@@ -59,13 +63,15 @@ const USES: [(&str, Use); 4] = [
     ("PM in use", |v| {
         let ino = create(v, "small");
         for i in 0..400 {
-            v.write(ino, i * 2 * BLOCK, &pattern(BLOCK as usize, 1), WriteOptions::default()).unwrap();
+            v.write(ino, i * 2 * BLOCK, &pattern(BLOCK as usize, 1), WriteOptions::default())
+                .unwrap();
         }
     }),
     ("in pieces", |v| {
         let ino = create(v, "pieces");
         v.fallocate(ino, Fallocate::Allocate, 0, 4 << 20).unwrap();
-        (0..256).for_each(|i| v.fallocate(ino, Fallocate::PunchHole, i * 4 * BLOCK, BLOCK).unwrap());
+        (0..256)
+            .for_each(|i| v.fallocate(ino, Fallocate::PunchHole, i * 4 * BLOCK, BLOCK).unwrap());
     }),
     ("disks in use", |v| {
         let ino = create(v, "long");
@@ -85,7 +91,8 @@ fn nearly_all_that_is_available_can_be_reserved_in_one_file() {
             let too_much = v.fallocate(ino, mode, offset, (before + LEFT) * BLOCK);
             assert_eq!(too_much.unwrap_err().errno(), libc::ENOSPC, "{what}");
             assert_eq!(available(&v), before, "{what}: what is refused takes nothing");
-            v.fallocate(ino, mode, offset, (before - LEFT) * BLOCK).unwrap_or_else(|e| panic!("{what}: {e}"));
+            v.fallocate(ino, mode, offset, (before - LEFT) * BLOCK)
+                .unwrap_or_else(|e| panic!("{what}: {e}"));
             assert_eq!(v.getattr(ino).unwrap().blocks_512 / 8, before - LEFT, "{what}");
             // Of the checksums that data would need, some room may be left.
             assert!(available(&v) <= before / 16 + LEFT, "{what}: {} left", available(&v));
@@ -95,7 +102,10 @@ fn nearly_all_that_is_available_can_be_reserved_in_one_file() {
             let v = still(&rig);
             v.unlink(Ino::ROOT, b"reserved").unwrap();
             let after = available(&v);
-            assert!(after.abs_diff(before) <= LEFT, "{what}: {before} available before, {after} after");
+            assert!(
+                after.abs_diff(before) <= LEFT,
+                "{what}: {before} available before, {after} after"
+            );
         }
     }
 }
@@ -154,7 +164,11 @@ fn data_on_nearly_full_disks_can_be_written_again() {
             fill(&v, ino, &pattern(len, seed), &what);
         }
         v.sync().unwrap();
-        assert!(available(&v).abs_diff(before) <= LEFT, "{what}: {before} available before, {} after", available(&v));
+        assert!(
+            available(&v).abs_diff(before) <= LEFT,
+            "{what}: {before} available before, {} after",
+            available(&v)
+        );
         v.close().unwrap();
         drop(v);
         rig.must_be_sound();
@@ -181,7 +195,8 @@ fn what_others_replace_makes_room() {
     }
 }
 
-/// Whoever writes what is new beyond the room gets ENOSPC in the end, however many write what is old.
+/// Whoever writes what is new beyond the room gets ENOSPC in the end, however many write what is
+/// old.
 #[test]
 fn a_full_volume_says_so_while_others_write() {
     for workers in [false, true] {
@@ -196,14 +211,21 @@ fn a_full_volume_says_so_while_others_write() {
             for ino in files {
                 let v = &v;
                 scope.spawn(move || {
-                    for (seed, at) in (0..2000).map(|i| (i as u8, i * 7919 * BLOCK % (len as u64 - BLOCK))) {
-                        let written = v.write(ino, at, &pattern(4096, seed), WriteOptions::default());
-                        assert!(written.is_ok_and(|n| n == 4096) || v.getattr(grows).unwrap().size > len as u64);
+                    for (seed, at) in
+                        (0..2000).map(|i| (i as u8, i * 7919 * BLOCK % (len as u64 - BLOCK)))
+                    {
+                        let written =
+                            v.write(ino, at, &pattern(4096, seed), WriteOptions::default());
+                        assert!(
+                            written.is_ok_and(|n| n == 4096)
+                                || v.getattr(grows).unwrap().size > len as u64
+                        );
                     }
                 });
             }
-            let refused =
-                (0..).find_map(|i| v.write(grows, i * STEP as u64, &[1; STEP], WriteOptions::default()).err());
+            let refused = (0..).find_map(|i| {
+                v.write(grows, i * STEP as u64, &[1; STEP], WriteOptions::default()).err()
+            });
             assert_eq!(refused.unwrap().errno(), libc::ENOSPC);
         });
         assert!(v.getattr(grows).unwrap().size > len as u64, "half of the volume was free");
@@ -223,11 +245,16 @@ fn a_full_volume_says_so_without_a_flush_for_each_write() {
     let write = |i: u64| v.write(ino, i * BLOCK, &[1; BLOCK as usize], WriteOptions::default());
     let written = (0..).find(|&i| write(i).is_err()).unwrap();
     assert!(written >= blocks, "{written} of {blocks}");
-    // With each flush the room for the checksums of what it wrote is left: a seventeenth, and a seventeenth of that.
+    // With each flush the room for the checksums of what it wrote is left: a seventeenth, and a
+    // seventeenth of that.
     assert!(flushes() <= 40, "{} flushes for {written} blocks", flushes());
     let before = flushes();
     (0..1000).for_each(|i| assert_eq!(write(written + i).unwrap_err().errno(), libc::ENOSPC));
     assert_eq!(flushes(), before);
     v.unlink(Ino::ROOT, b"grows").unwrap();
-    assert!(available(&v).abs_diff(blocks) <= LEFT, "{blocks} available before, {} after", available(&v));
+    assert!(
+        available(&v).abs_diff(blocks) <= LEFT,
+        "{blocks} available before, {} after",
+        available(&v)
+    );
 }

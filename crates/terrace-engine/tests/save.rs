@@ -119,7 +119,11 @@ fn images_are_small() {
     put(&v, f, 1 << 20, &vec![0; 1 << 20]);
     v.close().unwrap();
     let image = saved(&rig);
-    assert!(image.len() < (1 << 20) + (128 << 10), "{} bytes for 1 MiB of data and 1 MiB of zeros", image.len());
+    assert!(
+        image.len() < (1 << 20) + (128 << 10),
+        "{} bytes for 1 MiB of data and 1 MiB of zeros",
+        image.len()
+    );
 }
 
 #[test]
@@ -298,7 +302,10 @@ struct Full(usize);
 
 impl Write for Full {
     fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
-        self.0 = self.0.checked_sub(buf.len()).ok_or_else(|| std::io::Error::from_raw_os_error(libc::ENOSPC))?;
+        self.0 = self
+            .0
+            .checked_sub(buf.len())
+            .ok_or_else(|| std::io::Error::from_raw_os_error(libc::ENOSPC))?;
         Ok(buf.len())
     }
 

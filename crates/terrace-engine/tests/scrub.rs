@@ -1,5 +1,5 @@
-//! Scrubbing a volume in use: damage of each kind is found and named, and what is whole never counts as damaged,
-//! whatever others do meanwhile.
+//! Scrubbing a volume in use: damage of each kind is found and named, and what is whole never
+//! counts as damaged, whatever others do meanwhile.
 
 mod common;
 mod rig;
@@ -12,12 +12,12 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use rig::{DIR, FILE, Image, Rig, blocks_from, number_after, pattern, populated, put, tree};
 use terrace_engine::{
-    CheckOptions, FormatOptions, Ino, OpenOptions, ScrubError, ScrubKind, ScrubOptions, ScrubReport, ScrubState,
-    SetAttr, Volume, WriteOptions, check, format,
+    CheckOptions, FormatOptions, Ino, OpenOptions, ScrubError, ScrubKind, ScrubOptions,
+    ScrubReport, ScrubState, SetAttr, Volume, WriteOptions, check, format,
 };
 use terrace_layout::{
-    BLOCK_BYTES, INODE_BYTES, JOURNAL_COMMITTED, JOURNAL_OFFSET, JournalRecord, JournalWord, SUPERBLOCK_BLOCKS,
-    Superblock,
+    BLOCK_BYTES, INODE_BYTES, JOURNAL_COMMITTED, JOURNAL_OFFSET, JournalRecord, JournalWord,
+    SUPERBLOCK_BLOCKS, Superblock,
 };
 use terrace_media::{Pm, memory_disk, sim_disk_from};
 use zerocopy::IntoBytes;
@@ -68,25 +68,35 @@ fn a_sound_volume_is_verified_to_the_last_block() {
     for (image, pm_data) in [(&PLAIN, false), (&CHECKSUMS, true)] {
         let rig = image.rig();
         let volume = rig.open(90);
-        assert_eq!((volume.scrub_report().status.state, volume.status().scrub), (ScrubState::Never, None));
+        assert_eq!(
+            (volume.scrub_report().status.state, volume.status().scrub),
+            (ScrubState::Never, None)
+        );
         let report = scrub(&volume);
         assert_eq!((&report.damage[..], report.status.errors), (&[][..], 0));
         let on_disks: u64 = [1, 2].iter().map(|&d| verified(&report, d, ScrubKind::Data)).sum();
         assert_eq!(on_disks, (1 + 10 + 768) * BLOCK_BYTES);
-        let checksums: u64 = [1, 2].iter().map(|&d| verified(&report, d, ScrubKind::Checksums)).sum();
+        let checksums: u64 =
+            [1, 2].iter().map(|&d| verified(&report, d, ScrubKind::Checksums)).sum();
         assert_eq!(checksums, BLOCK_BYTES);
         // `small`, `deep` and `long`.
         let in_pm = if pm_data { (2 + 5 + 100) * BLOCK_BYTES } else { 0 };
         assert_eq!(verified(&report, 0, ScrubKind::Data), in_pm);
         for device in 0..3 {
-            assert_eq!(verified(&report, device, ScrubKind::Superblock), SUPERBLOCK_BLOCKS * BLOCK_BYTES);
+            assert_eq!(
+                verified(&report, device, ScrubKind::Superblock),
+                SUPERBLOCK_BLOCKS * BLOCK_BYTES
+            );
             assert!(verified(&report, device, ScrubKind::FreeSpace) > 0);
         }
         assert_eq!(verified(&report, 0, ScrubKind::Journal), 2 * BLOCK_BYTES);
         assert!(verified(&report, 0, ScrubKind::InodeTable) > 11 * INODE_BYTES);
         assert!(verified(&report, 0, ScrubKind::Log) > 2 * BLOCK_BYTES);
         assert_eq!(verified(&report, 0, ScrubKind::Attribute), 3 * BLOCK_BYTES);
-        assert_eq!(report.status.passed_bytes, report.status.total_bytes, "everything in use was met");
+        assert_eq!(
+            report.status.passed_bytes, report.status.total_bytes,
+            "everything in use was met"
+        );
         assert_eq!(volume.status().scrub, Some(report.status));
     }
 }
@@ -101,9 +111,15 @@ fn damaged_superblock_copies_are_written_anew() {
             rig.flip(device, copy * BLOCK_BYTES + 130);
             let report = scrub(&volume);
             let damage = the_damage(&report);
-            assert_eq!((damage.kind, usize::from(damage.device_index)), (ScrubKind::Superblock, device));
+            assert_eq!(
+                (damage.kind, usize::from(damage.device_index)),
+                (ScrubKind::Superblock, device)
+            );
             assert_eq!(damage.offset_bytes, copy * BLOCK_BYTES);
-            assert!(damage.repaired && damage.what.contains("checksum does not match"), "{damage:?}");
+            assert!(
+                damage.repaired && damage.what.contains("checksum does not match"),
+                "{damage:?}"
+            );
             assert_eq!((report.status.errors, report.status.repaired), (1, 1));
             assert!(rig.image() == before, "it is as it was");
             assert_eq!(scrub(&volume).status.errors, 0);
@@ -137,7 +153,10 @@ fn journals_heads_of_shards_and_tables() {
     assert_eq!(old.state, JOURNAL_COMMITTED);
     rig.pm.write(shard + JOURNAL_OFFSET, old.as_bytes());
     let damage = the_damage(&scrub(&volume)).clone();
-    assert_eq!((damage.kind, damage.offset_bytes, damage.repaired), (ScrubKind::Journal, shard, true));
+    assert_eq!(
+        (damage.kind, damage.offset_bytes, damage.repaired),
+        (ScrubKind::Journal, shard, true)
+    );
     assert_eq!(scrub(&volume).status.errors, 0);
 
     rig.flip(0, shard + 12);
@@ -197,7 +216,11 @@ fn logs_records_and_attributes_of_inodes_in_use_or_not() {
             }
             rig.flip(0, at);
             let damage = the_damage(&scrub(&volume)).clone();
-            assert_eq!((damage.kind, damage.ino, damage.repaired), (kind, Some(ino.0), false), "{damage:?}");
+            assert_eq!(
+                (damage.kind, damage.ino, damage.repaired),
+                (kind, Some(ino.0), false),
+                "{damage:?}"
+            );
             assert_eq!(damage.path.as_deref(), Some(path));
             let place = damage.offset_bytes..damage.offset_bytes + damage.len_bytes;
             assert!(place.contains(&at) || !in_use, "{at}: {damage:?}");
@@ -209,7 +232,10 @@ fn logs_records_and_attributes_of_inodes_in_use_or_not() {
 #[test]
 fn data_with_checksums_of_every_form() {
     let disk_files = [("dir/one", 0), ("dir/some", 7), ("dir/big", 700)];
-    let cases = disk_files.map(|file| (&PLAIN, file)).into_iter().chain([(&CHECKSUMS, ("dir/sub/deep", 3))]);
+    let cases = disk_files
+        .map(|file| (&PLAIN, file))
+        .into_iter()
+        .chain([(&CHECKSUMS, ("dir/sub/deep", 3))]);
     for (image, (path, block)) in cases {
         let rig = image.rig();
         let (device, start) = first_block(&rig, path);
@@ -220,7 +246,10 @@ fn data_with_checksums_of_every_form() {
         let report = scrub(&volume);
         let damage = the_damage(&report);
         assert_eq!((damage.kind, usize::from(damage.device_index)), (ScrubKind::Data, device));
-        assert_eq!((damage.offset_bytes, damage.len_bytes), (start + block * BLOCK_BYTES, BLOCK_BYTES));
+        assert_eq!(
+            (damage.offset_bytes, damage.len_bytes),
+            (start + block * BLOCK_BYTES, BLOCK_BYTES)
+        );
         assert_eq!(damage.file_offset_bytes, Some(block * BLOCK_BYTES));
         assert_eq!(damage.path, Some(format!("/{path}")));
         assert!(damage.what.contains("does not match"), "{damage:?}");
@@ -236,7 +265,10 @@ fn adjacent_blocks_are_listed_together_and_counted_apart() {
     }
     let report = scrub(&rig.open(90));
     assert_eq!((report.status.errors, report.damage.len()), (4, 2));
-    assert_eq!((report.damage[0].file_offset_bytes, report.damage[0].len_bytes), (Some(8192), 3 * BLOCK_BYTES));
+    assert_eq!(
+        (report.damage[0].file_offset_bytes, report.damage[0].len_bytes),
+        (Some(8192), 3 * BLOCK_BYTES)
+    );
 }
 
 #[test]
@@ -265,7 +297,10 @@ fn a_block_that_cannot_be_read_is_named_and_the_rest_is_verified() {
     sim.fail_reads(bad..bad + 4096);
     let report = scrub(&volume);
     let damage = the_damage(&report);
-    assert_eq!((damage.kind, damage.offset_bytes, damage.file_offset_bytes), (ScrubKind::Data, bad, Some(20480)));
+    assert_eq!(
+        (damage.kind, damage.offset_bytes, damage.file_offset_bytes),
+        (ScrubKind::Data, bad, Some(20480))
+    );
     assert!(damage.what.contains("cannot be read"), "{damage:?}");
     let on_disks: u64 = [1, 2].iter().map(|&d| verified(&report, d, ScrubKind::Data)).sum();
     assert_eq!(on_disks, (1 + 9 + 768) * BLOCK_BYTES);
@@ -278,14 +313,19 @@ fn pm_that_cannot_be_read_is_named_with_the_file() {
     let plain = PLAIN.rig();
     let (_, data) = first_block(&plain, "dir/sub/deep");
     let page = plain.entry_at(plain.ino("long"), "write") / BLOCK_BYTES * BLOCK_BYTES;
-    for (at, kind, path) in [(data + BLOCK_BYTES, ScrubKind::Data, "/dir/sub/deep"), (page, ScrubKind::Log, "/long")] {
+    for (at, kind, path) in
+        [(data + BLOCK_BYTES, ScrubKind::Data, "/dir/sub/deep"), (page, ScrubKind::Log, "/long")]
+    {
         let rig = PLAIN.rig();
         let volume = rig.open(90);
         tree(&volume);
         rig.pm.fail_page(at);
         let report = scrub(&volume);
         let damage = the_damage(&report);
-        assert_eq!((damage.kind, damage.offset_bytes, damage.path.as_deref()), (kind, at, Some(path)));
+        assert_eq!(
+            (damage.kind, damage.offset_bytes, damage.path.as_deref()),
+            (kind, at, Some(path))
+        );
         assert!(damage.what.contains("cannot be read"), "{damage:?}");
     }
 }
@@ -301,7 +341,8 @@ fn a_read_only_volume_is_scrubbed_and_left_as_it_is() {
     let options = OpenOptions { read_only: true, ..Default::default() };
     let volume = Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {}).unwrap();
     let report = scrub(&volume);
-    let found: Vec<_> = report.damage.iter().map(|d| (d.kind, d.offset_bytes, d.repaired)).collect();
+    let found: Vec<_> =
+        report.damage.iter().map(|d| (d.kind, d.offset_bytes, d.repaired)).collect();
     let data = (ScrubKind::Data, start + 55 * BLOCK_BYTES, false);
     assert_eq!(found, [(ScrubKind::Superblock, 0, false), data]);
     volume.close().unwrap();
@@ -317,9 +358,15 @@ fn a_rate_is_kept() {
     volume.wait_for_scrub();
     let status = volume.scrub_report().status;
     assert_eq!((status.state, status.bytes_per_second), (ScrubState::Finished, rate));
-    // What the pace lets through at any moment, in bytes read; a machine that is slow only reads less.
+    // What the pace lets through at any moment, in bytes read; a machine that is slow only reads
+    // less.
     let allowed = rate * (status.elapsed_ms + 1 + 110) / 1000 + (1 << 20);
-    assert!(status.verified_bytes <= allowed, "{} bytes in {} ms", status.verified_bytes, status.elapsed_ms);
+    assert!(
+        status.verified_bytes <= allowed,
+        "{} bytes in {} ms",
+        status.verified_bytes,
+        status.elapsed_ms
+    );
     assert!(status.verified_bytes > 779 * BLOCK_BYTES);
 }
 
@@ -336,7 +383,10 @@ fn a_scrub_can_be_cancelled_and_started_again() {
     volume.cancel_scrub().unwrap();
     volume.wait_for_scrub();
     let status = volume.scrub_report().status;
-    assert_eq!((status.state, status.verified_bytes, status.percent), (ScrubState::Cancelled, 0, 0));
+    assert_eq!(
+        (status.state, status.verified_bytes, status.percent),
+        (ScrubState::Cancelled, 0, 0)
+    );
     assert!(status.ended_unix_seconds >= Some(status.started_unix_seconds));
     assert_eq!(volume.cancel_scrub().unwrap_err().errno(), libc::ESRCH);
     assert_eq!(scrub(&volume).status.errors, 0);
@@ -347,7 +397,11 @@ fn a_scrub_can_be_cancelled_and_started_again() {
     assert_eq!(volume.start_scrub(AT_FULL_SPEED).unwrap_err().errno(), libc::ESHUTDOWN);
     drop(volume);
     assert_eq!(rig.check(false).problems.len(), 0);
-    assert_eq!(rig.open(90).scrub_report().status.state, ScrubState::Never, "a mount does not go on with it");
+    assert_eq!(
+        rig.open(90).scrub_report().status.state,
+        ScrubState::Never,
+        "a mount does not go on with it"
+    );
 }
 
 /// A volume on which much happens while it is scrubbed over and over.
@@ -359,11 +413,17 @@ struct Busy {
 
 impl Busy {
     fn new(pm_full_percent: u8, pm_data_checksums: bool) -> Busy {
-        let (pm, disks) = (Pm::anonymous(8 << 20), vec![memory_disk(64 << 20), memory_disk(64 << 20)]);
+        let (pm, disks) =
+            (Pm::anonymous(8 << 20), vec![memory_disk(64 << 20), memory_disk(64 << 20)]);
         let options = FormatOptions { shards: Some(2), pm_data_checksums, ..Default::default() };
         format(&pm, &disks, &options).unwrap();
         // Dirty pages are due at once: write-back never rests.
-        let options = OpenOptions { cache_bytes: 4 << 20, pm_full_percent, writeback_seconds: 0, ..Default::default() };
+        let options = OpenOptions {
+            cache_bytes: 4 << 20,
+            pm_full_percent,
+            writeback_seconds: 0,
+            ..Default::default()
+        };
         let volume = Volume::open(pm.clone(), disks.clone(), options, &|_, _, _| {}).unwrap();
         Busy { pm, disks, volume }
     }
@@ -382,8 +442,10 @@ impl Busy {
                     }
                 }
             });
-            let workers: Vec<_> = (0..2).map(|i| scope.spawn(move || work(&self.volume, i))).collect();
-            let worked: Vec<_> = workers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+            let workers: Vec<_> =
+                (0..2).map(|i| scope.spawn(move || work(&self.volume, i))).collect();
+            let worked: Vec<_> =
+                workers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
             done.store(true, Ordering::Release);
             worked.into_iter().for_each(|result| result.unwrap());
             scrubs.join().unwrap()
@@ -421,10 +483,16 @@ fn churn(volume: &Volume, worker: usize) {
         let append = WriteOptions { append: true, ..Default::default() };
         volume.write(ino, 0, &pattern(70_000, 9), append).unwrap();
         match round % 4 {
-            0 => drop(volume.setattr(ino, &SetAttr { size: Some(33_333), ..Default::default() }).unwrap()),
-            1 => volume.fallocate(ino, terrace_engine::Fallocate::PunchHole, 20_000, 90_000).unwrap(),
+            0 => drop(
+                volume.setattr(ino, &SetAttr { size: Some(33_333), ..Default::default() }).unwrap(),
+            ),
+            1 => {
+                volume.fallocate(ino, terrace_engine::Fallocate::PunchHole, 20_000, 90_000).unwrap()
+            }
             2 => volume.unlink(dir, name.as_bytes()).unwrap(),
-            _ => volume.setxattr(ino, b"user.long", &pattern(9000, 1), Default::default(), None).unwrap(),
+            _ => volume
+                .setxattr(ino, b"user.long", &pattern(9000, 1), Default::default(), None)
+                .unwrap(),
         }
         volume.forget(ino, 1);
     }
@@ -462,7 +530,10 @@ fn damage_is_found_in_a_file_that_is_being_written() {
     busy.volume.fsync(ino, false).unwrap();
     // Write-back that never rests may have cut the file in two.
     let extents = busy.volume.file_map(ino).unwrap().extents;
-    let extent = extents.iter().rfind(|extent| extent.offset_bytes <= 300 * BLOCK_BYTES).expect("it is written");
+    let extent = extents
+        .iter()
+        .rfind(|extent| extent.offset_bytes <= 300 * BLOCK_BYTES)
+        .expect("it is written");
     let mut block = terrace_media::AlignedBuf::new(4096);
     let at = extent.device_offset_bytes + 300 * BLOCK_BYTES - extent.offset_bytes;
     let good = pattern(2 << 20, 1)[300 * 4096..301 * 4096].to_vec();
@@ -483,7 +554,13 @@ fn damage_is_found_in_a_file_that_is_being_written() {
     });
     for report in reports {
         let damage = the_damage(&report);
-        assert_eq!((damage.kind, damage.offset_bytes, damage.path.as_deref()), (ScrubKind::Data, at, Some("/busy")));
-        assert_eq!((damage.file_offset_bytes, damage.len_bytes), (Some(300 * BLOCK_BYTES), BLOCK_BYTES));
+        assert_eq!(
+            (damage.kind, damage.offset_bytes, damage.path.as_deref()),
+            (ScrubKind::Data, at, Some("/busy"))
+        );
+        assert_eq!(
+            (damage.file_offset_bytes, damage.len_bytes),
+            (Some(300 * BLOCK_BYTES), BLOCK_BYTES)
+        );
     }
 }

@@ -1,11 +1,14 @@
-//! The simulator of `terrace simulate` and the engine put each write in the same place, for the same reason.
+//! The simulator of `terrace simulate` and the engine put each write in the same place, for the
+//! same reason.
 
 mod common;
 mod rig;
 
 use proptest::prelude::*;
 use rig::{FILE, Rig};
-use terrace_engine::{Counter, FormatOptions, Ino, OpenOptions, SetAttr, Volume, WriteOptions, format};
+use terrace_engine::{
+    Counter, FormatOptions, Ino, OpenOptions, SetAttr, Volume, WriteOptions, format,
+};
 use terrace_media::{Pm, memory_disk};
 use terrace_policy::Param;
 use terrace_simulate::{Config, Outcome, Simulation};
@@ -14,7 +17,8 @@ use terrace_trace::{Ending, Facts, Operation, Reader, Record, Writer};
 const BLOCK: u64 = 4096;
 const FILES: usize = 3;
 const FILE_BLOCKS: u64 = 128;
-const SETTINGS: [(Param, u64); 3] = [(Param::SyncBlocks, 48), (Param::LargeWrites, 1), (Param::Migrate, 0)];
+const SETTINGS: [(Param, u64); 3] =
+    [(Param::SyncBlocks, 48), (Param::LargeWrites, 1), (Param::Migrate, 0)];
 
 /// Bytes placed so far: to PM, and to the page cache by reason; predictions right and wrong.
 type Placed = [u64; 6];
@@ -27,11 +31,13 @@ enum Step {
     Read { at: u64, blocks: u64 },
 }
 
-/// Whole blocks: the engine changes parts of a block in place, which the simulator does not model. No file is emptied: what
-/// is written instead would be written back at once in the background, which the engine does not do here.
+/// Whole blocks: the engine changes parts of a block in place, which the simulator does not model.
+/// No file is emptied: what is written instead would be written back at once in the background,
+/// which the engine does not do here.
 fn step() -> impl Strategy<Value = (usize, Step)> {
     let len = prop::sample::select(vec![1u64, 2, 4, 5, 8, 16, 24, 32]);
-    let range = (len, 0..8u64).prop_map(|(blocks, at)| (at * blocks % (FILE_BLOCKS - blocks + 1), blocks));
+    let range =
+        (len, 0..8u64).prop_map(|(blocks, at)| (at * blocks % (FILE_BLOCKS - blocks + 1), blocks));
     let step = prop_oneof![
         8 => (range.clone(), prop::bool::weighted(0.05))
             .prop_map(|((at, blocks), durable)| Step::Write { at, blocks, durable }),
@@ -51,7 +57,9 @@ fn do_step(volume: &Volume, ino: Ino, step: Step) {
         }
         Step::Fsync => volume.fsync(ino, false).unwrap(),
         Step::Truncate { blocks } => {
-            volume.setattr(ino, &SetAttr { size: Some(blocks * BLOCK), ..Default::default() }).unwrap();
+            volume
+                .setattr(ino, &SetAttr { size: Some(blocks * BLOCK), ..Default::default() })
+                .unwrap();
         }
         Step::Read { at, blocks } => {
             volume.read(ino, at * BLOCK, &mut vec![0; (blocks * BLOCK) as usize]).unwrap();
@@ -61,9 +69,21 @@ fn do_step(volume: &Volume, ino: Ino, step: Step) {
 
 fn by_engine(volume: &Volume) -> Placed {
     let counters = volume.stats().counters;
-    let reasons = [Counter::WrittenPm, Counter::PlacedLargeAsync, Counter::PlacedPmFull, Counter::PlacedJoinsDirty];
+    let reasons = [
+        Counter::WrittenPm,
+        Counter::PlacedLargeAsync,
+        Counter::PlacedPmFull,
+        Counter::PlacedJoinsDirty,
+    ];
     let [pm, large, full, joins] = reasons.map(|counter| counters.get(counter));
-    [pm, large, full, joins, counters.get(Counter::PredictedRight), counters.get(Counter::PredictedWrong)]
+    [
+        pm,
+        large,
+        full,
+        joins,
+        counters.get(Counter::PredictedRight),
+        counters.get(Counter::PredictedWrong),
+    ]
 }
 
 fn by_simulation(outcome: &Outcome) -> Placed {

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use terrace_engine::{
-    Fallocate, FileKind, FormatOptions, Ino, NewInode, OpenOptions, RenameFlags, SetAttr, Volume, WriteOptions,
-    XattrFlags, format,
+    Fallocate, FileKind, FormatOptions, Ino, NewInode, OpenOptions, RenameFlags, SetAttr, Volume,
+    WriteOptions, XattrFlags, format,
 };
 use terrace_media::{Disk, Pm, memory_disk};
 use terrace_policy::Param;
 
-const FILE: NewInode = NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0o022, uid: 1, gid: 2, rdev: 0 };
-const DIR: NewInode = NewInode { kind: FileKind::Directory, mode: 0o755, umask: 0, uid: 1, gid: 2, rdev: 0 };
+const FILE: NewInode =
+    NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0o022, uid: 1, gid: 2, rdev: 0 };
+const DIR: NewInode =
+    NewInode { kind: FileKind::Directory, mode: 0o755, umask: 0, uid: 1, gid: 2, rdev: 0 };
 
 struct Rig {
     pm: Arc<Pm>,
@@ -24,7 +26,8 @@ impl Rig {
 
     fn sized(pm_bytes: u64, checksums: bool) -> Rig {
         let rig = Rig { pm: Pm::anonymous(pm_bytes), disk: memory_disk(128 << 20) };
-        let options = FormatOptions { shards: Some(2), pm_data_checksums: checksums, ..Default::default() };
+        let options =
+            FormatOptions { shards: Some(2), pm_data_checksums: checksums, ..Default::default() };
         format(&rig.pm, std::slice::from_ref(&rig.disk), &options).unwrap();
         rig
     }
@@ -43,7 +46,9 @@ impl Rig {
 }
 
 fn pattern(len: usize, seed: u8) -> Vec<u8> {
-    (0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed).wrapping_add((i >> 8) as u8)).collect()
+    (0..len)
+        .map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed).wrapping_add((i >> 8) as u8))
+        .collect()
 }
 
 fn read_all(volume: &Volume, ino: Ino) -> Vec<u8> {
@@ -106,9 +111,17 @@ fn names_survive() {
     v.link(v.lookup(d, b"file-1").unwrap().ino, Ino::ROOT, b"hard").unwrap();
     v.rename(d, b"file-3", Ino::ROOT, b"moved", RenameFlags::default()).unwrap();
     v.rename(d, b"file-5", d, b"file-7", RenameFlags::default()).unwrap();
-    v.rename(d, b"file-9", Ino::ROOT, b"moved", RenameFlags { exchange: true, ..Default::default() }).unwrap();
+    v.rename(
+        d,
+        b"file-9",
+        Ino::ROOT,
+        b"moved",
+        RenameFlags { exchange: true, ..Default::default() },
+    )
+    .unwrap();
     v.rename(d, b"file-11", d, b"w", RenameFlags { whiteout: true, ..Default::default() }).unwrap();
-    v.symlink(Ino::ROOT, b"s", &pattern(4095, 9).iter().map(|b| b | 1).collect::<Vec<_>>(), 0, 0).unwrap();
+    v.symlink(Ino::ROOT, b"s", &pattern(4095, 9).iter().map(|b| b | 1).collect::<Vec<_>>(), 0, 0)
+        .unwrap();
     v.setxattr(d, b"user.x", &pattern(100, 1), XattrFlags::default(), None).unwrap();
     v.setxattr(d, b"user.long", &pattern(60_000, 1), XattrFlags::default(), None).unwrap();
     let check = |v: &Volume| {

@@ -1,5 +1,6 @@
-//! A PM that is always nearly full, under mixed load from several threads, with migration going on all the time: every read is
-//! compared with what was written last. `TERRACE_SOAK_OPERATIONS` makes it longer.
+//! A PM that is always nearly full, under mixed load from several threads, with migration going on
+//! all the time: every read is compared with what was written last. `TERRACE_SOAK_OPERATIONS` makes
+//! it longer.
 
 mod rig;
 
@@ -11,7 +12,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rig::{FILE, Rig};
-use terrace_engine::{Counter, Fallocate, FormatOptions, Ino, OpenOptions, SetAttr, Volume, WriteOptions, format};
+use terrace_engine::{
+    Counter, Fallocate, FormatOptions, Ino, OpenOptions, SetAttr, Volume, WriteOptions, format,
+};
 use terrace_media::{Disk, DiskStats, IoOp, MediaError, Pm, memory_disk};
 use terrace_policy::Param;
 
@@ -58,7 +61,9 @@ impl Shadow {
     }
 
     fn resize(&mut self, volume: &Volume, size: u64) {
-        volume.setattr(self.ino, &SetAttr { size: Some(size), ..Default::default() }).expect("a truncation");
+        volume
+            .setattr(self.ino, &SetAttr { size: Some(size), ..Default::default() })
+            .expect("a truncation");
         self.data.resize(size as usize, 0);
     }
 
@@ -73,7 +78,8 @@ impl Shadow {
     fn verify(&self, volume: &Volume, at: u64, len: u64) {
         let mut found = vec![0; len as usize];
         let n = volume.read(self.ino, at, &mut found).expect("reading");
-        let expected = &self.data[(at as usize).min(self.data.len())..((at + len) as usize).min(self.data.len())];
+        let expected = &self.data
+            [(at as usize).min(self.data.len())..((at + len) as usize).min(self.data.len())];
         assert_eq!(n, expected.len(), "inode {}, at {at}", self.ino.0);
         let wrong = found.iter().zip(expected).position(|(a, b)| a != b);
         assert_eq!(wrong, None, "inode {}, at {at}: the first wrong byte", self.ino.0);
@@ -94,12 +100,14 @@ fn missing(volume: &Volume) -> Option<&'static str> {
     wanted.into_iter().find(|&(_, happened)| !happened).map(|(text, _)| text)
 }
 
-/// One thread's load on files of its own. It goes on for a while where migration has had no turn yet.
+/// One thread's load on files of its own. It goes on for a while where migration has had no turn
+/// yet.
 fn load(volume: &Volume, thread: u64, operations: u64) -> Vec<Shadow> {
     let mut random = Random(thread);
     let name = |i: u64| format!("file-{thread}-{i}");
     let create = |i: u64| volume.create(Ino::ROOT, name(i).as_bytes(), &FILE).unwrap().ino;
-    let mut files: Vec<Shadow> = (0..FILES).map(|i| Shadow { ino: create(i), data: Vec::new() }).collect();
+    let mut files: Vec<Shadow> =
+        (0..FILES).map(|i| Shadow { ino: create(i), data: Vec::new() }).collect();
     let mut patience = None;
     let mut goes_on = |done: u64| {
         if done < operations || !done.is_multiple_of(64) {
@@ -117,13 +125,15 @@ fn load(volume: &Volume, thread: u64, operations: u64) -> Vec<Shadow> {
             0..40 => {
                 let len = [100, 700, 4096, 8192][random.below(4) as usize];
                 let at = if seed.is_multiple_of(2) { at / 4096 * 4096 } else { at };
-                let bytes: Vec<u8> = (0..len as u64).map(|i| (seed.wrapping_add(i * 7) >> 3) as u8).collect();
+                let bytes: Vec<u8> =
+                    (0..len as u64).map(|i| (seed.wrapping_add(i * 7) >> 3) as u8).collect();
                 file.write(volume, at, &bytes, random.below(4) == 0);
             }
             40..55 => {
                 // Long writes at the same places, again and again.
                 let at = at / (256 << 10) * (256 << 10);
-                let bytes: Vec<u8> = (0..256u64 << 10).map(|i| (seed.wrapping_add(i * 3) >> 5) as u8).collect();
+                let bytes: Vec<u8> =
+                    (0..256u64 << 10).map(|i| (seed.wrapping_add(i * 3) >> 5) as u8).collect();
                 file.write(volume, at, &bytes, false);
             }
             55..85 => file.verify(volume, at, 1 + random.below(64 << 10)),
@@ -148,10 +158,17 @@ fn load(volume: &Volume, thread: u64, operations: u64) -> Vec<Shadow> {
     files
 }
 
-/// Loads a volume from all threads; then everything is verified, as it is, after a crash and after an unmount.
+/// Loads a volume from all threads; then everything is verified, as it is, after a crash and after
+/// an unmount.
 fn soak(rig: &Rig, operations: u64, thresholds: &[(Param, u64)]) -> Arc<Volume> {
-    let options = OpenOptions { cache_bytes: 6 << 20, pm_full_percent: 95, writeback_seconds: 1, ..Default::default() };
-    let open = || Volume::open(rig.pm.clone(), rig.disks.clone(), options.clone(), &|_, _, _| {}).unwrap();
+    let options = OpenOptions {
+        cache_bytes: 6 << 20,
+        pm_full_percent: 95,
+        writeback_seconds: 1,
+        ..Default::default()
+    };
+    let open =
+        || Volume::open(rig.pm.clone(), rig.disks.clone(), options.clone(), &|_, _, _| {}).unwrap();
     let volume = open();
     let common = [
         (Param::MigrateMin, 90),
@@ -169,7 +186,8 @@ fn soak(rig: &Rig, operations: u64, thresholds: &[(Param, u64)]) -> Arc<Volume> 
         thread::spawn(move || load(&volume, thread, operations))
     });
     let loads: Vec<_> = loads.collect();
-    let files: Vec<Shadow> = loads.into_iter().flat_map(|load| load.join().expect("no thread fails")).collect();
+    let files: Vec<Shadow> =
+        loads.into_iter().flat_map(|load| load.join().expect("no thread fails")).collect();
     let verify = |volume: &Volume| files.iter().for_each(|file| file.verify(volume, 0, 3 << 20));
     verify(&volume);
     for file in &files {
@@ -178,7 +196,11 @@ fn soak(rig: &Rig, operations: u64, thresholds: &[(Param, u64)]) -> Arc<Volume> 
     assert_eq!(volume.status().read_only, None);
     assert_eq!(missing(&volume), None, "{:?}", volume.stats().counters);
     let logs_moved = volume.stats().counters.get(Counter::MigratedLogs) > 0;
-    assert_eq!(logs_moved, volume.params().get(Param::LogsAt) == 0, "logs move only where they are to");
+    assert_eq!(
+        logs_moved,
+        volume.params().get(Param::LogsAt) == 0,
+        "logs move only where they are to"
+    );
     volume.abandon();
     drop(volume);
     let volume = open();
@@ -263,8 +285,11 @@ impl Disk for Failing {
 
 #[test]
 fn the_same_with_a_disk_that_fails_now_and_then() {
-    let failing =
-        Arc::new(Failing { disk: memory_disk(DISK_BYTES), writes: AtomicU64::new(0), refused: AtomicU64::new(0) });
+    let failing = Arc::new(Failing {
+        disk: memory_disk(DISK_BYTES),
+        writes: AtomicU64::new(0),
+        refused: AtomicU64::new(0),
+    });
     let disks: Vec<Arc<dyn Disk>> = vec![failing.clone(), memory_disk(DISK_BYTES)];
     soak(&rig(disks), operations(), &[(Param::ColdAge, 0), (Param::LogsAt, 0)]);
     assert!(failing.refused.load(Ordering::Relaxed) > 100);

@@ -3,23 +3,30 @@
 use std::sync::Arc;
 
 use terrace_engine::{
-    Counter, Counter::*, FileKind, FormatOptions, Ino, NewInode, OpenOptions, Stats, TierStats, Volume, WriteOptions,
-    format,
+    Counter, Counter::*, FileKind, FormatOptions, Ino, NewInode, OpenOptions, Stats, TierStats,
+    Volume, WriteOptions, format,
 };
 use terrace_media::{Pm, memory_disk};
 
-const FILE: NewInode = NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 0, gid: 0, rdev: 0 };
+const FILE: NewInode =
+    NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 0, gid: 0, rdev: 0 };
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
-/// A volume with two disks in different tiers, which does nothing by itself. PM takes no file data if `pm_is_full`.
+/// A volume with two disks in different tiers, which does nothing by itself. PM takes no file data
+/// if `pm_is_full`.
 fn volume(pm_is_full: bool, checksums: bool) -> Arc<Volume> {
     let (pm, disks) = (Pm::anonymous(16 * MIB), vec![memory_disk(64 * MIB), memory_disk(32 * MIB)]);
-    let format_options =
-        FormatOptions { shards: Some(2), tiers: vec![1, 3], pm_data_checksums: checksums, ..Default::default() };
+    let format_options = FormatOptions {
+        shards: Some(2),
+        tiers: vec![1, 3],
+        pm_data_checksums: checksums,
+        ..Default::default()
+    };
     format(&pm, &disks, &format_options).unwrap();
     let pm_full_percent = if pm_is_full { 0 } else { 90 };
-    let options = OpenOptions { cache_bytes: 2 * MIB, pm_full_percent, workers: false, ..Default::default() };
+    let options =
+        OpenOptions { cache_bytes: 2 * MIB, pm_full_percent, workers: false, ..Default::default() };
     Volume::open(pm, disks, options, &|_, _, _| {}).unwrap()
 }
 
@@ -45,9 +52,13 @@ fn tier(stats: &Stats, number: u8) -> &TierStats {
 /// Exactly these counters have changed, by so much.
 #[track_caller]
 fn assert_counted(stats: &Stats, expected: &[(Counter, u64)]) {
-    let counted: Vec<_> = Counter::ALL.iter().map(|&c| (c, stats.counters.get(c))).filter(|(_, n)| *n > 0).collect();
+    let counted: Vec<_> =
+        Counter::ALL.iter().map(|&c| (c, stats.counters.get(c))).filter(|(_, n)| *n > 0).collect();
     assert_eq!(counted.len(), expected.len(), "{counted:?}");
-    assert!(expected.iter().all(|pair| counted.contains(pair)), "{counted:?} instead of {expected:?}");
+    assert!(
+        expected.iter().all(|pair| counted.contains(pair)),
+        "{counted:?} instead of {expected:?}"
+    );
 }
 
 #[test]
@@ -94,7 +105,11 @@ fn what_goes_through_the_page_cache_to_a_disk() {
     assert_counted(&synced, &[(WrittenBack, 64 * KIB)]);
     assert_eq!((synced.cache.dirty_bytes, synced.cache.clean_bytes), (0, 64 * KIB));
     let (fast, slow) = (tier(&synced, 1), tier(&synced, 3));
-    assert_eq!((fast.writes, slow.writes, slow.written_bytes), (1, 0, 0), "the fastest disk with room");
+    assert_eq!(
+        (fast.writes, slow.writes, slow.written_bytes),
+        (1, 0, 0),
+        "the fastest disk with room"
+    );
     assert_eq!(fast.written_bytes, 64 * KIB, "so short a run has its checksums in the log");
     volume.close().unwrap();
 }

@@ -1,4 +1,5 @@
-//! Inode tables give back what they do not need: a PM that was full of inodes is free again when they are gone.
+//! Inode tables give back what they do not need: a PM that was full of inodes is free again when
+//! they are gone.
 
 mod rig;
 
@@ -47,7 +48,8 @@ fn remove(v: &Volume, files: &mut Files, goes: impl Fn(usize, &str) -> bool) {
 
 fn must_be(v: &Volume, files: &Files) {
     for (name, &(ino, generation)) in files {
-        let attr = v.lookup(Ino::ROOT, name.as_bytes()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let attr =
+            v.lookup(Ino::ROOT, name.as_bytes()).unwrap_or_else(|error| panic!("{name}: {error}"));
         v.forget(attr.ino, 1);
         assert_eq!((attr.ino, attr.generation), (ino, generation), "{name}");
     }
@@ -64,7 +66,10 @@ fn a_pm_that_was_full_of_inodes_is_free_again_and_again() {
         fill(&v, &mut files, round);
         assert!(files.len() > 3000, "{} files in round {round}", files.len());
         for &(ino, generation) in files.values() {
-            assert!(known.insert((ino, generation)), "{ino:?} has been of generation {generation} before");
+            assert!(
+                known.insert((ino, generation)),
+                "{ino:?} has been of generation {generation} before"
+            );
         }
         remove(&v, &mut files, |_, _| true);
         let left = used_blocks(&v);
@@ -72,7 +77,8 @@ fn a_pm_that_was_full_of_inodes_is_free_again_and_again() {
         // Data finds room in PM.
         let ino = v.create(Ino::ROOT, b"data", &FILE).unwrap().ino;
         let durable = WriteOptions { durable: true, ..Default::default() };
-        (0..8).for_each(|i| v.write(ino, i << 16, &pattern(1 << 16, 1), durable).map(drop).unwrap());
+        (0..8)
+            .for_each(|i| v.write(ino, i << 16, &pattern(1 << 16, 1), durable).map(drop).unwrap());
         assert!(used_blocks(&v) >= left + 128, "the data are in PM");
         v.unlink(Ino::ROOT, b"data").unwrap();
         v.forget(ino, 1);
@@ -82,8 +88,8 @@ fn a_pm_that_was_full_of_inodes_is_free_again_and_again() {
     rig.must_be_sound();
 }
 
-/// Files here and there stay: tables have gaps between them, which are found after an unmount and after a crash, and
-/// filled.
+/// Files here and there stay: tables have gaps between them, which are found after an unmount and
+/// after a crash, and filled.
 #[test]
 fn tables_with_gaps_are_found_and_filled() {
     let rig = Rig::new(2 << 20, false);

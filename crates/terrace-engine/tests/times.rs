@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rig::{FILE, Rig};
-use terrace_engine::{Attr, FormatOptions, Ino, OpenOptions, SetAttr, SetTime, Time, Volume, WriteOptions, format};
+use terrace_engine::{
+    Attr, FormatOptions, Ino, OpenOptions, SetAttr, SetTime, Time, Volume, WriteOptions, format,
+};
 use terrace_media::{Pm, memory_disk};
 
 const BLOCK: usize = 4096;
@@ -27,8 +29,13 @@ impl Remounted {
     /// `pm_full_percent` 0: data goes to the page cache.
     fn open(&self, pm_full_percent: u8) -> Arc<Volume> {
         let cache_dir: Option<PathBuf> = Some(self.cache.path().to_owned());
-        let options =
-            OpenOptions { cache_bytes: 4 << 20, cache_dir, pm_full_percent, workers: false, ..Default::default() };
+        let options = OpenOptions {
+            cache_bytes: 4 << 20,
+            cache_dir,
+            pm_full_percent,
+            workers: false,
+            ..Default::default()
+        };
         Volume::open(self.rig.pm.clone(), self.rig.disks.clone(), options, &|_, _, _| {}).unwrap()
     }
 }
@@ -80,7 +87,9 @@ fn a_time_set_while_pages_are_dirty_outlives_the_daemon() {
         wait_for_the_clock(&volume, ino);
         put(&volume, ino, BLOCK, 2);
         let before = volume.getattr(ino).unwrap();
-        assert!(before.mtime > long_ago() && before.mtime < to_come() && before.mtime == before.ctime);
+        assert!(
+            before.mtime > long_ago() && before.mtime < to_come() && before.mtime == before.ctime
+        );
         volume.abandon();
         drop(volume);
         let volume = volumes.open(0);

@@ -1,4 +1,5 @@
-//! Mounts the file system that does nothing and serves it until it is unmounted; then prints the messages it got.
+//! Mounts the file system that does nothing and serves it until it is unmounted; then prints the
+//! messages it got.
 //!
 //! `nullfs [--allow-other] [--durable] [--threads N] [--clone-fd] MOUNTPOINT`
 
@@ -17,7 +18,8 @@ fn main() -> Result<()> {
             Some("--clone-fd") => config.clone_fd = Some(true),
             Some("--threads") => {
                 let threads = arguments.next().context("--threads needs a number")?;
-                config.threads = Some(threads.to_string_lossy().parse().context("--threads needs a number")?);
+                config.threads =
+                    Some(threads.to_string_lossy().parse().context("--threads needs a number")?);
             }
             _ => mountpoint = Some(PathBuf::from(argument)),
         }

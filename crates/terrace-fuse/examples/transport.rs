@@ -1,8 +1,9 @@
-//! What one message costs, by number of threads, cloned descriptors and clients: the numbers behind the defaults of
-//! `MountConfig`. Run it on a quiet machine: `cargo run --release -p terrace-fuse --example transport`.
+//! What one message costs, by number of threads, cloned descriptors and clients: the numbers behind
+//! the defaults of `MountConfig`. Run it on a quiet machine: `cargo run --release -p terrace-fuse
+//! --example transport`.
 //!
-//! Each cell is the median of several rounds of microseconds per operation and client, on the file system that does
-//! nothing.
+//! Each cell is the median of several rounds of microseconds per operation and client, on the file
+//! system that does nothing.
 
 use std::fs::{File, OpenOptions};
 use std::io::Result;
@@ -19,11 +20,19 @@ type Workload = (&'static str, fn(&Path) -> Result<()>);
 
 const WORKLOADS: [Workload; 3] = [
     ("write 4 KiB", |directory| {
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(directory.join("file"))?;
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(directory.join("file"))?;
         (0..OPERATIONS).try_for_each(|_| file.write_all_at(&[1; 4096], 0))
     }),
     ("write 128 KiB", |directory| {
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(directory.join("file"))?;
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(directory.join("file"))?;
         let data = vec![1; 128 << 10];
         (0..OPERATIONS / 8).try_for_each(|_| file.write_all_at(&data, 0))
     }),
@@ -52,7 +61,11 @@ fn measure(mountpoint: &Path) -> anyhow::Result<()> {
     // Round by round, so that a busy moment of the machine hits all settings alike.
     for _ in 0..ROUNDS {
         for ((threads, clone_fd), samples) in settings.iter().zip(&mut samples) {
-            let config = MountConfig { threads: Some(*threads), clone_fd: Some(*clone_fd), ..MountConfig::default() };
+            let config = MountConfig {
+                threads: Some(*threads),
+                clone_fd: Some(*clone_fd),
+                ..MountConfig::default()
+            };
             let mounted = mount_null(mountpoint, &config)?;
             for clients in 1..=2 {
                 for (workload, (_, run)) in WORKLOADS.iter().enumerate() {
@@ -65,7 +78,8 @@ fn measure(mountpoint: &Path) -> anyhow::Result<()> {
     }
     for ((threads, clone_fd), samples) in settings.iter().zip(&mut samples) {
         for (clients, row) in (1..).zip(samples) {
-            let cells: Vec<String> = row.iter_mut().map(|micros| format!("{:.1}", median(micros))).collect();
+            let cells: Vec<String> =
+                row.iter_mut().map(|micros| format!("{:.1}", median(micros))).collect();
             let descriptors = if *clone_fd { ", cloned descriptors" } else { "" };
             println!("| {threads}{descriptors} | {clients} | {} |", cells.join(" | "));
         }
@@ -75,13 +89,15 @@ fn measure(mountpoint: &Path) -> anyhow::Result<()> {
 
 /// Microseconds that `clients` threads take, each in its own directory.
 fn round(mountpoint: &Path, clients: usize, run: fn(&Path) -> Result<()>) -> Result<f64> {
-    let directories: Vec<_> = (0..clients).map(|client| mountpoint.join(format!("client{client}"))).collect();
+    let directories: Vec<_> =
+        (0..clients).map(|client| mountpoint.join(format!("client{client}"))).collect();
     for directory in &directories {
         std::fs::create_dir_all(directory)?;
     }
     let start = Instant::now();
     std::thread::scope(|scope| {
-        let clients: Vec<_> = directories.iter().map(|directory| scope.spawn(move || run(directory))).collect();
+        let clients: Vec<_> =
+            directories.iter().map(|directory| scope.spawn(move || run(directory))).collect();
         clients.into_iter().try_for_each(|client| client.join().expect("a client panicked"))
     })?;
     Ok(start.elapsed().as_secs_f64() * 1e6)

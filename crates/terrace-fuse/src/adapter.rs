@@ -1,18 +1,21 @@
-//! FUSE messages to engine calls. Each operation translates its arguments, calls the engine, translates the result.
+//! FUSE messages to engine calls. Each operation translates its arguments, calls the engine,
+//! translates the result.
 //!
 //! What the kernel caches and the daemon changes without being asked, case by case (Linux 6.18):
-//! * Link counts, times and sizes after unlink, rename, link, write, fallocate and copy: the kernel updates or
-//!   invalidates them itself, also of a file whose other name was removed.
-//! * Set-id bits that a write clears: not noticed by the kernel, which would go on running the changed file
-//!   set-user-id. But before such a write it sends a SETATTR that sets nothing; answering that with the bits cleared
-//!   brings the kernel's copy up to date before the write (see [`TerraceFs::setattr`]).
-//! * The mode after an access ACL was set: invalidated by the kernel if it checks permissions, else by us
-//!   ([`Transport::forget_attributes`]).
+//! * Link counts, times and sizes after unlink, rename, link, write, fallocate and copy: the kernel
+//!   updates or invalidates them itself, also of a file whose other name was removed.
+//! * Set-id bits that a write clears: not noticed by the kernel, which would go on running the
+//!   changed file set-user-id. But before such a write it sends a SETATTR that sets nothing;
+//!   answering that with the bits cleared brings the kernel's copy up to date before the write (see
+//!   [`TerraceFs::setattr`]).
+//! * The mode after an access ACL was set: invalidated by the kernel if it checks permissions, else
+//!   by us ([`Transport::forget_attributes`]).
 //! * Contents that an asynchronous direct write replaces: see [`Coherence`].
-//! * Blocks in use (`st_blocks`), which write-back and migration change: as of the last time the kernel asked.
+//! * Blocks in use (`st_blocks`), which write-back and migration change: as of the last time the
+//!   kernel asked.
 //!
-//! A panic in here or in the engine leaves the volume's state in memory unknown, and a thread short. The daemon must
-//! not go on: it installs a panic hook that aborts. The next mount recovers.
+//! A panic in here or in the engine leaves the volume's state in memory unknown, and a thread
+//! short. The daemon must not go on: it installs a panic hook that aborts. The next mount recovers.
 
 use std::ffi::OsStr;
 use std::io;
@@ -22,17 +25,20 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use fuser::{
-    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, INodeNo, IoctlFlags, KernelConfig,
-    LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite,
-    ReplyXattr, Request, TimeOrNow, WriteFlags,
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, INodeNo,
+    IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier, ReplyAttr,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
+    ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
+    WriteFlags,
 };
 use terrace_engine::{Attr, FileKind, FsResult, KillPriv, NewInode, SetAttr, Volume, WriteOptions};
 
 use crate::caller;
 use crate::coherence::Coherence;
 use crate::control::server::ControlServer;
-use crate::convert::{absent, fallocate, file_attr, file_type, generation, ino, rename_flags, set_time, xattr_flags};
+use crate::convert::{
+    absent, fallocate, file_attr, file_type, generation, ino, rename_flags, set_time, xattr_flags,
+};
 use crate::counts::Message;
 use crate::errors::ErrorLog;
 use crate::mount::MountConfig;
@@ -53,10 +59,21 @@ pub(crate) struct TerraceFs {
 }
 
 impl TerraceFs {
-    pub(crate) fn new(volume: Arc<Volume>, transport: Transport, config: &MountConfig) -> io::Result<Self> {
+    pub(crate) fn new(
+        volume: Arc<Volume>,
+        transport: Transport,
+        config: &MountConfig,
+    ) -> io::Result<Self> {
         let control = ControlServer::new(config.add_disk.clone());
         let coherence = Coherence::new(transport.clone())?;
-        Ok(Self { volume, transport, coherence, control, errors: ErrorLog::default(), durable: config.durable })
+        Ok(Self {
+            volume,
+            transport,
+            coherence,
+            control,
+            errors: ErrorLog::default(),
+            durable: config.durable,
+        })
     }
 
     fn reply_entry(&self, result: FsResult<Attr>, reply: ReplyEntry) {
@@ -80,8 +97,8 @@ impl TerraceFs {
         }
     }
 
-    /// Which set-id bits a caller without the privilege to keep them clears, as the kernel's other file systems do. Who
-    /// is in which group is looked up where it matters.
+    /// Which set-id bits a caller without the privilege to keep them clears, as the kernel's other
+    /// file systems do. Who is in which group is looked up where it matters.
     fn kill_priv(&self, request: &Request, inode: INodeNo) -> KillPriv {
         let asks = |attr: &Attr| attr.mode & 0o2010 == 0o2000 && attr.kind != FileKind::Directory;
         match self.volume.getattr(ino(inode)) {
@@ -101,10 +118,13 @@ impl TerraceFs {
         }
     }
 
-    /// An attribute's value or the list of names: its size if the caller asked for that with a size of 0.
+    /// An attribute's value or the list of names: its size if the caller asked for that with a size
+    /// of 0.
     fn reply_xattr(&self, result: FsResult<Vec<u8>>, size_bytes: u32, reply: ReplyXattr) {
         match result {
-            Ok(value) if size_bytes == 0 => reply.size(u32::try_from(value.len()).unwrap_or(u32::MAX)),
+            Ok(value) if size_bytes == 0 => {
+                reply.size(u32::try_from(value.len()).unwrap_or(u32::MAX))
+            }
             Ok(value) if value.len() <= size_bytes as usize => reply.data(&value),
             Ok(_) => reply.error(Errno::ERANGE),
             Err(error) => reply.error(self.errors.errno(&error)),
@@ -113,10 +133,18 @@ impl TerraceFs {
 }
 
 fn new_inode(request: &Request, kind: FileKind, mode: u32, umask: u32, rdev: u32) -> NewInode {
-    NewInode { kind, mode: mode & 0o7777, umask: umask & 0o777, uid: request.uid(), gid: request.gid(), rdev }
+    NewInode {
+        kind,
+        mode: mode & 0o7777,
+        umask: umask & 0o777,
+        uid: request.uid(),
+        gid: request.gid(),
+        rdev,
+    }
 }
 
-/// Whether a READ or WRITE is direct: the kernel names an owner then, and none for what its cache takes part in.
+/// Whether a READ or WRITE is direct: the kernel names an owner then, and none for what its cache
+/// takes part in.
 fn is_direct(lock_owner: Option<LockOwner>) -> bool {
     lock_owner.is_some()
 }
@@ -129,7 +157,9 @@ impl Filesystem for TerraceFs {
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         self.transport.count(Message::Lookup);
         match self.volume.lookup(ino(parent), name.as_bytes()) {
-            Err(error) if error.errno() == libc::ENOENT => reply.entry(&FOREVER, &absent(), fuser::Generation(0)),
+            Err(error) if error.errno() == libc::ENOENT => {
+                reply.entry(&FOREVER, &absent(), fuser::Generation(0))
+            }
             result => self.reply_entry(result, reply),
         }
     }
@@ -140,16 +170,24 @@ impl Filesystem for TerraceFs {
         self.volume.forget(ino(inode), lookups);
     }
 
-    fn getattr(&self, _request: &Request, inode: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
+    fn getattr(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        _handle: Option<FileHandle>,
+        reply: ReplyAttr,
+    ) {
         self.transport.count(Message::Getattr);
         self.reply_attr(self.volume.getattr(ino(inode)), reply);
     }
 
-    /// The change time is the engine's business; the kernel sends one only along with a write-back cache.
+    /// The change time is the engine's business; the kernel sends one only along with a write-back
+    /// cache.
     ///
-    /// Set-id bits: fuser does not show FATTR_KILL_SUIDGID, which comes with a new size from a caller without
-    /// CAP_FSETID; being root stands for that capability. A message that sets nothing is how the kernel announces
-    /// that such a caller is about to change contents (write, fallocate, copy into), and what chown(-1, -1) sends.
+    /// Set-id bits: fuser does not show FATTR_KILL_SUIDGID, which comes with a new size from a
+    /// caller without CAP_FSETID; being root stands for that capability. A message that sets
+    /// nothing is how the kernel announces that such a caller is about to change contents (write,
+    /// fallocate, copy into), and what chown(-1, -1) sends.
     fn setattr(
         &self,
         request: &Request,
@@ -213,7 +251,15 @@ impl Filesystem for TerraceFs {
         self.reply_entry(self.volume.create(ino(parent), name.as_bytes(), &new), reply);
     }
 
-    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        reply: ReplyEntry,
+    ) {
         self.transport.count(Message::Mkdir);
         let new = new_inode(request, FileKind::Directory, mode, umask, 0);
         self.reply_entry(self.volume.create(ino(parent), name.as_bytes(), &new), reply);
@@ -229,10 +275,18 @@ impl Filesystem for TerraceFs {
         self.reply_empty(self.volume.rmdir(ino(parent), name.as_bytes()), reply);
     }
 
-    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+    fn symlink(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
         self.transport.count(Message::Symlink);
         let target = target.as_os_str().as_bytes();
-        let result = self.volume.symlink(ino(parent), name.as_bytes(), target, request.uid(), request.gid());
+        let result =
+            self.volume.symlink(ino(parent), name.as_bytes(), target, request.uid(), request.gid());
         self.reply_entry(result, reply);
     }
 
@@ -248,11 +302,19 @@ impl Filesystem for TerraceFs {
     ) {
         self.transport.count(Message::Rename);
         let (name, new_name) = (name.as_bytes(), new_name.as_bytes());
-        let result = self.volume.rename(ino(parent), name, ino(new_parent), new_name, rename_flags(flags));
+        let result =
+            self.volume.rename(ino(parent), name, ino(new_parent), new_name, rename_flags(flags));
         self.reply_empty(result, reply);
     }
 
-    fn link(&self, _request: &Request, inode: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    fn link(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        parent: INodeNo,
+        name: &OsStr,
+        reply: ReplyEntry,
+    ) {
         self.transport.count(Message::Link);
         self.reply_entry(self.volume.link(ino(inode), ino(parent), name.as_bytes()), reply);
     }
@@ -277,18 +339,20 @@ impl Filesystem for TerraceFs {
         if !is_direct(lock_owner) {
             self.coherence.caches(inode, offset, size_bytes.into());
         }
-        with_read_buffer(size_bytes as usize, |buffer| match self.volume.read(ino(inode), offset, buffer) {
-            Ok(len_bytes) => reply.data(&buffer[..len_bytes]),
-            Err(error) => reply.error(self.errors.errno(&error)),
+        with_read_buffer(size_bytes as usize, |buffer| {
+            match self.volume.read(ino(inode), offset, buffer) {
+                Ok(len_bytes) => reply.data(&buffer[..len_bytes]),
+                Err(error) => reply.error(self.errors.errno(&error)),
+            }
         });
     }
 
-    /// Appends go to the engine's end of file, whatever offset the kernel computed, except where the offset is the
-    /// better witness: pages of a mapping are written back where they belong, and one large direct write comes as
-    /// several messages that two threads may take out of order.
+    /// Appends go to the engine's end of file, whatever offset the kernel computed, except where
+    /// the offset is the better witness: pages of a mapping are written back where they belong, and
+    /// one large direct write comes as several messages that two threads may take out of order.
     ///
-    /// O_SYNC and O_DSYNC: the kernel sends FSYNC after the write (direct ones too). The flag still goes along, for
-    /// it makes the write durable at once, and the FSYNC then finds nothing to do.
+    /// O_SYNC and O_DSYNC: the kernel sends FSYNC after the write (direct ones too). The flag still
+    /// goes along, for it makes the write durable at once, and the FSYNC then finds nothing to do.
     fn write(
         &self,
         request: &Request,
@@ -327,7 +391,14 @@ impl Filesystem for TerraceFs {
         }
     }
 
-    fn flush(&self, _request: &Request, _inode: INodeNo, _handle: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
+    fn flush(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        _handle: FileHandle,
+        _owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
         self.transport.count(Message::Flush);
         reply.error(Errno::ENOSYS);
     }
@@ -347,7 +418,14 @@ impl Filesystem for TerraceFs {
         reply.ok();
     }
 
-    fn fsync(&self, _request: &Request, inode: INodeNo, _handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
+    fn fsync(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        _handle: FileHandle,
+        data_only: bool,
+        reply: ReplyEmpty,
+    ) {
         self.transport.count(Message::Fsync);
         if self.durable {
             return reply.error(Errno::ENOSYS);
@@ -360,10 +438,22 @@ impl Filesystem for TerraceFs {
         reply.error(Errno::ENOSYS);
     }
 
-    fn readdir(&self, _request: &Request, inode: INodeNo, _handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+    fn readdir(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
         self.transport.count(Message::Readdir);
         let result = self.volume.readdir(ino(inode), offset, &mut |entry| {
-            !reply.add(INodeNo(entry.ino.0), entry.next, file_type(entry.kind), OsStr::from_bytes(entry.name))
+            !reply.add(
+                INodeNo(entry.ino.0),
+                entry.next,
+                file_type(entry.kind),
+                OsStr::from_bytes(entry.name),
+            )
         });
         match result {
             Ok(()) => reply.ok(),
@@ -371,7 +461,8 @@ impl Filesystem for TerraceFs {
         }
     }
 
-    /// `.` and `..` are listed like the rest; neither the kernel nor the engine counts a lookup for them.
+    /// `.` and `..` are listed like the rest; neither the kernel nor the engine counts a lookup for
+    /// them.
     fn readdirplus(
         &self,
         _request: &Request,
@@ -385,13 +476,15 @@ impl Filesystem for TerraceFs {
         let result = self.volume.readdir_plus(ino(inode), offset, &mut |entry, attr| {
             let name = OsStr::from_bytes(entry.name);
             let number = INodeNo(entry.ino.0);
-            let room = !reply.add(number, entry.next, name, &FOREVER, &file_attr(attr), generation(attr));
+            let room =
+                !reply.add(number, entry.next, name, &FOREVER, &file_attr(attr), generation(attr));
             listed |= room;
             room
         });
         match result {
             Err(error) if !listed => reply.error(self.errors.errno(&error)),
-            // What was listed has been counted as looked up and must arrive; an error comes again with the next call.
+            // What was listed has been counted as looked up and must arrive; an error comes again
+            // with the next call.
             _ => reply.ok(),
         }
     }
@@ -409,7 +502,14 @@ impl Filesystem for TerraceFs {
     }
 
     /// Changes of a directory are durable when they are answered.
-    fn fsyncdir(&self, _request: &Request, _inode: INodeNo, _handle: FileHandle, _data_only: bool, reply: ReplyEmpty) {
+    fn fsyncdir(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        _handle: FileHandle,
+        _data_only: bool,
+        reply: ReplyEmpty,
+    ) {
         self.transport.count(Message::Fsyncdir);
         reply.error(Errno::ENOSYS);
     }
@@ -445,14 +545,22 @@ impl Filesystem for TerraceFs {
         let access_acl = name == ACCESS_ACL;
         let groups = if access_acl { caller::groups(request) } else { None };
         let flags = xattr_flags(flags);
-        let result = self.volume.setxattr(ino(inode), name.as_bytes(), value, flags, groups.as_deref());
+        let result =
+            self.volume.setxattr(ino(inode), name.as_bytes(), value, flags, groups.as_deref());
         if access_acl && result.is_ok() {
             self.transport.forget_attributes(inode);
         }
         self.reply_empty(result, reply);
     }
 
-    fn getxattr(&self, _request: &Request, inode: INodeNo, name: &OsStr, size_bytes: u32, reply: ReplyXattr) {
+    fn getxattr(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        name: &OsStr,
+        size_bytes: u32,
+        reply: ReplyXattr,
+    ) {
         self.transport.count(Message::Getxattr);
         self.reply_xattr(self.volume.getxattr(ino(inode), name.as_bytes()), size_bytes, reply);
     }
@@ -467,7 +575,8 @@ impl Filesystem for TerraceFs {
         self.reply_empty(self.volume.removexattr(ino(inode), name.as_bytes()), reply);
     }
 
-    /// Who may do what is the kernel's to check (`default_permissions`), or nobody's on a private mount.
+    /// Who may do what is the kernel's to check (`default_permissions`), or nobody's on a private
+    /// mount.
     fn access(&self, _request: &Request, _inode: INodeNo, _mask: AccessFlags, reply: ReplyEmpty) {
         self.transport.count(Message::Access);
         reply.error(Errno::ENOSYS);
@@ -486,7 +595,13 @@ impl Filesystem for TerraceFs {
         self.transport.count(Message::Create);
         let new = new_inode(request, FileKind::Regular, mode, umask, 0);
         match self.volume.create(ino(parent), name.as_bytes(), &new) {
-            Ok(attr) => reply.created(&FOREVER, &file_attr(&attr), generation(&attr), FileHandle(0), CREATED),
+            Ok(attr) => reply.created(
+                &FOREVER,
+                &file_attr(&attr),
+                generation(&attr),
+                FileHandle(0),
+                CREATED,
+            ),
             Err(error) => reply.error(self.errors.errno(&error)),
         }
     }
@@ -536,7 +651,9 @@ impl Filesystem for TerraceFs {
     ) {
         self.transport.count(Message::Fallocate);
         match fallocate(mode) {
-            Some(mode) => self.reply_empty(self.volume.fallocate(ino(inode), mode, offset, len_bytes), reply),
+            Some(mode) => {
+                self.reply_empty(self.volume.fallocate(ino(inode), mode, offset, len_bytes), reply)
+            }
             None => reply.error(Errno::EOPNOTSUPP),
         }
     }
@@ -583,6 +700,9 @@ impl Filesystem for TerraceFs {
         self.transport.count(Message::CopyFileRange);
         // The answer has 32 bits; a copy may always be shorter than asked for.
         let len_bytes = len_bytes.min(u64::from(u32::MAX) & !0xfff);
-        self.reply_written(self.volume.copy_range(ino(from), from_offset, ino(to), to_offset, len_bytes), reply);
+        self.reply_written(
+            self.volume.copy_range(ino(from), from_offset, ino(to), to_offset, len_bytes),
+            reply,
+        );
     }
 }

@@ -2,23 +2,28 @@
 
 use fuser::Request;
 
-/// The groups of the caller, which decide whether setting an access ACL or changing contents clears set-group-id;
-/// `None` for root, whom nothing is cleared for. A message carries only one group; the rest is in `/proc`, read for
-/// this rare case only.
+/// The groups of the caller, which decide whether setting an access ACL or changing contents clears
+/// set-group-id; `None` for root, whom nothing is cleared for. A message carries only one group;
+/// the rest is in `/proc`, read for this rare case only.
 ///
-/// A process that cannot be seen from here (another PID namespace) counts as a member of that one group.
+/// A process that cannot be seen from here (another PID namespace) counts as a member of that one
+/// group.
 pub(crate) fn groups(request: &Request) -> Option<Vec<u32>> {
     if request.uid() == 0 {
         return None;
     }
-    let status = std::fs::read_to_string(format!("/proc/{}/status", request.pid())).unwrap_or_default();
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", request.pid())).unwrap_or_default();
     Some(groups_in_status(&status, request.gid()))
 }
 
 /// `gid` and the supplementary groups that the text of a `/proc/<pid>/status` lists.
 fn groups_in_status(status: &str, gid: u32) -> Vec<u32> {
-    let supplementary = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or_default();
-    std::iter::once(gid).chain(supplementary.split_whitespace().filter_map(|group| group.parse().ok())).collect()
+    let supplementary =
+        status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or_default();
+    std::iter::once(gid)
+        .chain(supplementary.split_whitespace().filter_map(|group| group.parse().ok()))
+        .collect()
 }
 
 #[cfg(test)]

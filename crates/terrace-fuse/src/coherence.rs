@@ -1,32 +1,37 @@
 //! Keeps what the kernel caches of a file in step with direct writes to it.
 //!
-//! Before the kernel sends a direct write it drops the pages of that range. Readers and mappings may bring them back
-//! until the write is answered, with the bytes from before. The kernel drops those after a synchronous write, but not
-//! after an asynchronous one (libaio, io_uring): they would stay for good. So a direct write is answered only once the
-//! kernel has been told to drop its range, and has done so. The message does not say which kind of write it is.
+//! Before the kernel sends a direct write it drops the pages of that range. Readers and mappings
+//! may bring them back until the write is answered, with the bytes from before. The kernel drops
+//! those after a synchronous write, but not after an asynchronous one (libaio, io_uring): they
+//! would stay for good. So a direct write is answered only once the kernel has been told to drop
+//! its range, and has done so. The message does not say which kind of write it is.
 //!
-//! Telling the kernel takes a system call that waits for pages under read, for pages under write-back, and for the
-//! messages of both. Therefore:
-//! * It is made by a thread of its own, which keeps the answer meanwhile. The threads that take messages never wait for
-//!   it, so that the messages which it waits for are answered.
-//! * Those messages need room among the requests that the kernel keeps under way in the background, as asynchronous
-//!   writes do. So not all of that room may be taken by writes whose answer is kept ([`Coherence::held_max`]). Beyond
-//!   that a write is answered first, and the kernel told as soon as possible: by an order that waits for the thread
-//!   already, if one covers the range.
-//! * It takes page locks and no others: whoever waits for an answer may hold any lock that is taken before them.
+//! Telling the kernel takes a system call that waits for pages under read, for pages under
+//! write-back, and for the messages of both. Therefore:
+//! * It is made by a thread of its own, which keeps the answer meanwhile. The threads that take
+//!   messages never wait for it, so that the messages which it waits for are answered.
+//! * Those messages need room among the requests that the kernel keeps under way in the background,
+//!   as asynchronous writes do. So not all of that room may be taken by writes whose answer is kept
+//!   ([`Coherence::held_max`]). Beyond that a write is answered first, and the kernel told as soon
+//!   as possible: by an order that waits for the thread already, if one covers the range.
+//! * It takes page locks and no others: whoever waits for an answer may hold any lock that is taken
+//!   before them.
 //!
-//! What spares the call in most cases: of files with direct writes, [`Cached`] knows which pages the kernel may have.
-//! Every page that it has came with a READ, or is of a buffered WRITE, and both carry no lock owner, which all direct
-//! ones do. So a database that keeps to direct I/O pays for it only where somebody else has read.
+//! What spares the call in most cases: of files with direct writes, [`Cached`] knows which pages
+//! the kernel may have. Every page that it has came with a READ, or is of a buffered WRITE, and
+//! both carry no lock owner, which all direct ones do. So a database that keeps to direct I/O pays
+//! for it only where somebody else has read.
 //!
 //! Invariants:
-//! * Of a file in `files`, each page that the kernel may have with bytes from before the next direct write is in
-//!   `pages` or in `dropping`. A READ or buffered WRITE adds its pages before the engine serves it, and the kernel has
-//!   had them, locked or filled, since before it sent the message. A direct WRITE takes its pages out after the engine
-//!   served it, and before the kernel is told.
+//! * Of a file in `files`, each page that the kernel may have with bytes from before the next
+//!   direct write is in `pages` or in `dropping`. A READ or buffered WRITE adds its pages before
+//!   the engine serves it, and the kernel has had them, locked or filled, since before it sent the
+//!   message. A direct WRITE takes its pages out after the engine served it, and before the kernel
+//!   is told.
 //! * An order that covers a write has not begun when the engine has served the write.
-//! * At most [`ORDERS_MAX`] orders of a file, and one for the whole of it, wait beyond those that keep an answer. Only
-//!   files without orders make way for others: so each file in use has no more orders than that.
+//! * At most [`ORDERS_MAX`] orders of a file, and one for the whole of it, wait beyond those that
+//!   keep an answer. Only files without orders make way for others: so each file in use has no more
+//!   orders than that.
 //! * Forgetting a file is always right: its next direct write has the whole of it dropped.
 
 use std::collections::{BTreeMap, HashMap};
@@ -50,7 +55,8 @@ const FILES_MAX: usize = 4096;
 /// Runs of pages that are known of a file; beyond that, the gaps between them count as cached.
 const RUNS_MAX: usize = 256;
 
-/// Orders of a file that wait for the thread; beyond that, one has the whole file dropped, and covers what follows.
+/// Orders of a file that wait for the thread; beyond that, one has the whole file dropped, and
+/// covers what follows.
 const ORDERS_MAX: usize = 256;
 
 /// All pages of a file.
@@ -139,9 +145,17 @@ impl Coherence {
         }
     }
 
-    /// After the engine wrote what came by a direct WRITE: `answer`s once the kernel has none of what it replaces.
-    pub(crate) fn settle(&self, inode: INodeNo, offset: u64, len_bytes: u64, answer: impl FnOnce() + Send + 'static) {
-        let Some(mut order) = self.shared.order(inode, pages(offset, len_bytes), self.held_max()) else {
+    /// After the engine wrote what came by a direct WRITE: `answer`s once the kernel has none of
+    /// what it replaces.
+    pub(crate) fn settle(
+        &self,
+        inode: INodeNo,
+        offset: u64,
+        len_bytes: u64,
+        answer: impl FnOnce() + Send + 'static,
+    ) {
+        let Some(mut order) = self.shared.order(inode, pages(offset, len_bytes), self.held_max())
+        else {
             return answer();
         };
         if order.keeps_answer {
@@ -160,12 +174,16 @@ impl Coherence {
         }
     }
 
-    /// How many answers may be kept: three quarters of what may be under way in the background. The kernel allows those
-    /// who are not root of the whole machine less than they ask for, and has told how much by now.
+    /// How many answers may be kept: three quarters of what may be under way in the background. The
+    /// kernel allows those who are not root of the whole machine less than they ask for, and has
+    /// told how much by now.
     fn held_max(&self) -> usize {
         *self.held_max.get_or_init(|| {
             let limit = std::fs::read_to_string("/sys/module/fuse/parameters/max_user_bgreq");
-            let limit = limit.ok().and_then(|limit| limit.trim().parse::<usize>().ok()).filter(|&limit| limit > 0);
+            let limit = limit
+                .ok()
+                .and_then(|limit| limit.trim().parse::<usize>().ok())
+                .filter(|&limit| limit > 0);
             limit.unwrap_or(BACKGROUND_DEFAULT).min(BACKGROUND_MAX.into()) * 3 / 4
         })
     }
@@ -181,8 +199,8 @@ impl Drop for Coherence {
 }
 
 impl Shared {
-    /// What the thread has to drop on account of a direct write of these pages; `None`: nothing, or nothing more than it
-    /// has been told. `held_max`: how many answers may be kept.
+    /// What the thread has to drop on account of a direct write of these pages; `None`: nothing, or
+    /// nothing more than it has been told. `held_max`: how many answers may be kept.
     fn order(&self, inode: INodeNo, pages: Range<u64>, held_max: usize) -> Option<Order> {
         let mut files = self.files.lock();
         let known = files.get_mut(&inode.0).map(|cached| cached.must_drop(&pages));
@@ -190,7 +208,10 @@ impl Shared {
             return None;
         }
         if known.is_none() && files.len() >= FILES_MAX {
-            let other = files.iter().find(|(_, cached)| cached.dropping.is_empty()).map(|(&other, _)| other);
+            let other = files
+                .iter()
+                .find(|(_, cached)| cached.dropping.is_empty())
+                .map(|(&other, _)| other);
             if let Some(other) = other {
                 files.remove(&other);
             }
@@ -208,11 +229,16 @@ impl Shared {
     /// The thread begins with an order: from now on it covers no further write.
     fn begin(&self, order: &Order) {
         if let Some(cached) = self.files.lock().get_mut(&order.inode.0) {
-            cached.dropping.iter_mut().filter(|d| d.number == order.number).for_each(|d| d.has_begun = true);
+            cached
+                .dropping
+                .iter_mut()
+                .filter(|d| d.number == order.number)
+                .for_each(|d| d.has_begun = true);
         }
     }
 
-    /// An order has been carried out; unless the pages are `dropped`, the kernel may have them still.
+    /// An order has been carried out; unless the pages are `dropped`, the kernel may have them
+    /// still.
     fn end(&self, order: &Order, dropped: bool) {
         if let Some(cached) = self.files.lock().get_mut(&order.inode.0) {
             cached.dropping.retain(|d| d.number != order.number);
@@ -232,7 +258,11 @@ impl Shared {
     fn carry_out(&self, orders: &Receiver<Order>, transport: &Transport) {
         for order in orders {
             self.begin(&order);
-            let dropped = transport.drop_pages(order.inode, order.pages.start * PAGE_BYTES, bytes(&order.pages));
+            let dropped = transport.drop_pages(
+                order.inode,
+                order.pages.start * PAGE_BYTES,
+                bytes(&order.pages),
+            );
             if let Err(error) = &dropped {
                 tracing::warn!("inode {}: buffered readers may see old data: {error}", order.inode);
             }
@@ -253,9 +283,11 @@ impl Cached {
         self.pages.remove(pages) || dropping
     }
 
-    /// What is to be ordered so that these pages are dropped from now on; `None`: an order that has not begun covers them.
+    /// What is to be ordered so that these pages are dropped from now on; `None`: an order that has
+    /// not begun covers them.
     fn not_covered(&self, pages: Range<u64>) -> Option<Range<u64>> {
-        let covers = |d: &Dropping| !d.has_begun && d.pages.start <= pages.start && pages.end <= d.pages.end;
+        let covers =
+            |d: &Dropping| !d.has_begun && d.pages.start <= pages.start && pages.end <= d.pages.end;
         let is_full = self.dropping.len() >= ORDERS_MAX;
         (!self.dropping.iter().any(covers)).then_some(if is_full { WHOLE } else { pages })
     }
@@ -268,7 +300,9 @@ struct Runs(BTreeMap<u64, u64>);
 impl Runs {
     fn insert(&mut self, pages: Range<u64>) {
         let Range { mut start, mut end } = pages;
-        while let Some((&first, &last)) = self.0.range(..=end).next_back().filter(|&(_, &last)| last >= start) {
+        while let Some((&first, &last)) =
+            self.0.range(..=end).next_back().filter(|&(_, &last)| last >= start)
+        {
             self.0.remove(&first);
             (start, end) = (start.min(first), end.max(last));
         }
@@ -283,10 +317,16 @@ impl Runs {
     /// Takes pages out; says whether any of them was there.
     fn remove(&mut self, pages: &Range<u64>) -> bool {
         let mut found = false;
-        while let Some((&start, &end)) = self.0.range(..pages.end).next_back().filter(|&(_, &end)| end > pages.start) {
+        while let Some((&start, &end)) =
+            self.0.range(..pages.end).next_back().filter(|&(_, &end)| end > pages.start)
+        {
             found = true;
             self.0.remove(&start);
-            self.0.extend([(start, pages.start), (pages.end, end)].into_iter().filter(|(start, end)| start < end));
+            self.0.extend(
+                [(start, pages.start), (pages.end, end)]
+                    .into_iter()
+                    .filter(|(start, end)| start < end),
+            );
         }
         found
     }
@@ -366,7 +406,8 @@ mod tests {
         assert_eq!(pages_of(order(5..7)), Some(5..7));
     }
 
-    /// The kernel, the engine and the thread, with every page of a file in any version; steps in any order.
+    /// The kernel, the engine and the thread, with every page of a file in any version; steps in
+    /// any order.
     #[derive(Default)]
     struct Model {
         shared: Shared,
@@ -388,7 +429,8 @@ mod tests {
             self.kernel.insert(page, self.engine.get(&page).copied().unwrap_or(0));
         }
 
-        /// An asynchronous direct WRITE, with a READ of one of its pages before the engine serves it.
+        /// An asynchronous direct WRITE, with a READ of one of its pages before the engine serves
+        /// it.
         fn write(&mut self, pages: Range<u64>, read: Option<u64>, held_max: usize) {
             self.kernel.retain(|page, _| !pages.contains(page));
             read.into_iter().for_each(|page| self.read(page));
@@ -397,7 +439,8 @@ mod tests {
             self.most = self.most.max(self.orders.len());
         }
 
-        /// The thread carries out the first order; `meanwhile` comes when the kernel has dropped the pages.
+        /// The thread carries out the first order; `meanwhile` comes when the kernel has dropped
+        /// the pages.
         fn carry_out(&mut self, meanwhile: impl FnOnce(&mut Self)) {
             if let Some(order) = self.orders.pop_front() {
                 self.shared.begin(&order);
@@ -409,10 +452,13 @@ mod tests {
         }
     }
 
-    /// However far the thread lags behind, its orders are few, and in the end the kernel has nothing old.
+    /// However far the thread lags behind, its orders are few, and in the end the kernel has
+    /// nothing old.
     #[test]
     fn orders_stay_few_and_nothing_old_stays_cached() {
-        for (pages, lag, held_max) in [(8, 2, 0), (8, 2, 3), (8, 50, 3), (4096, 2, 0), (4096, 3000, 3)] {
+        for (pages, lag, held_max) in
+            [(8, 2, 0), (8, 2, 3), (8, 50, 3), (4096, 2, 0), (4096, 3000, 3)]
+        {
             let mut model = Model::default();
             let mut random = 1_u64;
             let mut below = |n: u64| {
@@ -435,11 +481,19 @@ mod tests {
                 }
                 let is_settled = model.orders.is_empty();
                 for (page, version) in model.kernel.iter().filter(|_| is_settled) {
-                    assert_eq!(model.engine.get(page).unwrap_or(&0), version, "page {page} of {pages}, lag {lag}");
+                    assert_eq!(
+                        model.engine.get(page).unwrap_or(&0),
+                        version,
+                        "page {page} of {pages}, lag {lag}"
+                    );
                 }
             }
             // One for the whole file waits beyond the limit, and one has begun.
-            assert!(model.most <= ORDERS_MAX + held_max + 2, "{} orders of {pages} pages, lag {lag}", model.most);
+            assert!(
+                model.most <= ORDERS_MAX + held_max + 2,
+                "{} orders of {pages} pages, lag {lag}",
+                model.most
+            );
         }
     }
 
@@ -447,11 +501,15 @@ mod tests {
     fn files_beyond_the_limit_push_others_out() {
         let shared = Shared::default();
         let files = 0..=FILES_MAX as u64;
-        let order = |inode| shared.order(INodeNo(inode), 0..1, 0).expect("nothing is known of the file");
+        let order =
+            |inode| shared.order(INodeNo(inode), 0..1, 0).expect("nothing is known of the file");
         let orders: Vec<Order> = files.clone().map(order).collect();
         assert!(orders.iter().all(|order| order.pages == WHOLE));
         let again = |inode| pages_of(shared.order(INodeNo(inode), 0..1, 0));
-        assert!(files.clone().all(|inode| again(inode).is_none()), "none is pushed out while it has an order");
+        assert!(
+            files.clone().all(|inode| again(inode).is_none()),
+            "none is pushed out while it has an order"
+        );
         orders.iter().for_each(|order| shared.end(order, true));
         assert_eq!(again(files.end() + 1), Some(WHOLE));
         assert_eq!(shared.files.lock().len(), FILES_MAX + 1, "one has gone, and one has come");

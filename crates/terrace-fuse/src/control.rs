@@ -1,16 +1,20 @@
-//! How `terrace` commands talk to the daemon of a mount: ioctls on any open file or directory of it.
+//! How `terrace` commands talk to the daemon of a mount: ioctls on any open file or directory of
+//! it.
 //!
-//! An answer is a JSON text. It is fetched in pages, because an ioctl carries less than 16 KiB: each request asks for
-//! the page at an offset, each reply brings that page and the length of the whole. The first request of an answer makes
-//! the daemon keep it, under a number that the following requests repeat, so that pages of two different answers never
-//! mix. The daemon keeps only a few, and none for long; a reader whose answer is gone starts again. Answers are
-//! therefore short, and what may be of any length, the map of a file, is asked for in parts, of which the daemon keeps
-//! nothing: each says where the next begins.
+//! An answer is a JSON text. It is fetched in pages, because an ioctl carries less than 16 KiB:
+//! each request asks for the page at an offset, each reply brings that page and the length of the
+//! whole. The first request of an answer makes the daemon keep it, under a number that the
+//! following requests repeat, so that pages of two different answers never mix. The daemon keeps
+//! only a few, and none for long; a reader whose answer is gone starts again. Answers are therefore
+//! short, and what may be of any length, the map of a file, is asked for in parts, of which the
+//! daemon keeps nothing: each says where the next begins.
 //!
-//! What a command needs to know stands, as JSON, behind the header of the request that starts an answer.
+//! What a command needs to know stands, as JSON, behind the header of the request that starts an
+//! answer.
 //!
-//! Everybody who can open a file may ask: what he gets changes no volume, and a file's map is only told to those who
-//! have that file open. Scrubs, recordings, devices and names of files are for root and the daemon's own user.
+//! Everybody who can open a file may ask: what he gets changes no volume, and a file's map is only
+//! told to those who have that file open. Scrubs, recordings, devices and names of files are for
+//! root and the daemon's own user.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,7 +32,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use terrace_engine::{
-    FileMoved, FileRanking, FsResult, PIN_XATTR, Recorded, Recording, ScrubOptions, Volume, pin_value,
+    FileMoved, FileRanking, FsResult, PIN_XATTR, Recorded, Recording, ScrubOptions, Volume,
+    pin_value,
 };
 
 pub mod server;
@@ -36,7 +41,8 @@ pub mod server;
 /// `f_type` of every FUSE mount.
 const FUSE_SUPER_MAGIC: rustix::fs::FsWord = 0x6573_5546;
 
-/// How often a reader starts again before it gives up on a daemon that forgets its answer each time.
+/// How often a reader starts again before it gives up on a daemon that forgets its answer each
+/// time.
 const TRIES_MAX: usize = 8;
 
 /// What can be asked.
@@ -61,13 +67,14 @@ pub(crate) enum Command {
     Thresholds,
     /// Change the thresholds that the request names, an object of names and values; answers `null`.
     SetThreshold,
-    /// Move the first stretch of a part of the open file to a tier as the request's [`MoveRange`] says:
-    /// [`terrace_engine::FileMoved`].
+    /// Move the first stretch of a part of the open file to a tier as the request's [`MoveRange`]
+    /// says: [`terrace_engine::FileMoved`].
     MoveRange,
     /// Begin to record what the volume is asked to do: [`terrace_engine::Recording`].
     StartRecording,
-    /// What was recorded since the last time, for the [`TakeRecorded`] of the request: how many operations were lost (u64,
-    /// little-endian), then a block of the trace, empty if there is nothing now.
+    /// What was recorded since the last time, for the [`TakeRecorded`] of the request: how many
+    /// operations were lost (u64, little-endian), then a block of the trace, empty if there is
+    /// nothing now.
     TakeRecorded,
     /// Add the disk of the request's [`AddDisk`]: its index or, in words, why not.
     AddDisk,
@@ -111,7 +118,8 @@ impl fmt::Display for NotPermitted {
 
 impl std::error::Error for NotPermitted {}
 
-/// Opens the disk of an [`AddDisk`] and adds it; returns its index. The front end knows nothing of devices.
+/// Opens the disk of an [`AddDisk`] and adds it; returns its index. The front end knows nothing of
+/// devices.
 pub type DiskAdder = dyn Fn(&Volume, &AddDisk) -> FsResult<u16> + Send + Sync;
 
 /// What [`Command::TakeRecorded`] needs to know.
@@ -176,7 +184,8 @@ impl Command {
 const PAGE_BYTES: usize = 16 * 1024 - 64;
 const _: () = assert!(PAGE_BYTES < 1 << 14);
 
-/// First bytes of every page: tells a Terrace daemon from another that happens to know the ioctl's code.
+/// First bytes of every page: tells a Terrace daemon from another that happens to know the ioctl's
+/// code.
 const MAGIC: [u8; 8] = *b"TERRACE\x01";
 const HEADER_BYTES: usize = 32;
 const DATA_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
@@ -195,9 +204,11 @@ struct Header {
 impl Header {
     fn encode(self, page: &mut [u8]) {
         page[..8].copy_from_slice(&MAGIC);
-        for (field, value) in
-            page[8..HEADER_BYTES].chunks_exact_mut(8).zip([self.answer, self.offset_bytes, self.total_bytes])
-        {
+        for (field, value) in page[8..HEADER_BYTES].chunks_exact_mut(8).zip([
+            self.answer,
+            self.offset_bytes,
+            self.total_bytes,
+        ]) {
             field.copy_from_slice(&value.to_ne_bytes());
         }
     }
@@ -218,8 +229,8 @@ pub fn opcodes() -> Vec<u32> {
     Command::ALL.map(Command::opcode).to_vec()
 }
 
-/// The page that asks for the part of an answer at an offset; 0 is the answer that it starts. For who tries what a
-/// daemon bears.
+/// The page that asks for the part of an answer at an offset; 0 is the answer that it starts. For
+/// who tries what a daemon bears.
 ///
 /// # Panics
 /// If `arguments` are longer than a page.
@@ -231,7 +242,8 @@ pub fn request(answer: u64, offset_bytes: u64, arguments: &[u8]) -> Vec<u8> {
     page
 }
 
-/// The state of the volume mounted at or above `mountpoint`, as the JSON of [`terrace_engine::Status`].
+/// The state of the volume mounted at or above `mountpoint`, as the JSON of
+/// [`terrace_engine::Status`].
 ///
 /// # Errors
 /// If `mountpoint` cannot be opened or is not on a live Terrace mount.
@@ -256,21 +268,24 @@ pub fn file_ranking(mountpoint: &Path) -> Result<FileRanking> {
     Ok(serde_json::from_str(&ask(&open(mountpoint)?, mountpoint, Command::FileRanking, "")?)?)
 }
 
-/// Makes everything written so far durable: what the kernel holds of mappings, then what the daemon holds.
+/// Makes everything written so far durable: what the kernel holds of mappings, then what the daemon
+/// holds.
 ///
 /// # Errors
 /// As [`status`]; or what kept data from its device.
 pub fn sync(mountpoint: &Path) -> Result<()> {
     let file = open(mountpoint)?;
-    rustix::fs::syncfs(&file).with_context(|| format!("{}: writing back mapped pages", mountpoint.display()))?;
+    rustix::fs::syncfs(&file)
+        .with_context(|| format!("{}: writing back mapped pages", mountpoint.display()))?;
     ask(&file, mountpoint, Command::Sync, "").map(drop)
 }
 
-/// Where the data of the file at `path` lies, as the JSON object of a [`terrace_engine::FileMap`]. Its parts are of
-/// different moments, if somebody changes the file meanwhile.
+/// Where the data of the file at `path` lies, as the JSON object of a [`terrace_engine::FileMap`].
+/// Its parts are of different moments, if somebody changes the file meanwhile.
 ///
 /// # Errors
-/// If `path` is not a regular file or directory that can be read, or is not on a live Terrace mount.
+/// If `path` is not a regular file or directory that can be read, or is not on a live Terrace
+/// mount.
 pub fn file_map(path: &Path) -> Result<Map<String, Value>> {
     let file = open(path)?;
     let part = |from: &str| -> Result<Map<String, Value>> {
@@ -281,7 +296,9 @@ pub fn file_map(path: &Path) -> Result<Map<String, Value>> {
     while let Some(more @ Value::Object(_)) = map.remove("more") {
         let mut next = part(&more.to_string())?;
         for list in ["extents", "dirty"] {
-            if let (Some(Value::Array(known)), Some(Value::Array(new))) = (map.get_mut(list), next.get_mut(list)) {
+            if let (Some(Value::Array(known)), Some(Value::Array(new))) =
+                (map.get_mut(list), next.get_mut(list))
+            {
                 known.append(new);
             }
         }
@@ -295,10 +312,12 @@ pub fn file_map(path: &Path) -> Result<Map<String, Value>> {
 /// # Errors
 /// As [`status`]; one runs already; the caller is neither root nor the daemon's user.
 pub fn start_scrub(mountpoint: &Path, options: &ScrubOptions) -> Result<()> {
-    ask(&open(mountpoint)?, mountpoint, Command::StartScrub, &serde_json::to_string(options)?).map(drop)
+    ask(&open(mountpoint)?, mountpoint, Command::StartScrub, &serde_json::to_string(options)?)
+        .map(drop)
 }
 
-/// The last scrub of the volume mounted at or above `mountpoint`, as the JSON of [`terrace_engine::ScrubReport`].
+/// The last scrub of the volume mounted at or above `mountpoint`, as the JSON of
+/// [`terrace_engine::ScrubReport`].
 ///
 /// # Errors
 /// As [`status`].
@@ -333,44 +352,54 @@ pub fn thresholds(mountpoint: &Path) -> Result<BTreeMap<String, u64>> {
     Ok(serde_json::from_str(&ask(&open(mountpoint)?, mountpoint, Command::Thresholds, "")?)?)
 }
 
-/// Changes thresholds of the volume mounted at or above `mountpoint`, until it is unmounted: all of them or none.
+/// Changes thresholds of the volume mounted at or above `mountpoint`, until it is unmounted: all of
+/// them or none.
 ///
 /// # Errors
-/// As [`status`]; a name that the daemon does not know, or a value outside its range; the caller is neither root nor the
-/// daemon's user.
+/// As [`status`]; a name that the daemon does not know, or a value outside its range; the caller is
+/// neither root nor the daemon's user.
 pub fn set_thresholds(mountpoint: &Path, values: &BTreeMap<String, u64>) -> Result<()> {
-    ask(&open(mountpoint)?, mountpoint, Command::SetThreshold, &serde_json::to_string(values)?).map(drop)
+    ask(&open(mountpoint)?, mountpoint, Command::SetThreshold, &serde_json::to_string(values)?)
+        .map(drop)
 }
 
 /// Moves a stretch of a part of the file at `path` to another tier; the answer says where to go on.
 ///
 /// # Errors
-/// As [`file_map`]; a tier that there is not; the file is pinned to another; what kept data from moving; the caller is neither root nor the daemon's user.
+/// As [`file_map`]; a tier that there is not; the file is pinned to another; what kept data from
+/// moving; the caller is neither root nor the daemon's user.
 pub fn move_range(path: &Path, range: MoveRange) -> Result<FileMoved> {
     let answer = ask(&open(path)?, path, Command::MoveRange, &serde_json::to_string(&range)?)?;
     Ok(serde_json::from_str(&answer)?)
 }
 
-/// Pins the file or directory at `path` to a tier, 0 for PM, or to none. That is an extended attribute, as `setfattr` sets it.
+/// Pins the file or directory at `path` to a tier, 0 for PM, or to none. That is an extended
+/// attribute, as `setfattr` sets it.
 ///
 /// # Errors
 /// As [`file_map`]; a tier that there is not; the caller may not write to the file.
 pub fn set_pin(path: &Path, tier: Option<u8>) -> Result<()> {
     let file = open(path)?;
     let set = match tier {
-        Some(tier) => rustix::fs::fsetxattr(&file, PIN_XATTR, pin_value(tier).as_bytes(), XattrFlags::empty()),
+        Some(tier) => {
+            rustix::fs::fsetxattr(&file, PIN_XATTR, pin_value(tier).as_bytes(), XattrFlags::empty())
+        }
         None => rustix::fs::fremovexattr(&file, PIN_XATTR),
     };
     match set {
         Err(Errno::NODATA) => Ok(()),
         // The daemon's log names those that there are.
-        Err(Errno::INVAL) => bail!("{}: the volume has no such tier; `terrace status` shows its tiers", path.display()),
+        Err(Errno::INVAL) => bail!(
+            "{}: the volume has no such tier; `terrace status` shows its tiers",
+            path.display()
+        ),
         other => other.with_context(|| format!("{}: changing its pin", path.display())),
     }
 }
 
-/// Begins to record what the volume mounted at or above `mountpoint` is asked to do. Whoever began asks for what was
-/// recorded several times a second, and loses the recording after ten seconds of silence.
+/// Begins to record what the volume mounted at or above `mountpoint` is asked to do. Whoever began
+/// asks for what was recorded several times a second, and loses the recording after ten seconds of
+/// silence.
 ///
 /// # Errors
 /// As [`status`]; somebody records already; the caller is neither root nor the daemon's user.
@@ -379,20 +408,22 @@ pub fn start_recording(mountpoint: &Path) -> Result<Recording> {
     Ok(serde_json::from_str(&answer)?)
 }
 
-/// What was recorded since the last time: a block of the trace, short enough for one page. With `stop` nothing more is
-/// recorded, and an empty block ends the recording.
+/// What was recorded since the last time: a block of the trace, short enough for one page. With
+/// `stop` nothing more is recorded, and an empty block ends the recording.
 ///
 /// # Errors
 /// As [`start_recording`]; the recording is over.
 pub fn take_recorded(mountpoint: &Path, token: u64, stop: bool) -> Result<Recorded> {
     let arguments = serde_json::to_string(&TakeRecorded { token, stop })?;
     let answer = ask_bytes(&open(mountpoint)?, mountpoint, Command::TakeRecorded, &arguments)?;
-    let (lost, block) =
-        answer.split_first_chunk().with_context(|| format!("{}: answer of the daemon", mountpoint.display()))?;
+    let (lost, block) = answer
+        .split_first_chunk()
+        .with_context(|| format!("{}: answer of the daemon", mountpoint.display()))?;
     Ok(Recorded { lost: u64::from_le_bytes(*lost), block: block.to_vec() })
 }
 
-/// Adds a disk to the volume mounted at or above `mountpoint`; returns its index or, in words, why it was not added.
+/// Adds a disk to the volume mounted at or above `mountpoint`; returns its index or, in words, why
+/// it was not added.
 ///
 /// # Errors
 /// As [`status`]. Whether the disk has been added is not known then.
@@ -403,12 +434,19 @@ pub fn add_disk(mountpoint: &Path, disk: &AddDisk) -> Result<Result<u16, String>
     }
 }
 
-/// Begins to remove a disk from the volume mounted at or above `mountpoint`; [`status`] tells how far that is.
+/// Begins to remove a disk from the volume mounted at or above `mountpoint`; [`status`] tells how
+/// far that is.
 ///
 /// # Errors
-/// As [`status`]; there is no room for what is on it; the caller is neither root nor the daemon's user.
+/// As [`status`]; there is no room for what is on it; the caller is neither root nor the daemon's
+/// user.
 pub fn start_removal(mountpoint: &Path, disk: RemoveDisk) -> Result<()> {
-    answered(&ask(&open(mountpoint)?, mountpoint, Command::StartRemoval, &serde_json::to_string(&disk)?)?)
+    answered(&ask(
+        &open(mountpoint)?,
+        mountpoint,
+        Command::StartRemoval,
+        &serde_json::to_string(&disk)?,
+    )?)
 }
 
 /// Stops the removal of a disk. It ends soon, not at once.
@@ -424,7 +462,8 @@ fn answered<T: DeserializeOwned>(answer: &str) -> Result<T> {
     serde_json::from_str::<Result<T, String>>(answer)?.map_err(anyhow::Error::msg)
 }
 
-/// Opens a file or directory on a FUSE mount. Anything else is refused unopened: opening a device acts on it.
+/// Opens a file or directory on a FUSE mount. Anything else is refused unopened: opening a device
+/// acts on it.
 fn open(path: &Path) -> Result<File> {
     let metadata = std::fs::metadata(path).map_err(|error| explain(error, path))?;
     if !metadata.is_file() && !metadata.is_dir() {
@@ -454,7 +493,10 @@ fn explain(error: io::Error, path: &Path) -> anyhow::Error {
         ),
         Some(libc::ESRCH) => anyhow::anyhow!("{}: no scrub is running", path.display()),
         Some(libc::ENXIO) => {
-            anyhow::anyhow!("{}: the volume has no such tier; `terrace status` shows its tiers", path.display())
+            anyhow::anyhow!(
+                "{}: the volume has no such tier; `terrace status` shows its tiers",
+                path.display()
+            )
         }
         Some(libc::EALREADY) => anyhow::anyhow!(
             "{}: is being recorded already; end the other `terrace record`, which must be done first",
@@ -468,7 +510,9 @@ fn explain(error: io::Error, path: &Path) -> anyhow::Error {
             "{}: is pinned to another tier; `terrace where` shows which, `terrace unpin` lifts that",
             path.display()
         ),
-        Some(libc::ESHUTDOWN) => anyhow::anyhow!("{}: the volume is being unmounted", path.display()),
+        Some(libc::ESHUTDOWN) => {
+            anyhow::anyhow!("{}: the volume is being unmounted", path.display())
+        }
         Some(libc::ENOTCONN | libc::ECONNABORTED) => anyhow::anyhow!(
             "{}: the daemon of this mount is gone; mount the volume again to recover it",
             path.display()
@@ -513,15 +557,18 @@ fn fetch(file: &File, path: &Path, command: Command, arguments: &str) -> Result<
         if rest <= DATA_BYTES {
             return Ok(Some(answer));
         }
-        request = Header { answer: reply.answer, offset_bytes: answer.len() as u64, total_bytes: 0 };
+        request =
+            Header { answer: reply.answer, offset_bytes: answer.len() as u64, total_bytes: 0 };
     }
 }
 
 /// One request and its reply, in the same page.
 fn exchange(file: &File, command: Command, page: &mut [u8; PAGE_BYTES]) -> io::Result<()> {
-    // SAFETY: the code says that the argument points to PAGE_BYTES bytes to read and write, which `page` is,
-    // exclusively ours until the call returns; no Linux file system uses these codes for anything else.
-    let result = unsafe { libc::ioctl(file.as_raw_fd(), command.opcode().into(), page.as_mut_ptr()) };
+    // SAFETY: the code says that the argument points to PAGE_BYTES bytes to read and write, which
+    // `page` is, exclusively ours until the call returns; no Linux file system uses these codes for
+    // anything else.
+    let result =
+        unsafe { libc::ioctl(file.as_raw_fd(), command.opcode().into(), page.as_mut_ptr()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

@@ -75,8 +75,8 @@ fn system_time(time: Time) -> SystemTime {
     if time.0 >= 0 { UNIX_EPOCH + distance } else { UNIX_EPOCH - distance }
 }
 
-/// A time that a program set. Before the epoch, fuser puts the nanoseconds on the wrong side of the seconds
-/// (-2 s + 0.25 s arrives as -2.25 s); this takes its number apart the same way.
+/// A time that a program set. Before the epoch, fuser puts the nanoseconds on the wrong side of the
+/// seconds (-2 s + 0.25 s arrives as -2.25 s); this takes its number apart the same way.
 fn time(system_time: SystemTime) -> Time {
     let seconds = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
     match system_time.duration_since(UNIX_EPOCH) {
@@ -118,7 +118,10 @@ pub(crate) fn rename_flags(flags: fuser::RenameFlags) -> RenameFlags {
 }
 
 pub(crate) fn xattr_flags(flags: i32) -> XattrFlags {
-    XattrFlags { create: flags & libc::XATTR_CREATE != 0, replace: flags & libc::XATTR_REPLACE != 0 }
+    XattrFlags {
+        create: flags & libc::XATTR_CREATE != 0,
+        replace: flags & libc::XATTR_REPLACE != 0,
+    }
 }
 
 #[cfg(test)]
@@ -130,7 +133,10 @@ mod tests {
         // What fuser makes of tv_sec = -2, tv_nsec = 250,000,000.
         let arrived = UNIX_EPOCH - Duration::new(2, 250_000_000);
         assert_eq!(time(arrived), Time::from_parts(-2, 250_000_000));
-        assert_eq!(system_time(Time::from_parts(-2, 250_000_000)), UNIX_EPOCH - Duration::new(1, 750_000_000));
+        assert_eq!(
+            system_time(Time::from_parts(-2, 250_000_000)),
+            UNIX_EPOCH - Duration::new(1, 750_000_000)
+        );
         let after = UNIX_EPOCH + Duration::new(1_700_000_000, 7);
         assert_eq!(time(after), Time::from_parts(1_700_000_000, 7));
         assert_eq!(system_time(time(after)), after);
@@ -138,7 +144,10 @@ mod tests {
 
     #[test]
     fn only_known_fallocate_modes_pass() {
-        assert_eq!(fallocate(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE), Some(Fallocate::PunchHole));
+        assert_eq!(
+            fallocate(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE),
+            Some(Fallocate::PunchHole)
+        );
         assert_eq!(fallocate(libc::FALLOC_FL_PUNCH_HOLE), None);
         assert_eq!(fallocate(libc::FALLOC_FL_COLLAPSE_RANGE), None);
         assert_eq!(fallocate(0), Some(Fallocate::Allocate));

@@ -1,9 +1,11 @@
-//! Counters of FUSE messages, one per kind: the cost of a system call is the number of messages it takes.
+//! Counters of FUSE messages, one per kind: the cost of a system call is the number of messages it
+//! takes.
 //!
-//! Invariant: every message that reaches a file system of this crate is counted exactly once, before it is
-//! answered, so that whoever got the answer also sees the count. BATCH_FORGET counts once per inode, as FORGET.
-//! Kinds that the FUSE library refuses by itself (STATX, TMPFILE, SYNCFS, COPY_FILE_RANGE_64) never reach a file
-//! system; the kernel sends each of them at most once.
+//! Invariant: every message that reaches a file system of this crate is counted exactly once,
+//! before it is answered, so that whoever got the answer also sees the count. BATCH_FORGET counts
+//! once per inode, as FORGET. Kinds that the FUSE library refuses by itself (STATX, TMPFILE,
+//! SYNCFS, COPY_FILE_RANGE_64) never reach a file system; the kernel sends each of them at most
+//! once.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -95,7 +97,8 @@ impl MessageCounts {
 
 /// Counts at one moment, or between two ([`MessageSnapshot::since`]).
 ///
-/// Displays as the kinds that occurred, in protocol order: `LOOKUP, WRITE ×2`; `none` if there were none.
+/// Displays as the kinds that occurred, in protocol order: `LOOKUP, WRITE ×2`; `none` if there were
+/// none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageSnapshot([u64; KINDS]);
 
@@ -150,7 +153,10 @@ mod tests {
         counts.add(Message::Write);
         counts.add(Message::Lookup);
         let between = counts.snapshot().since(&before);
-        assert_eq!((between.of(Message::Write), between.of(Message::Lookup), between.total()), (2, 1, 3));
+        assert_eq!(
+            (between.of(Message::Write), between.of(Message::Lookup), between.total()),
+            (2, 1, 3)
+        );
         assert_eq!(between.to_string(), "LOOKUP, WRITE ×2");
         assert_eq!(between.without(Message::Write).without(Message::Lookup).to_string(), "none");
     }

@@ -4,13 +4,14 @@ use fuser::Errno;
 use parking_lot::Mutex;
 use terrace_engine::FsError;
 
-/// Largest errno that the kernel accepts in an answer; beyond it, it refuses the answer and the caller hangs.
+/// Largest errno that the kernel accepts in an answer; beyond it, it refuses the answer and the
+/// caller hangs.
 const ERRNO_MAX: i32 = 511;
 
 /// Turns engine errors into errnos and logs those that carry a message for people.
 ///
-/// A failing device produces the same message for each request: a repetition of the last one is only counted, and
-/// the count is logged with the next different one.
+/// A failing device produces the same message for each request: a repetition of the last one is
+/// only counted, and the count is logged with the next different one.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorLog {
     last: Mutex<Repeated>,

@@ -1,5 +1,6 @@
-//! FUSE front end of Terrace FS: the translation between the kernel's messages and the engine's calls, and nothing
-//! else. `docs/FUSE.md` says how many messages each system call takes and what the kernel caches.
+//! FUSE front end of Terrace FS: the translation between the kernel's messages and the engine's
+//! calls, and nothing else. `docs/FUSE.md` says how many messages each system call takes and what
+//! the kernel caches.
 //!
 //! ```no_run
 //! # fn example(volume: std::sync::Arc<terrace_engine::Volume>) -> anyhow::Result<()> {
@@ -25,8 +26,9 @@
 //! | `nullfs` | the file system that does nothing, as a baseline |
 //! | `convert`, `errors`, `caller` | types, errnos and logging, groups of the calling process |
 //!
-//! A daemon that mounts a volume must install a panic hook that aborts: after a panic in the engine, the state in
-//! memory is unknown and must not be served. Memory that outlives the daemon and recovery lose nothing by it.
+//! A daemon that mounts a volume must install a panic hook that aborts: after a panic in the
+//! engine, the state in memory is unknown and must not be served. Memory that outlives the daemon
+//! and recovery lose nothing by it.
 
 mod adapter;
 mod caller;

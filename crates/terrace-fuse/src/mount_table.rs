@@ -36,7 +36,8 @@ impl Mount {
         self.fs_type == FS_TYPE
     }
 
-    /// One line of mountinfo(5): `id parent major:minor root mountpoint options [tags…] - type source options`.
+    /// One line of mountinfo(5): `id parent major:minor root mountpoint options [tags…] - type
+    /// source options`.
     fn parse(line: &[u8]) -> Option<Mount> {
         let mut fields = line.split(|&byte| byte == b' ');
         let device = String::from_utf8_lossy(fields.nth(2)?).into_owned();
@@ -47,7 +48,9 @@ impl Mount {
         let fs_type = unescape(rest.next()?);
         let source = unescape(rest.next()?);
         let mut of_type = rest.next()?.split(|&byte| byte == b',');
-        let user = of_type.find_map(|option| str::from_utf8(option.strip_prefix(b"user_id=")?).ok()?.parse().ok());
+        let user = of_type.find_map(|option| {
+            str::from_utf8(option.strip_prefix(b"user_id=")?).ok()?.parse().ok()
+        });
         let (mountpoint, source) = (mountpoint.into(), source.into());
         Some(Mount { device, mountpoint, fs_type, source, read_only, options, user })
     }
@@ -67,7 +70,8 @@ pub fn all() -> Result<Vec<Mount>> {
 /// There is no such process, or it is another user's.
 pub fn of_process(pid: &str) -> Result<Vec<Mount>> {
     let path = format!("/proc/{pid}/mountinfo");
-    let table = std::fs::read(&path).with_context(|| format!("cannot read {path}; is /proc mounted?"))?;
+    let table =
+        std::fs::read(&path).with_context(|| format!("cannot read {path}; is /proc mounted?"))?;
     Ok(table.split(|&byte| byte == b'\n').filter_map(Mount::parse).collect())
 }
 
@@ -79,7 +83,8 @@ pub fn at(place: &Path) -> Result<Option<Mount>> {
     Ok(all()?.into_iter().rfind(|mount| mount.mountpoint == place))
 }
 
-/// Whether a mount's daemon is dead. What the kernel has cached of the mount outlives the daemon: so it is made to ask.
+/// Whether a mount's daemon is dead. What the kernel has cached of the mount outlives the daemon:
+/// so it is made to ask.
 pub fn is_dead(mountpoint: &Path) -> bool {
     let answer = statx(CWD, mountpoint, AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS);
     matches!(answer, Err(Errno::NOTCONN | Errno::CONNABORTED))

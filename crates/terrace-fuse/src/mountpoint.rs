@@ -1,8 +1,9 @@
 //! Attaching a FUSE connection to a directory and detaching it again.
 //!
-//! This is done here and not by fuser, because fuser unmounts by path once more when a session ends: where something
-//! else lies under the mount, that would go as well. Here nothing is ever unmounted that is not known to be ours: a
-//! mount is identified by its device number, not by its path.
+//! This is done here and not by fuser, because fuser unmounts by path once more when a session
+//! ends: where something else lies under the mount, that would go as well. Here nothing is ever
+//! unmounted that is not known to be ours: a mount is identified by its device number, not by its
+//! path.
 
 use std::ffi::CString;
 use std::io;
@@ -14,7 +15,8 @@ use anyhow::{Context, Result, bail};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType, recvmsg, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
+    recvmsg, socketpair,
 };
 
 use crate::mount::MountConfig;
@@ -22,7 +24,8 @@ use crate::mount_table::{self, FS_TYPE, Mount};
 
 const FUSERMOUNT: &str = "fusermount3";
 
-/// The path by which mount tables know `mountpoint`. Works on a dead mount, too, which answers nothing about itself.
+/// The path by which mount tables know `mountpoint`. Works on a dead mount, too, which answers
+/// nothing about itself.
 pub(crate) fn canonical(mountpoint: &Path) -> Result<PathBuf> {
     let error = match mountpoint.canonicalize() {
         Ok(path) => return Ok(path),
@@ -37,11 +40,12 @@ pub(crate) fn canonical(mountpoint: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Makes way for a mount at `mountpoint`: a Terrace mount whose daemon died is removed. Returns whether there was one.
+/// Makes way for a mount at `mountpoint`: a Terrace mount whose daemon died is removed. Returns
+/// whether there was one.
 ///
 /// # Errors
-/// If the directory does not exist, if a live Terrace volume is mounted there, if something else that is dead is, or
-/// if the dead mount cannot be removed.
+/// If the directory does not exist, if a live Terrace volume is mounted there, if something else
+/// that is dead is, or if the dead mount cannot be removed.
 pub fn clean_dead_mount(mountpoint: &Path) -> Result<bool> {
     let mountpoint = canonical(mountpoint)?;
     let Some(entry) = mount_table::at(&mountpoint)? else {
@@ -92,18 +96,27 @@ pub(crate) fn detach(mountpoint: &Path, device: &str, lazily: bool) -> Result<()
     }
 }
 
-/// Mounts a new connection at `mountpoint` (absolute, without links) and returns the daemon's end of it: directly
-/// where that is permitted, through `fusermount3` for other users.
-pub(crate) fn attach(mountpoint: &Path, config: &MountConfig, kernel_checks: bool) -> Result<OwnedFd> {
+/// Mounts a new connection at `mountpoint` (absolute, without links) and returns the daemon's end
+/// of it: directly where that is permitted, through `fusermount3` for other users.
+pub(crate) fn attach(
+    mountpoint: &Path,
+    config: &MountConfig,
+    kernel_checks: bool,
+) -> Result<OwnedFd> {
     match attach_directly(mountpoint, config, kernel_checks) {
         Err(rustix::io::Errno::PERM | rustix::io::Errno::ACCESS) => {
             attach_through_helper(mountpoint, config, kernel_checks)
         }
-        result => result.with_context(|| format!("mounting on {} through /dev/fuse", mountpoint.display())),
+        result => result
+            .with_context(|| format!("mounting on {} through /dev/fuse", mountpoint.display())),
     }
 }
 
-fn attach_directly(mountpoint: &Path, config: &MountConfig, kernel_checks: bool) -> rustix::io::Result<OwnedFd> {
+fn attach_directly(
+    mountpoint: &Path,
+    config: &MountConfig,
+    kernel_checks: bool,
+) -> rustix::io::Result<OwnedFd> {
     let root = rustix::fs::stat(mountpoint)?;
     let device = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let mut data = format!(
@@ -113,11 +126,19 @@ fn attach_directly(mountpoint: &Path, config: &MountConfig, kernel_checks: bool)
         rustix::process::geteuid().as_raw(),
         rustix::process::getegid().as_raw(),
     );
-    for (given, option) in [(config.allow_other, ",allow_other"), (kernel_checks, ",default_permissions")] {
+    for (given, option) in
+        [(config.allow_other, ",allow_other"), (kernel_checks, ",default_permissions")]
+    {
         data.push_str(if given { option } else { "" });
     }
     let data = CString::new(data).map_err(|_| rustix::io::Errno::INVAL)?;
-    rustix::mount::mount(config.fs_name.as_str(), mountpoint, FS_TYPE, flags(config), data.as_c_str())?;
+    rustix::mount::mount(
+        config.fs_name.as_str(),
+        mountpoint,
+        FS_TYPE,
+        flags(config),
+        data.as_c_str(),
+    )?;
     Ok(device)
 }
 
@@ -135,20 +156,27 @@ fn flags(config: &MountConfig) -> MountFlags {
     flags
 }
 
-/// Changes what the kernel sees to by itself of a mount: whether anything can be written, and what counts of set-id
-/// bits, device files and programs. Whether symbolic links are followed and access times kept stays as it is. The
-/// daemon hears nothing of it.
+/// Changes what the kernel sees to by itself of a mount: whether anything can be written, and what
+/// counts of set-id bits, device files and programs. Whether symbolic links are followed and access
+/// times kept stays as it is. The daemon hears nothing of it.
 ///
 /// # Errors
 /// `EBUSY`: it is to become read-only, and files are open for writing. `EPERM`: only root may.
 pub fn remount(mount: &Mount, config: &MountConfig) -> rustix::io::Result<()> {
     let mut flags = flags(config);
     // The kernel keeps what it is told of access times, and nothing else.
-    flags.set(MountFlags::NOSYMFOLLOW, mount.options.split(',').any(|option| option == "nosymfollow"));
+    flags.set(
+        MountFlags::NOSYMFOLLOW,
+        mount.options.split(',').any(|option| option == "nosymfollow"),
+    );
     rustix::mount::mount_remount(&mount.mountpoint, flags, c"")
 }
 
-fn attach_through_helper(mountpoint: &Path, config: &MountConfig, kernel_checks: bool) -> Result<OwnedFd> {
+fn attach_through_helper(
+    mountpoint: &Path,
+    config: &MountConfig,
+    kernel_checks: bool,
+) -> Result<OwnedFd> {
     // The helper splits options at commas and takes a backslash before one as an escape.
     let name = config.fs_name.replace('\\', "\\\\").replace(',', "\\,");
     let mut options = format!("fsname={name},subtype=terrace");
@@ -167,10 +195,14 @@ fn attach_through_helper(mountpoint: &Path, config: &MountConfig, kernel_checks:
         }
     }
     let no_flags = SocketFlags::empty();
-    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, no_flags, None).context("socketpair")?;
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, no_flags, None)
+        .context("socketpair")?;
     rustix::io::fcntl_setfd(&ours, rustix::io::FdFlags::CLOEXEC).context("socketpair")?;
     let mut command = Command::new(FUSERMOUNT);
-    command.env("_FUSE_COMMFD", theirs.as_raw_fd().to_string()).args(["-o", &options, "--"]).arg(mountpoint);
+    command
+        .env("_FUSE_COMMFD", theirs.as_raw_fd().to_string())
+        .args(["-o", &options, "--"])
+        .arg(mountpoint);
     run(&mut command).with_context(|| format!("mounting on {}", mountpoint.display()))?;
     drop(theirs);
     receive_descriptor(&ours).with_context(|| format!("{FUSERMOUNT} passed no descriptor"))
@@ -193,7 +225,12 @@ fn receive_descriptor(socket: &OwnedFd) -> Result<OwnedFd> {
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
-    recvmsg(socket, &mut [io::IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    recvmsg(
+        socket,
+        &mut [io::IoSliceMut::new(&mut byte)],
+        &mut ancillary,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
     let descriptor = ancillary.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
         _ => None,
@@ -236,7 +273,10 @@ mod tests {
         let entry = mount_table::at(&path).unwrap().expect("a mount");
         assert!(entry.is_terrace() && entry.source == Path::new("terrace"), "{entry:?}");
         detach(&path, "0:0", true).unwrap();
-        assert!(mount_table::at(&path).unwrap().is_some(), "another device's number unmounts nothing");
+        assert!(
+            mount_table::at(&path).unwrap().is_some(),
+            "another device's number unmounts nothing"
+        );
         drop(connection);
         assert_eq!(std::fs::read_dir(&path).unwrap_err().raw_os_error(), Some(libc::ENOTCONN));
         assert_eq!(canonical(dir.path()).unwrap(), path);

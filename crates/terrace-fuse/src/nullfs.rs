@@ -1,8 +1,10 @@
-//! The file system that does nothing, as a baseline: what is left of a measurement when the engine is taken away.
+//! The file system that does nothing, as a baseline: what is left of a measurement when the engine
+//! is taken away.
 //!
-//! Names, kinds, owners, modes and sizes live in a tree in memory, and so do the first 64 KiB of each file: just enough
-//! for programs to run. All other contents are zeros, writes to them are thrown away, extended attributes do not stick
-//! and times stand still. The transport (INIT, caching, refused messages, threads) is the real one.
+//! Names, kinds, owners, modes and sizes live in a tree in memory, and so do the first 64 KiB of
+//! each file: just enough for programs to run. All other contents are zeros, writes to them are
+//! thrown away, extended attributes do not stick and times stand still. The transport (INIT,
+//! caching, refused messages, threads) is the real one.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,10 +13,11 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use fuser::{
-    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, Generation,
-    INodeNo, IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier, RenameFlags,
-    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
-    ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType,
+    Filesystem, Generation, INodeNo, IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents,
+    PollFlags, PollNotifier, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use parking_lot::Mutex;
 
@@ -58,7 +61,9 @@ impl Filesystem for NullFs {
         self.transport.count(Message::Lookup);
         let mut tree = self.tree.lock();
         match tree.child(parent, name) {
-            Err(errno) if errno.code() == libc::ENOENT => reply.entry(&FOREVER, &absent(), Generation(0)),
+            Err(errno) if errno.code() == libc::ENOENT => {
+                reply.entry(&FOREVER, &absent(), Generation(0))
+            }
             found => {
                 let found = found.and_then(|number| tree.looked_up(number));
                 drop(tree);
@@ -72,7 +77,13 @@ impl Filesystem for NullFs {
         self.tree.lock().forget(inode.0, lookups);
     }
 
-    fn getattr(&self, _request: &Request, inode: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
+    fn getattr(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        _handle: Option<FileHandle>,
+        reply: ReplyAttr,
+    ) {
         self.transport.count(Message::Getattr);
         let attr = self.tree.lock().node(inode).map(|node| node.attr);
         match attr {
@@ -147,9 +158,18 @@ impl Filesystem for NullFs {
         self.reply_created(made, reply);
     }
 
-    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        reply: ReplyEntry,
+    ) {
         self.transport.count(Message::Mkdir);
-        let made = self.tree.lock().create(request, parent, name, FileType::Directory, mode & !umask, 0);
+        let made =
+            self.tree.lock().create(request, parent, name, FileType::Directory, mode & !umask, 0);
         self.reply_created(made, reply);
     }
 
@@ -163,7 +183,14 @@ impl Filesystem for NullFs {
         reply_empty(self.tree.lock().remove(parent, name), reply);
     }
 
-    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+    fn symlink(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
         self.transport.count(Message::Symlink);
         let mut tree = self.tree.lock();
         let mut made = tree.create(request, parent, name, FileType::Symlink, 0o777, 0);
@@ -192,7 +219,14 @@ impl Filesystem for NullFs {
         reply_empty(self.tree.lock().rename((parent, name), (new_parent, new_name), flags), reply);
     }
 
-    fn link(&self, _request: &Request, inode: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    fn link(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        parent: INodeNo,
+        name: &OsStr,
+        reply: ReplyEntry,
+    ) {
         self.transport.count(Message::Link);
         let linked = self.tree.lock().link(inode, parent, name);
         self.reply_created(linked, reply);
@@ -246,7 +280,14 @@ impl Filesystem for NullFs {
         }
     }
 
-    fn flush(&self, _request: &Request, _inode: INodeNo, _handle: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
+    fn flush(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        _handle: FileHandle,
+        _owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
         self.transport.count(Message::Flush);
         reply.error(Errno::ENOSYS);
     }
@@ -265,7 +306,14 @@ impl Filesystem for NullFs {
         reply.ok();
     }
 
-    fn fsync(&self, _request: &Request, _inode: INodeNo, _handle: FileHandle, _data_only: bool, reply: ReplyEmpty) {
+    fn fsync(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        _handle: FileHandle,
+        _data_only: bool,
+        reply: ReplyEmpty,
+    ) {
         self.transport.count(Message::Fsync);
         if self.durable { reply.error(Errno::ENOSYS) } else { reply.ok() }
     }
@@ -275,7 +323,14 @@ impl Filesystem for NullFs {
         reply.error(Errno::ENOSYS);
     }
 
-    fn readdir(&self, _request: &Request, inode: INodeNo, _handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+    fn readdir(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
         self.transport.count(Message::Readdir);
         for (next, name, attr) in self.tree.lock().list(inode, offset) {
             if reply.add(attr.ino, next, attr.kind, name) {
@@ -320,7 +375,14 @@ impl Filesystem for NullFs {
         reply.ok();
     }
 
-    fn fsyncdir(&self, _request: &Request, _inode: INodeNo, _handle: FileHandle, _data_only: bool, reply: ReplyEmpty) {
+    fn fsyncdir(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        _handle: FileHandle,
+        _data_only: bool,
+        reply: ReplyEmpty,
+    ) {
         self.transport.count(Message::Fsyncdir);
         reply.error(Errno::ENOSYS);
     }
@@ -345,7 +407,14 @@ impl Filesystem for NullFs {
         reply.ok();
     }
 
-    fn getxattr(&self, _request: &Request, _inode: INodeNo, _name: &OsStr, _size_bytes: u32, reply: ReplyXattr) {
+    fn getxattr(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        _name: &OsStr,
+        _size_bytes: u32,
+        reply: ReplyXattr,
+    ) {
         self.transport.count(Message::Getxattr);
         reply.error(Errno::ENODATA);
     }
@@ -376,7 +445,8 @@ impl Filesystem for NullFs {
         reply: ReplyCreate,
     ) {
         self.transport.count(Message::Create);
-        let made = self.tree.lock().create(request, parent, name, FileType::RegularFile, mode & !umask, 0);
+        let made =
+            self.tree.lock().create(request, parent, name, FileType::RegularFile, mode & !umask, 0);
         match made {
             Ok(attr) => reply.created(&FOREVER, &attr, Generation(0), FileHandle(0), CREATED),
             Err(errno) => reply.error(errno),

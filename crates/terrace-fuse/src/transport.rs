@@ -1,11 +1,13 @@
-//! What every file system of this crate agrees on with the kernel: the features asked for at INIT, how long the
-//! kernel may cache, and the answers that make later messages unnecessary.
+//! What every file system of this crate agrees on with the kernel: the features asked for at INIT,
+//! how long the kernel may cache, and the answers that make later messages unnecessary.
 //!
 //! Invariants:
-//! * The daemon sees every change, because all changes come through this one mount; so everything is cached for good.
-//! * OPEN, OPENDIR, FLUSH, FSYNCDIR and ACCESS are answered with ENOSYS, after which the kernel never sends them
-//!   again. No file handles exist, so RELEASE and RELEASEDIR are never needed.
-//! * ENOSYS means "never ask again" for most kinds of messages; no other answer may be ENOSYS by accident.
+//! * The daemon sees every change, because all changes come through this one mount; so everything
+//!   is cached for good.
+//! * OPEN, OPENDIR, FLUSH, FSYNCDIR and ACCESS are answered with ENOSYS, after which the kernel
+//!   never sends them again. No file handles exist, so RELEASE and RELEASEDIR are never needed.
+//! * ENOSYS means "never ask again" for most kinds of messages; no other answer may be ENOSYS by
+//!   accident.
 
 use std::cell::RefCell;
 use std::io;
@@ -22,23 +24,27 @@ pub(crate) const FOREVER: Duration = Duration::from_secs(1 << 31);
 /// Longest WRITE, and the longest READ: what 256 pages hold, the kernel's default limit.
 pub(crate) const MESSAGE_BYTES_MAX: u32 = 1 << 20;
 
-/// How far the kernel may read ahead: so that several READs of a sequential reader are under way, and its disk does not wait
-/// for the answer to one before it gets the next.
+/// How far the kernel may read ahead: so that several READs of a sequential reader are under way,
+/// and its disk does not wait for the answer to one before it gets the next.
 pub(crate) const READ_AHEAD_BYTES_MAX: u32 = 4 * MESSAGE_BYTES_MAX;
 
-/// Requests in the background (read-ahead, asynchronous direct I/O, write-back of mappings) that the kernel keeps
-/// under way, if it allows us that many. Its default of 12 would hold back 4 KiB direct I/O at queue depth 32. Three
-/// quarters of them may be direct writes that wait for the kernel's cache (see `coherence`).
+/// Requests in the background (read-ahead, asynchronous direct I/O, write-back of mappings) that
+/// the kernel keeps under way, if it allows us that many. Its default of 12 would hold back 4 KiB
+/// direct I/O at queue depth 32. Three quarters of them may be direct writes that wait for the
+/// kernel's cache (see `coherence`).
 pub(crate) const BACKGROUND_MAX: u16 = 256;
 
 /// Requests in the background that end read-ahead beyond what a reader asked for.
 const CONGESTED: u16 = 48;
 
-/// What a created file's descriptor may do, as the kernel assumes by itself for one that it opened without a message.
-pub(crate) const CREATED: FopenFlags =
-    FopenFlags::FOPEN_KEEP_CACHE.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES).union(FopenFlags::FOPEN_NOFLUSH);
+/// What a created file's descriptor may do, as the kernel assumes by itself for one that it opened
+/// without a message.
+pub(crate) const CREATED: FopenFlags = FopenFlags::FOPEN_KEEP_CACHE
+    .union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES)
+    .union(FopenFlags::FOPEN_NOFLUSH);
 
-/// Features without which answers of this crate would be wrong, not just slow. Linux 5.11 has them all.
+/// Features without which answers of this crate would be wrong, not just slow. Linux 5.11 has them
+/// all.
 const REQUIRED: InitFlags = InitFlags::FUSE_NO_OPEN_SUPPORT
     .union(InitFlags::FUSE_NO_OPENDIR_SUPPORT)
     .union(InitFlags::FUSE_BIG_WRITES)
@@ -47,10 +53,11 @@ const REQUIRED: InitFlags = InitFlags::FUSE_NO_OPEN_SUPPORT
     .union(InitFlags::FUSE_EXPLICIT_INVAL_DATA)
     .union(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
 
-/// Features that save time, and EXPORT_SUPPORT: inodes that the kernel has forgotten are looked up by number. Left out
-/// on purpose: WRITEBACK_CACHE (the placement predictors must see each write, and a synchronous write would cost three
-/// messages), AUTO_INVAL_DATA (nothing changes behind the kernel's back), ATOMIC_O_TRUNC (it needs OPEN), POSIX_LOCKS
-/// and FLOCK_LOCKS (the kernel keeps locks itself, and can interrupt a waiter).
+/// Features that save time, and EXPORT_SUPPORT: inodes that the kernel has forgotten are looked up
+/// by number. Left out on purpose: WRITEBACK_CACHE (the placement predictors must see each write,
+/// and a synchronous write would cost three messages), AUTO_INVAL_DATA (nothing changes behind the
+/// kernel's back), ATOMIC_O_TRUNC (it needs OPEN), POSIX_LOCKS and FLOCK_LOCKS (the kernel keeps
+/// locks itself, and can interrupt a waiter).
 const WANTED: InitFlags = InitFlags::FUSE_PARALLEL_DIROPS
     .union(InitFlags::FUSE_ASYNC_READ)
     .union(InitFlags::FUSE_ASYNC_DIO)
@@ -94,8 +101,9 @@ impl Transport {
     /// # Errors
     /// If the kernel lacks a feature that the answers rely on.
     pub(crate) fn negotiate(&self, config: &mut KernelConfig) -> io::Result<()> {
-        // With POSIX_ACL the kernel turns default_permissions on by itself, so a mount that goes without the
-        // checks must go without this as well (see `forget_attributes` for what that takes).
+        // With POSIX_ACL the kernel turns default_permissions on by itself, so a mount that goes
+        // without the checks must go without this as well (see `forget_attributes` for what that
+        // takes).
         let acl = if self.kernel_checks { InitFlags::FUSE_POSIX_ACL } else { InitFlags::empty() };
         let wanted = (WANTED | acl) & config.capabilities();
         config.add_capabilities(REQUIRED | wanted).map_err(|missing| {
@@ -104,31 +112,39 @@ impl Transport {
                 format!("this kernel's FUSE lacks {missing:?}; Linux 5.11 or later has it"),
             )
         })?;
-        let limit = |limit: u32| io::Error::other(format!("the FUSE library allows at most {limit} here"));
+        let limit =
+            |limit: u32| io::Error::other(format!("the FUSE library allows at most {limit} here"));
         config.set_max_write(MESSAGE_BYTES_MAX).map_err(limit)?;
         config.set_max_background(BACKGROUND_MAX).map_err(|max| limit(max.into()))?;
         config.set_congestion_threshold(CONGESTED).map_err(|max| limit(max.into()))?;
-        config.set_time_granularity(Duration::from_nanos(1)).map_err(|near| limit(near.subsec_nanos()))?;
+        config
+            .set_time_granularity(Duration::from_nanos(1))
+            .map_err(|near| limit(near.subsec_nanos()))?;
         Ok(())
     }
 
-    /// Makes the kernel ask again for an inode's attributes after an access ACL was set on it, which changes the
-    /// mode: with POSIX_ACL the kernel does so by itself.
+    /// Makes the kernel ask again for an inode's attributes after an access ACL was set on it,
+    /// which changes the mode: with POSIX_ACL the kernel does so by itself.
     ///
-    /// Safe inside the handler of a message about that very inode, before the answer: that message pins the inode,
-    /// and an invalidation of attributes alone (negative offset) takes no lock that a request in flight can hold.
-    /// One that drops pages would wait for them, and must never be sent from here.
+    /// Safe inside the handler of a message about that very inode, before the answer: that message
+    /// pins the inode, and an invalidation of attributes alone (negative offset) takes no lock that
+    /// a request in flight can hold. One that drops pages would wait for them, and must never be
+    /// sent from here.
     pub(crate) fn forget_attributes(&self, ino: INodeNo) {
         if self.kernel_checks {
             return;
         }
-        if let Some(Err(error)) = self.notifier.get().map(|notifier| notifier.inval_inode(ino, -1, 0)) {
-            tracing::warn!("inode {ino}: the kernel may show an old mode until it is remounted: {error}");
+        if let Some(Err(error)) =
+            self.notifier.get().map(|notifier| notifier.inval_inode(ino, -1, 0))
+        {
+            tracing::warn!(
+                "inode {ino}: the kernel may show an old mode until it is remounted: {error}"
+            );
         }
     }
 
-    /// Has the kernel drop what it caches of a range of a file, and waits for it: for the pages' readers, and for dirty
-    /// ones to be written back. Never from a thread that takes messages.
+    /// Has the kernel drop what it caches of a range of a file, and waits for it: for the pages'
+    /// readers, and for dirty ones to be written back. Never from a thread that takes messages.
     ///
     /// # Errors
     /// What the kernel says; that it does not know the inode is none.
@@ -143,7 +159,8 @@ impl Transport {
 /// Where the buffers of READs begin: on a page, so that disks can fill them without another copy.
 const READ_ALIGN_BYTES: usize = 4096;
 
-/// Runs `fill` on a buffer of `len_bytes` that the thread keeps from one READ to the next. Its contents are left over.
+/// Runs `fill` on a buffer of `len_bytes` that the thread keeps from one READ to the next. Its
+/// contents are left over.
 pub(crate) fn with_read_buffer<T>(len_bytes: usize, fill: impl FnOnce(&mut [u8]) -> T) -> T {
     thread_local! {
         static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };

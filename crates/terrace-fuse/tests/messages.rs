@@ -1,8 +1,9 @@
-//! Counts the messages that each system call takes and compares them with the table in `docs/FUSE.md`.
+//! Counts the messages that each system call takes and compares them with the table in
+//! `docs/FUSE.md`.
 //!
-//! Each row is counted in a steady state: its preparation ends with a call of the same kind, and everything that the
-//! kernel asks only once per mount has been asked before. FORGET is left out: it comes whenever the kernel is short of
-//! memory, in batches, and nobody waits for it.
+//! Each row is counted in a steady state: its preparation ends with a call of the same kind, and
+//! everything that the kernel asks only once per mount has been asked before. FORGET is left out:
+//! it comes whenever the kernel is short of memory, in batches, and nobody waits for it.
 
 mod common;
 
@@ -48,16 +49,28 @@ const ROWS: &[Row] = &[
         |dir| drop_cached(&fill(&dir.join("a"), 64 << 10)?),
         |dir| read_all(&dir.join("a")),
     ),
-    row("stat", |dir| fill(&dir.join("a"), 1).and_then(|_| stat(&dir.join("a"))), |dir| stat(&dir.join("a"))),
+    row(
+        "stat",
+        |dir| fill(&dir.join("a"), 1).and_then(|_| stat(&dir.join("a"))),
+        |dir| stat(&dir.join("a")),
+    ),
     row(
         "write 4 KiB after a stat after a write",
         |dir| write_at(&dir.join("a"), 0).and_then(|()| stat(&dir.join("a"))),
         |dir| write_at(&dir.join("a"), 0),
     ),
     row("stat after a write", |dir| write_at(&dir.join("a"), 0), |dir| stat(&dir.join("a"))),
-    row("stat of a name that does not exist", |dir| absent(&dir.join("a")), |dir| absent(&dir.join("a"))),
+    row(
+        "stat of a name that does not exist",
+        |dir| absent(&dir.join("a")),
+        |dir| absent(&dir.join("a")),
+    ),
     row("write 4 KiB", |dir| write_at(&dir.join("a"), 0), |dir| write_at(&dir.join("a"), 4096)),
-    row("write 1 MiB", |dir| write_at(&dir.join("a"), 0), |dir| write_bytes(&dir.join("a"), 1 << 20)),
+    row(
+        "write 1 MiB",
+        |dir| write_at(&dir.join("a"), 0),
+        |dir| write_bytes(&dir.join("a"), 1 << 20),
+    ),
     row("append 100 bytes", |dir| append(&dir.join("a")), |dir| append(&dir.join("a"))),
     row("write + fsync", |dir| write_fsync(&dir.join("a")), |dir| write_fsync(&dir.join("a"))),
     row("write, O_SYNC", |dir| write_sync(&dir.join("a")), |dir| write_sync(&dir.join("a"))),
@@ -67,11 +80,23 @@ const ROWS: &[Row] = &[
         |dir| map_store_sync(&dir.join("a")),
     ),
     row("fsync of a directory", fsync_directory, fsync_directory),
-    after_another("create + write + close", |dir| create(&dir.join("a")), |dir| create(&dir.join("b"))),
-    after_another("create (O_EXCL) + close", |dir| create_new(&dir.join("a")), |dir| create_new(&dir.join("b"))),
+    after_another(
+        "create + write + close",
+        |dir| create(&dir.join("a")),
+        |dir| create(&dir.join("b")),
+    ),
+    after_another(
+        "create (O_EXCL) + close",
+        |dir| create_new(&dir.join("a")),
+        |dir| create_new(&dir.join("b")),
+    ),
     after_another(
         "unlink",
-        |dir| create(&dir.join("a")).and_then(|()| create(&dir.join("b"))).and_then(|()| unlink(&dir.join("a"))),
+        |dir| {
+            create(&dir.join("a"))
+                .and_then(|()| create(&dir.join("b")))
+                .and_then(|()| unlink(&dir.join("a")))
+        },
         |dir| unlink(&dir.join("b")),
     ),
     after_another(
@@ -81,7 +106,11 @@ const ROWS: &[Row] = &[
     ),
     after_another(
         "rename over a file",
-        |dir| create(&dir.join("a")).and_then(|()| create(&dir.join("b"))).and_then(|()| create(&dir.join("c"))),
+        |dir| {
+            create(&dir.join("a"))
+                .and_then(|()| create(&dir.join("b")))
+                .and_then(|()| create(&dir.join("c")))
+        },
         |dir| std::fs::rename(dir.join("a"), dir.join("c")),
     ),
     after_another(
@@ -89,7 +118,11 @@ const ROWS: &[Row] = &[
         |dir| create(&dir.join("a")).and_then(|()| create(&dir.join("b"))),
         |dir| exchange(&dir.join("a"), &dir.join("b")),
     ),
-    after_another("mkdir", |dir| std::fs::create_dir(dir.join("a")), |dir| std::fs::create_dir(dir.join("b"))),
+    after_another(
+        "mkdir",
+        |dir| std::fs::create_dir(dir.join("a")),
+        |dir| std::fs::create_dir(dir.join("b")),
+    ),
     after_another(
         "rmdir",
         |dir| {
@@ -101,10 +134,16 @@ const ROWS: &[Row] = &[
     ),
     after_another(
         "link",
-        |dir| create(&dir.join("a")).and_then(|()| std::fs::hard_link(dir.join("a"), dir.join("b"))),
+        |dir| {
+            create(&dir.join("a")).and_then(|()| std::fs::hard_link(dir.join("a"), dir.join("b")))
+        },
         |dir| std::fs::hard_link(dir.join("a"), dir.join("c")),
     ),
-    after_another("symlink", |dir| symlink("target", dir.join("a")), |dir| symlink("target", dir.join("b"))),
+    after_another(
+        "symlink",
+        |dir| symlink("target", dir.join("a")),
+        |dir| symlink("target", dir.join("b")),
+    ),
     row(
         "readlink, first",
         |dir| symlink("target", dir.join("a")).and_then(|()| lstat(&dir.join("a"))),
@@ -112,11 +151,18 @@ const ROWS: &[Row] = &[
     ),
     row(
         "readlink, again",
-        |dir| symlink("target", dir.join("a")).and_then(|()| std::fs::read_link(dir.join("a")).map(drop)),
+        |dir| {
+            symlink("target", dir.join("a"))
+                .and_then(|()| std::fs::read_link(dir.join("a")).map(drop))
+        },
         |dir| std::fs::read_link(dir.join("a")).map(drop),
     ),
     row("list 20 names, first", |dir| twenty(dir).and_then(|()| stat(dir)), list),
-    row("list 20 names, again", |dir| twenty(dir).and_then(|()| list(dir)).and_then(|()| list(dir)), list),
+    row(
+        "list 20 names, again",
+        |dir| twenty(dir).and_then(|()| list(dir)).and_then(|()| list(dir)),
+        list,
+    ),
     row("truncate", |dir| truncate(&dir.join("a"), 10), |dir| truncate(&dir.join("a"), 5)),
     row(
         "chmod",
@@ -135,15 +181,19 @@ const ROWS: &[Row] = &[
     ),
     row(
         "copy_file_range 64 KiB",
-        |dir| fill(&dir.join("a"), 64 << 10).and_then(|_| write_at(&dir.join("b"), 0)).and_then(|()| copy_range(dir)),
+        |dir| {
+            fill(&dir.join("a"), 64 << 10)
+                .and_then(|_| write_at(&dir.join("b"), 0))
+                .and_then(|()| copy_range(dir))
+        },
         copy_range,
     ),
     row("flock, fcntl locks", |dir| create(&dir.join("a")), |dir| lock(&dir.join("a"))),
     row("statfs", stat, |dir| Ok(rustix::fs::statfs(dir).map(drop)?)),
 ];
 
-/// What holds on every kernel, whatever else the table says: the calls that must not cost more than this, without and
-/// with the kernel's permission checks.
+/// What holds on every kernel, whatever else the table says: the calls that must not cost more than
+/// this, without and with the kernel's permission checks.
 const LIMITS: &[(&str, [u64; 2])] = &[
     ("open + read 64 KiB + close, cached", [0, 0]),
     ("stat", [0, 0]),
@@ -181,7 +231,8 @@ fn of_a_volume() {
 fn count_everything(behind: Behind) -> Counted {
     let mut counted = Counted::new();
     for column in [UNCHECKED, CHECKED] {
-        let config = MountConfig { default_permissions: Some(column == CHECKED), ..MountConfig::default() };
+        let config =
+            MountConfig { default_permissions: Some(column == CHECKED), ..MountConfig::default() };
         let durable = [
             Row { calls: "write + fsync, durable", ..ROWS[named("write + fsync")] },
             Row { calls: "write, O_SYNC, durable", ..ROWS[named("write, O_SYNC")] },
@@ -191,7 +242,10 @@ fn count_everything(behind: Behind) -> Counted {
             for (calls, messages) in count(behind, &config, rows) {
                 if let Some((_, limits)) = LIMITS.iter().find(|(limited, _)| *limited == calls) {
                     let limit = limits[column];
-                    assert!(messages.total() <= limit, "{calls} ({config:?}): {messages}, more than {limit}");
+                    assert!(
+                        messages.total() <= limit,
+                        "{calls} ({config:?}): {messages}, more than {limit}"
+                    );
                 }
                 counted.entry(calls).or_default()[column] = Some(messages.to_string());
             }
@@ -204,13 +258,18 @@ fn named(calls: &str) -> usize {
     ROWS.iter().position(|row| row.calls == calls).expect("a row")
 }
 
-fn count(behind: Behind, config: &MountConfig, rows: &[Row]) -> Vec<(&'static str, MessageSnapshot)> {
+fn count(
+    behind: Behind,
+    config: &MountConfig,
+    rows: &[Row],
+) -> Vec<(&'static str, MessageSnapshot)> {
     let mount = TestMount::new(behind, config);
     warm_up(mount.path()).expect("warming up");
     let counted = rows.iter().enumerate().map(|(number, row)| {
         let directory = mount.join(&number.to_string());
         std::fs::create_dir(&directory).expect("a directory");
-        (row.prepare)(&directory).unwrap_or_else(|error| panic!("preparing {}: {error}", row.calls));
+        (row.prepare)(&directory)
+            .unwrap_or_else(|error| panic!("preparing {}: {error}", row.calls));
         if row.settled {
             stat(&directory).expect("the directory");
         }
@@ -240,12 +299,16 @@ fn warm_up(root: &Path) -> Result<()> {
 /// Compares with the table in the documentation, on the kernel that it was written for.
 fn compare(counted: &Counted) {
     let text = include_str!("../../../docs/FUSE.md");
-    let version = text.split("Counted on Linux ").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let version =
+        text.split("Counted on Linux ").nth(1).and_then(|rest| rest.split_whitespace().next());
     let version = version.expect("docs/FUSE.md names a kernel").trim_end_matches(['.', ',', ':']);
     let uname = rustix::system::uname();
     let running = uname.release().to_string_lossy().into_owned();
     if !running.starts_with(&format!("{version}.")) {
-        common::skip("comparison with docs/FUSE.md", &format!("it is about Linux {version}, this is {running}"));
+        common::skip(
+            "comparison with docs/FUSE.md",
+            &format!("it is about Linux {version}, this is {running}"),
+        );
         return;
     }
     let documented: BTreeMap<&str, [&str; 2]> = text.lines().filter_map(documented_row).collect();
@@ -254,13 +317,21 @@ fn compare(counted: &Counted) {
         for (column, found) in messages.iter().enumerate() {
             let documented = documented.get(calls).map(|row| row[column]);
             if found.as_deref() != documented {
-                differences.push(format!("{calls} [{column}]: counted {found:?}, documented {documented:?}"));
+                differences.push(format!(
+                    "{calls} [{column}]: counted {found:?}, documented {documented:?}"
+                ));
             }
         }
     }
     let missing = documented.keys().filter(|calls| !counted.contains_key(*calls));
     differences.extend(missing.map(|calls| format!("{calls}: documented, not counted")));
-    assert!(differences.is_empty(), "{}\n\ncounted (root: {}):\n{}", differences.join("\n"), is_root(), table(counted));
+    assert!(
+        differences.is_empty(),
+        "{}\n\ncounted (root: {}):\n{}",
+        differences.join("\n"),
+        is_root(),
+        table(counted)
+    );
 }
 
 /// ``| `calls` | without checks | with checks |``
@@ -271,7 +342,10 @@ fn documented_row(line: &str) -> Option<(&str, [&str; 2])> {
 }
 
 fn table(counted: &Counted) -> String {
-    let order = ROWS.iter().map(|row| row.calls).chain(["write + fsync, durable", "write, O_SYNC, durable"]);
+    let order = ROWS
+        .iter()
+        .map(|row| row.calls)
+        .chain(["write + fsync, durable", "write, O_SYNC, durable"]);
     order
         .filter_map(|calls| {
             let [unchecked, checked] = counted.get(calls)?;
@@ -281,7 +355,8 @@ fn table(counted: &Counted) -> String {
 }
 
 fn fill(path: &Path, len_bytes: usize) -> Result<File> {
-    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+    let mut file =
+        OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
     file.write_all(&vec![7; len_bytes])?;
     Ok(file)
 }
@@ -338,10 +413,17 @@ fn write_sync(path: &Path) -> Result<()> {
 fn map_store_sync(path: &Path) -> Result<()> {
     use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
     let file = open_to_write(path)?;
-    // SAFETY: a new shared mapping of 4096 bytes, which the file has from its preparation; nothing else refers to it, and it is unmapped
-    // after the last use.
+    // SAFETY: a new shared mapping of 4096 bytes, which the file has from its preparation; nothing
+    // else refers to it, and it is unmapped after the last use.
     unsafe {
-        let address = mmap(std::ptr::null_mut(), 4096, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)?;
+        let address = mmap(
+            std::ptr::null_mut(),
+            4096,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::SHARED,
+            &file,
+            0,
+        )?;
         address.cast::<u8>().write_volatile(9);
         msync(address, 4096, MsyncFlags::SYNC)?;
         munmap(address, 4096)?;
@@ -415,7 +497,10 @@ fn seek_data(path: &Path) -> Result<()> {
 fn copy_range(dir: &Path) -> Result<()> {
     let from = File::open(dir.join("a"))?;
     let to = open_to_write(&dir.join("b"))?;
-    assert_eq!(rustix::fs::copy_file_range(from, Some(&mut 0), to, Some(&mut 0), 64 << 10)?, 64 << 10);
+    assert_eq!(
+        rustix::fs::copy_file_range(from, Some(&mut 0), to, Some(&mut 0), 64 << 10)?,
+        64 << 10
+    );
     Ok(())
 }
 

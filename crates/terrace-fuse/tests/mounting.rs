@@ -19,15 +19,21 @@ fn is_mounted(path: &Path) -> bool {
 
 fn session_threads() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").expect("the threads of this process");
-    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    let names =
+        tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
     names.filter(|name| name.starts_with("fuser-") || name.starts_with("terrace-fuse")).count()
 }
 
-/// Waits until that many threads serve mounts: a thread takes its name, and leaves the list, in its own time.
+/// Waits until that many threads serve mounts: a thread takes its name, and leaves the list, in its
+/// own time.
 fn await_session_threads(expected: usize) {
     let limit = Instant::now() + Duration::from_secs(60);
     while session_threads() != expected {
-        assert!(Instant::now() < limit, "{} threads serve mounts, not {expected}", session_threads());
+        assert!(
+            Instant::now() < limit,
+            "{} threads serve mounts, not {expected}",
+            session_threads()
+        );
         std::thread::yield_now();
     }
 }
@@ -37,7 +43,10 @@ fn files_work_and_unmounting_ends_all_threads() {
     let Some(_alone) = alone("files_work_and_unmounting_ends_all_threads") else {
         return;
     };
-    let mount = TestMount::new(Behind::Nothing, &MountConfig { threads: Some(3), ..MountConfig::default() });
+    let mount = TestMount::new(
+        Behind::Nothing,
+        &MountConfig { threads: Some(3), ..MountConfig::default() },
+    );
     let path = mount.path().to_owned();
     assert!(is_mounted(&path));
     await_session_threads(4);
@@ -46,7 +55,10 @@ fn files_work_and_unmounting_ends_all_threads() {
     File::create(mount.join("dir/a")).unwrap().write_all(&[1; 10_000]).unwrap();
     std::fs::rename(mount.join("dir/a"), mount.join("b")).unwrap();
     std::fs::hard_link(mount.join("b"), mount.join("dir/c")).unwrap();
-    assert_eq!(std::fs::metadata(mount.join("dir/c")).map(|a| (a.len(), a.nlink())).unwrap(), (10_000, 2));
+    assert_eq!(
+        std::fs::metadata(mount.join("dir/c")).map(|a| (a.len(), a.nlink())).unwrap(),
+        (10_000, 2)
+    );
     let mut text = Vec::new();
     File::open(mount.join("b")).unwrap().read_to_end(&mut text).unwrap();
     assert_eq!(text.len(), 10_000);
@@ -96,15 +108,24 @@ fn a_live_volume_is_not_mounted_over() {
     let Some(_alone) = alone("a_live_volume_is_not_mounted_over") else {
         return;
     };
-    let config = MountConfig { fs_name: "first, with a comma".to_owned(), ..MountConfig::default() };
+    let config =
+        MountConfig { fs_name: "first, with a comma".to_owned(), ..MountConfig::default() };
     let mount = TestMount::new(Behind::Nothing, &config);
     for error in [
         mount_null(mount.path(), &MountConfig::default()).map(drop).unwrap_err(),
         clean_dead_mount(mount.path()).map(drop).unwrap_err(),
     ] {
-        assert!(format!("{error:#}").contains("a mounted volume (first, with a comma)"), "{error:#}");
+        assert!(
+            format!("{error:#}").contains("a mounted volume (first, with a comma)"),
+            "{error:#}"
+        );
     }
-    assert!(control::status(mount.path()).unwrap_err().to_string().ends_with("is not on a Terrace mount"));
+    assert!(
+        control::status(mount.path())
+            .unwrap_err()
+            .to_string()
+            .ends_with("is not on a Terrace mount")
+    );
     mount.finish();
 }
 
@@ -149,7 +170,8 @@ fn what_lies_under_a_mount_stays_mounted() {
     }
     let directory = tempfile::tempdir().unwrap();
     let under = directory.path();
-    rustix::mount::mount("tmpfs", under, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
+    rustix::mount::mount("tmpfs", under, "tmpfs", rustix::mount::MountFlags::empty(), None)
+        .unwrap();
     std::fs::write(under.join("below"), "here").unwrap();
     let mounted = mount_null(under, &MountConfig::default()).unwrap();
     let unmounter = mounted.unmounter();
@@ -167,7 +189,8 @@ fn a_read_only_mount_refuses_changes() {
     let Some(_alone) = alone("a_read_only_mount_refuses_changes") else {
         return;
     };
-    let mount = TestMount::new(Behind::Nothing, &MountConfig { read_only: true, ..MountConfig::default() });
+    let mount =
+        TestMount::new(Behind::Nothing, &MountConfig { read_only: true, ..MountConfig::default() });
     assert_eq!(File::create(mount.join("a")).unwrap_err().raw_os_error(), Some(libc::EROFS));
     mount.finish();
 }

@@ -25,7 +25,10 @@ fn mode(path: &Path) -> u32 {
 
 /// Bytes that differ from one place to another.
 fn pattern(len_bytes: usize) -> Vec<u8> {
-    (0..len_bytes as u32).flat_map(|at| (at.wrapping_mul(2_654_435_761) >> 7).to_le_bytes()).take(len_bytes).collect()
+    (0..len_bytes as u32)
+        .flat_map(|at| (at.wrapping_mul(2_654_435_761) >> 7).to_le_bytes())
+        .take(len_bytes)
+        .collect()
 }
 
 #[test]
@@ -37,7 +40,8 @@ fn contents_come_back_whole() {
     std::fs::write(mount.join("a"), &data).unwrap();
     assert_eq!(std::fs::read(mount.join("a")).unwrap(), data);
     // Past the kernel's cache.
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(mount.join("a")).unwrap();
+    let file =
+        OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(mount.join("a")).unwrap();
     let mut aligned = vec![0_u8; (1 << 20) + 4096];
     let start = aligned.as_ptr().align_offset(4096);
     let len_bytes = file.read_at(&mut aligned[start..start + (1 << 20)], 1 << 20).unwrap();
@@ -49,13 +53,15 @@ fn contents_come_back_whole() {
 
 #[test]
 fn appends_of_several_messages_stay_in_order() {
-    let Some(mount) = mount("appends_of_several_messages_stay_in_order", &MountConfig::default()) else {
+    let Some(mount) = mount("appends_of_several_messages_stay_in_order", &MountConfig::default())
+    else {
         return;
     };
     let data = pattern(4 << 20);
     for (name, direct) in [("buffered", 0), ("direct", libc::O_DIRECT)] {
         let mut options = OpenOptions::new();
-        let mut file = options.append(true).create(true).custom_flags(direct).open(mount.join(name)).unwrap();
+        let mut file =
+            options.append(true).create(true).custom_flags(direct).open(mount.join(name)).unwrap();
         let mut aligned = vec![0_u8; data.len() + 4096];
         let start = aligned.as_ptr().align_offset(4096);
         aligned[start..start + data.len()].copy_from_slice(&data);
@@ -71,17 +77,20 @@ fn appends_of_several_messages_stay_in_order() {
 #[test]
 fn stores_into_a_mapping_reach_the_volume() {
     use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
-    let Some(mount) = mount("stores_into_a_mapping_reach_the_volume", &MountConfig::default()) else {
+    let Some(mount) = mount("stores_into_a_mapping_reach_the_volume", &MountConfig::default())
+    else {
         return;
     };
     // Opened for appending, too: write-back of a mapping must not append.
-    let file = OpenOptions::new().read(true).append(true).create(true).open(mount.join("a")).unwrap();
+    let file =
+        OpenOptions::new().read(true).append(true).create(true).open(mount.join("a")).unwrap();
     (&file).write_all(&[1; 8192]).unwrap();
-    // SAFETY: a new shared mapping of the 8192 bytes that the file has; nothing else refers to it, and it is unmapped
-    // after the last use.
+    // SAFETY: a new shared mapping of the 8192 bytes that the file has; nothing else refers to it,
+    // and it is unmapped after the last use.
     unsafe {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        let address = mmap(std::ptr::null_mut(), 8192, protection, MapFlags::SHARED, &file, 0).unwrap();
+        let address =
+            mmap(std::ptr::null_mut(), 8192, protection, MapFlags::SHARED, &file, 0).unwrap();
         address.cast::<u8>().add(100).write_volatile(9);
         msync(address, 8192, MsyncFlags::SYNC).unwrap();
         munmap(address, 8192).unwrap();
@@ -101,7 +110,8 @@ fn writes_of_others_clear_set_id_bits_at_once() {
     if !is_root() {
         return skip(test, "only root can act as another user");
     }
-    let Some(mount) = mount(test, &MountConfig { allow_other: true, ..MountConfig::default() }) else {
+    let Some(mount) = mount(test, &MountConfig { allow_other: true, ..MountConfig::default() })
+    else {
         return;
     };
     std::fs::set_permissions(mount.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -115,9 +125,12 @@ fn writes_of_others_clear_set_id_bits_at_once() {
         ": >$0",
         "dd if=/dev/zero of=$0 oflag=direct bs=4096 count=1 conv=notrunc status=none",
     ];
-    let others =
-        [0o6777, 0o6767, 0o6666, 0o2666, 0o4666, 0o2777].into_iter().flat_map(|bits| [(bits, 0), (bits, NOBODY)]);
-    for (change, (bits, group)) in changes.iter().flat_map(|change| others.clone().map(move |other| (change, other))) {
+    let others = [0o6777, 0o6767, 0o6666, 0o2666, 0o4666, 0o2777]
+        .into_iter()
+        .flat_map(|bits| [(bits, 0), (bits, NOBODY)]);
+    for (change, (bits, group)) in
+        changes.iter().flat_map(|change| others.clone().map(move |other| (change, other)))
+    {
         File::create(&path).unwrap().write_all(b"text").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(bits)).unwrap();
         // Root keeps the bits.
@@ -126,7 +139,8 @@ fn writes_of_others_clear_set_id_bits_at_once() {
         let mut shell = Command::new("sh");
         shell.args(["-c", change]).arg(&path).uid(NOBODY).gid(group).current_dir("/");
         assert!(shell.status().unwrap().success(), "{change}");
-        // A member of the file's group, which is 0, keeps a set-group-id bit that makes no program run as the group.
+        // A member of the file's group, which is 0, keeps a set-group-id bit that makes no program
+        // run as the group.
         let kept = if group == 0 && bits & 0o10 == 0 { 0o2000 } else { 0 };
         assert_eq!(mode(&path), bits & (0o777 | kept), "{change}, {bits:o}, group {group}");
         std::fs::remove_file(&path).unwrap();
@@ -146,9 +160,15 @@ fn an_access_acl_shows_in_the_mode_at_once() {
         File::create(&path).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(mode(&path), 0o600);
-        // Version 2; tag, permissions, id of: owner rw-, user 1234 r--, group ---, mask rw-, others r--.
-        let entries: [(u16, u16, u32); 5] =
-            [(1, 6, u32::MAX), (2, 4, 1234), (4, 0, u32::MAX), (0x10, 6, u32::MAX), (0x20, 4, u32::MAX)];
+        // Version 2; tag, permissions, id of: owner rw-, user 1234 r--, group ---, mask rw-, others
+        // r--.
+        let entries: [(u16, u16, u32); 5] = [
+            (1, 6, u32::MAX),
+            (2, 4, 1234),
+            (4, 0, u32::MAX),
+            (0x10, 6, u32::MAX),
+            (0x20, 4, u32::MAX),
+        ];
         let mut acl = 2_u32.to_le_bytes().to_vec();
         for (tag, permissions, id) in entries {
             acl.extend(tag.to_le_bytes());
@@ -156,7 +176,8 @@ fn an_access_acl_shows_in_the_mode_at_once() {
             acl.extend(id.to_le_bytes());
         }
         rustix::fs::setxattr(&path, "system.posix_acl_access", &acl, XattrFlags::empty()).unwrap();
-        // Asked for alone: a full stat would ask the daemon anyway, because the change time is out of date.
+        // Asked for alone: a full stat would ask the daemon anyway, because the change time is out
+        // of date.
         let shown = rustix::fs::statx(CWD, &path, AtFlags::empty(), StatxFlags::MODE).unwrap();
         let shown = u32::from(shown.stx_mode) & 0o7777;
         assert_eq!(shown, 0o664, "default_permissions: {checks}");
@@ -166,7 +187,9 @@ fn an_access_acl_shows_in_the_mode_at_once() {
 
 #[test]
 fn extended_attributes_keep_to_the_size_protocol() {
-    let Some(mount) = mount("extended_attributes_keep_to_the_size_protocol", &MountConfig::default()) else {
+    let Some(mount) =
+        mount("extended_attributes_keep_to_the_size_protocol", &MountConfig::default())
+    else {
         return;
     };
     let path = mount.join("a");
@@ -177,7 +200,10 @@ fn extended_attributes_keep_to_the_size_protocol() {
     let absent = rustix::fs::setxattr(&path, "user.other", b"1", XattrFlags::REPLACE);
     assert_eq!(absent, Err(rustix::io::Errno::NODATA));
     assert_eq!(rustix::fs::getxattr_query(&path, "user.note"), Ok(5));
-    assert_eq!(rustix::fs::getxattr(&path, "user.note", &mut [0_u8; 4][..]), Err(rustix::io::Errno::RANGE));
+    assert_eq!(
+        rustix::fs::getxattr(&path, "user.note", &mut [0_u8; 4][..]),
+        Err(rustix::io::Errno::RANGE)
+    );
     let mut value = [0_u8; 5];
     assert_eq!(rustix::fs::getxattr(&path, "user.note", &mut value[..]), Ok(5));
     assert_eq!(&value, b"12345");
@@ -187,12 +213,16 @@ fn extended_attributes_keep_to_the_size_protocol() {
 
 #[test]
 fn times_before_the_epoch_and_holes_come_through() {
-    let Some(mount) = mount("times_before_the_epoch_and_holes_come_through", &MountConfig::default()) else {
+    let Some(mount) =
+        mount("times_before_the_epoch_and_holes_come_through", &MountConfig::default())
+    else {
         return;
     };
-    let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(mount.join("a")).unwrap();
+    let mut file =
+        OpenOptions::new().read(true).write(true).create_new(true).open(mount.join("a")).unwrap();
     let early = Timespec { tv_sec: -2, tv_nsec: 250_000_000 };
-    rustix::fs::futimens(&file, &Timestamps { last_access: early, last_modification: early }).unwrap();
+    rustix::fs::futimens(&file, &Timestamps { last_access: early, last_modification: early })
+        .unwrap();
     let attr = rustix::fs::fstat(&file).unwrap();
     assert_eq!((attr.st_mtime, i64::try_from(attr.st_mtime_nsec).unwrap()), (-2, 250_000_000));
 
@@ -228,8 +258,12 @@ fn commands_reach_the_daemon() {
     drop(file);
     let map = control::file_map(&mount.join("holes")).unwrap();
     let ino = terrace_engine::Ino(std::fs::metadata(mount.join("holes")).unwrap().ino());
-    let mut whole = serde_json::to_value(mount.volume.as_ref().unwrap().file_map(ino).unwrap()).unwrap();
-    assert_eq!((whole["extents"].as_array().map(Vec::len), map.contains_key("more")), (Some(1000), false));
+    let mut whole =
+        serde_json::to_value(mount.volume.as_ref().unwrap().file_map(ino).unwrap()).unwrap();
+    assert_eq!(
+        (whole["extents"].as_array().map(Vec::len), map.contains_key("more")),
+        (Some(1000), false)
+    );
     // Time goes by from one part to the next.
     whole["opinion"] = map["opinion"].clone();
     assert_eq!(serde_json::Value::from(map), whole);

@@ -58,12 +58,14 @@ impl BlockAddr {
     }
 }
 
-/// Check bits of a committed word: a multiplicative hash, since a CRC of eight bytes buys nothing here.
+/// Check bits of a committed word: a multiplicative hash, since a CRC of eight bytes buys nothing
+/// here.
 const fn check_bits(value: u64, bits: u32) -> u64 {
     (value ^ 0x5445_5252_4143_4531).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)
 }
 
-/// A pointer to a block in one atomic word: 16 check bits, a flag, 7 bits of device, 40 bits of block.
+/// A pointer to a block in one atomic word: 16 check bits, a flag, 7 bits of device, 40 bits of
+/// block.
 ///
 /// Zero is the null pointer: block 0 of PM holds a superblock, so nobody points there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -98,10 +100,11 @@ impl CheckedPtr {
     }
 }
 
-/// The tail of an inode log in one atomic word: 12 bits of generation, 8 check bits, 44 bits of slot number in PM.
+/// The tail of an inode log in one atomic word: 12 bits of generation, 8 check bits, 44 bits of
+/// slot number in PM.
 ///
-/// Storing it commits everything appended before it. The generation lets a delegation be revoked: whoever appends
-/// under an old generation fails its compare-and-swap.
+/// Storing it commits everything appended before it. The generation lets a delegation be revoked:
+/// whoever appends under an old generation fails its compare-and-swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tail(pub u64);
 

@@ -1,7 +1,8 @@
-//! The checkpoint that a clean unmount leaves: free space, so that the next mount need not scan the logs.
+//! The checkpoint that a clean unmount leaves: free space, so that the next mount need not scan the
+//! logs.
 //!
-//! Every device keeps its own: group summaries, then a bitmap of its blocks. PM's checkpoint header binds them
-//! together; its `valid` word is cleared durably before the first change after a mount.
+//! Every device keeps its own: group summaries, then a bitmap of its blocks. PM's checkpoint header
+//! binds them together; its `valid` word is cleared durably before the first change after a mount.
 
 use crate::crc::crc_with_hole;
 use crate::field::media_struct;
@@ -66,8 +67,9 @@ impl CheckpointHeader {
     /// The header, if it is valid and was written by the mount with this epoch.
     pub fn usable(bytes: &[u8], mount_epoch: u64) -> Option<CheckpointHeader> {
         let header = CheckpointHeader::from_bytes(bytes);
-        let usable =
-            header.valid == CHECKPOINT_VALID && header.crc == header.checksum() && header.mount_epoch == mount_epoch;
+        let usable = header.valid == CHECKPOINT_VALID
+            && header.crc == header.checksum()
+            && header.mount_epoch == mount_epoch;
         usable.then_some(header)
     }
 }
@@ -77,5 +79,9 @@ impl CheckpointHeader {
 /// # Errors
 /// Names `what` is damaged.
 pub fn verify_checkpoint_part(what: &str, bytes: &[u8], crc: u32) -> Result<(), LayoutError> {
-    if crate::data_crc(bytes) == crc { Ok(()) } else { Err(LayoutError(format!("checkpoint: {what} is damaged"))) }
+    if crate::data_crc(bytes) == crc {
+        Ok(())
+    } else {
+        Err(LayoutError(format!("checkpoint: {what} is damaged")))
+    }
 }

@@ -1,7 +1,8 @@
 //! Checksums: CRC32C everywhere.
 //!
-//! Data blocks on disks are covered by CRCs kept apart from them. An extent too long to keep its CRCs in its write
-//! entry keeps them in CRC blocks on the same device: 1023 CRCs, then the CRC of those.
+//! Data blocks on disks are covered by CRCs kept apart from them. An extent too long to keep its
+//! CRCs in its write entry keeps them in CRC blocks on the same device: 1023 CRCs, then the CRC of
+//! those.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
@@ -52,7 +53,8 @@ pub(crate) fn crc_with_hole(seed: u32, bytes: &[u8], hole: usize) -> u32 {
     let mut copy = [0; SHORT_BYTES];
     copy[..head.len()].copy_from_slice(head);
     copy[hole..hole + 4].fill(0);
-    // A CRC that goes on from another is the CRC of bytes of which the first four were changed by that.
+    // A CRC that goes on from another is the CRC of bytes of which the first four were changed by
+    // that.
     copy.iter_mut().zip(seed.to_le_bytes()).for_each(|(byte, seed)| *byte ^= seed);
     let crc = crc_append(0, &copy[..head.len()]);
     if rest.is_empty() { crc } else { crc_append(crc, rest) }

@@ -1,8 +1,9 @@
 //! Log entries: what an inode's log is made of.
 //!
-//! An entry takes one slot of 64 bytes or a few adjacent ones in the same page. It starts with type, length in
-//! slots, flags and a CRC32C that is seeded with inode, generation, a secret of the inode and the log page, so that an
-//! entry of another inode, of an earlier one with the same number, or of another page, never passes for one of this.
+//! An entry takes one slot of 64 bytes or a few adjacent ones in the same page. It starts with
+//! type, length in slots, flags and a CRC32C that is seeded with inode, generation, a secret of the
+//! inode and the log page, so that an entry of another inode, of an earlier one with the same
+//! number, or of another page, never passes for one of this.
 
 use crate::crc::crc_with_hole;
 use crate::field::media_struct;
@@ -13,11 +14,13 @@ use zerocopy::IntoBytes;
 pub const ENTRY_BYTES_MAX: usize = (PAGE_SLOTS * SLOT_BYTES) as usize;
 /// Longest name of a directory entry.
 pub const NAME_BYTES_MAX: usize = 255;
-/// First position in a directory that an entry can have; what lists directories puts `.` and `..` before it.
+/// First position in a directory that an entry can have; what lists directories puts `.` and `..`
+/// before it.
 pub const COOKIE_MIN: u64 = 3;
 /// Last position in a directory that an entry can have: the next one is a position, too.
 pub const COOKIE_MAX: u64 = i64::MAX as u64 - 1;
-/// Longest payload of a patch: beyond it, rewriting the block costs less than writing the bytes twice.
+/// Longest payload of a patch: beyond it, rewriting the block costs less than writing the bytes
+/// twice.
 pub const PATCH_BYTES_MAX: usize = 1024;
 /// Longest piece of a symbolic link's target in one entry.
 pub const TARGET_PIECE_BYTES_MAX: usize = ENTRY_BYTES_MAX - size_of::<TargetEntry>();
@@ -48,8 +51,9 @@ pub const CRC_ENTRY: u16 = 1;
 pub const CRC_SLOTS: u16 = 2;
 /// Write entry whose checksums stand in CRC blocks.
 pub const CRC_BLOCKS: u16 = 3;
-/// Write entry to PM without data checksums, whose first checksum covers the data as they were committed. It matters only
-/// as long as the entry lies beyond the tail: later writes in place do not keep it up.
+/// Write entry to PM without data checksums, whose first checksum covers the data as they were
+/// committed. It matters only as long as the entry lies beyond the tail: later writes in place do
+/// not keep it up.
 pub const CRC_COMMIT: u16 = 4;
 /// Most blocks of an entry with [`CRC_ENTRY`] or [`CRC_COMMIT`].
 pub const CRC_ENTRY_BLOCKS_MAX: u64 = 2;
@@ -102,9 +106,11 @@ impl EntryType {
 }
 
 media_struct! {
-    /// Maps a run of file blocks to a run of device blocks: the unit of placement, prediction and migration.
+    /// Maps a run of file blocks to a run of device blocks: the unit of placement, prediction and
+    /// migration.
     pub struct WriteEntry [64] {
-        /// 1, or 13 (move): the same bytes of the file are elsewhere now; its size and times stay what they were.
+        /// 1, or 13 (move): the same bytes of the file are elsewhere now; its size and times stay
+        /// what they were.
         pub kind: u8,
         /// Slots that the entry takes.
         pub slots: u8,
@@ -118,10 +124,12 @@ media_struct! {
         pub address: u64,
         /// Blocks.
         pub blocks: u32,
-        /// What the write-size predictor remembers: bits 0 to 7 its counter; bits 8 to 15 one more than the binary logarithm
-        /// of the blocks of the write that brought the data, 0 if that were all of the entry's.
+        /// What the write-size predictor remembers: bits 0 to 7 its counter; bits 8 to 15 one more
+        /// than the binary logarithm of the blocks of the write that brought the data, 0 if that
+        /// were all of the entry's.
         pub counter: u16,
-        /// Where the data checksums are: [`CRC_NONE`], [`CRC_ENTRY`], [`CRC_SLOTS`], [`CRC_BLOCKS`] or [`CRC_COMMIT`].
+        /// Where the data checksums are: [`CRC_NONE`], [`CRC_ENTRY`], [`CRC_SLOTS`], [`CRC_BLOCKS`]
+        /// or [`CRC_COMMIT`].
         pub crc_form: u16,
         /// File size after this write, in bytes.
         pub size: u64,
@@ -129,8 +137,9 @@ media_struct! {
         pub mtime_ns: i64,
         /// First CRC block ([`BlockAddr`]), with [`CRC_BLOCKS`].
         pub crc_address: u64,
-        /// With [`CRC_ENTRY`] the checksums of the blocks; with [`CRC_COMMIT`] one checksum of all their bytes; with [`CRC_BLOCKS`] how many checksums to skip, and how many
-        /// checksum blocks there are.
+        /// With [`CRC_ENTRY`] the checksums of the blocks; with [`CRC_COMMIT`] one checksum of all
+        /// their bytes; with [`CRC_BLOCKS`] how many checksums to skip, and how many checksum
+        /// blocks there are.
         pub crcs: [u32; 2],
     }
 }
@@ -162,7 +171,8 @@ media_struct! {
 }
 
 media_struct! {
-    /// A small overwrite: the bytes themselves follow. After the commit they are applied to their block in place.
+    /// A small overwrite: the bytes themselves follow. After the commit they are applied to their
+    /// block in place.
     pub struct PatchEntry [32] {
         /// 3.
         pub kind: u8,
@@ -252,8 +262,8 @@ media_struct! {
         pub mtime_ns: i64,
         /// Change time.
         pub ctime_ns: i64,
-        /// The sequence number of the log's next page is at least this: a log that lost all its pages remembers here how many it
-        /// had.
+        /// The sequence number of the log's next page is at least this: a log that lost all its
+        /// pages remembers here how many it had.
         pub next_page: u64,
         /// Zero.
         pub reserved: [u8; 8],
@@ -385,7 +395,8 @@ media_struct! {
         pub entry_slots: u32,
         /// Zero.
         pub reserved0: u32,
-        /// Counts the archive among the pages that this log ever had: part of the seed of the entries in it.
+        /// Counts the archive among the pages that this log ever had: part of the seed of the
+        /// entries in it.
         pub sequence: u64,
         /// Zero.
         pub reserved1: [u8; 32],
@@ -461,21 +472,25 @@ pub enum LogEntry<'a> {
     Archive(ArchiveEntry),
 }
 
-/// Seed of the checksums of an inode's entries. Log pages and records are not cleared before they are used again: the
-/// `secret` keeps programs from preparing, in data or names that end up there, what would pass for an entry.
+/// Seed of the checksums of an inode's entries. Log pages and records are not cleared before they
+/// are used again: the `secret` keeps programs from preparing, in data or names that end up there,
+/// what would pass for an entry.
 pub fn entry_seed(ino: u64, generation: u32, secret: u32) -> u32 {
     let mixed = (ino ^ u64::from(generation) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as u32 ^ secret
 }
 
-/// Seed of the checksums of the entries in page `sequence` of a log whose own seed (that of the entries in the inode
-/// record) is `seed`: what an earlier page of the same log left in a block never passes for this page's.
+/// Seed of the checksums of the entries in page `sequence` of a log whose own seed (that of the
+/// entries in the inode record) is `seed`: what an earlier page of the same log left in a block
+/// never passes for this page's.
 pub fn page_seed(seed: u32, sequence: u64) -> u32 {
-    let mixed = (u64::from(seed) ^ (sequence + 1).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed =
+        (u64::from(seed) ^ (sequence + 1).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as u32
 }
 
-/// Which mount wrote an entry that commits itself: bits 1 to 15 of its flags, zero in all other entries.
+/// Which mount wrote an entry that commits itself: bits 1 to 15 of its flags, zero in all other
+/// entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp(u16);
 
@@ -500,14 +515,20 @@ pub const fn slots_for(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(SLOT_BYTES)
 }
 
-/// Builds an entry from its fixed part and what follows it: sets length and checksum, pads with zeros.
+/// Builds an entry from its fixed part and what follows it: sets length and checksum, pads with
+/// zeros.
 ///
-/// The result's length is a multiple of [`SLOT_BYTES`]. `head` is one of this module's structures, whose type is set
-/// already.
+/// The result's length is a multiple of [`SLOT_BYTES`]. `head` is one of this module's structures,
+/// whose type is set already.
 ///
 /// # Panics
 /// If the entry would be longer than [`ENTRY_BYTES_MAX`]: callers bound what they put in.
-pub fn encode_entry<'b, T: MediaStruct>(buf: &'b mut Vec<u8>, seed: u32, head: &T, parts: &[&[u8]]) -> &'b [u8] {
+pub fn encode_entry<'b, T: MediaStruct>(
+    buf: &'b mut Vec<u8>,
+    seed: u32,
+    head: &T,
+    parts: &[&[u8]],
+) -> &'b [u8] {
     let start = buf.len();
     lay_out_entry(buf, head, parts);
     finish_entry(&mut buf[start..], seed, None);
@@ -543,12 +564,19 @@ pub fn finish_entry(entry: &mut [u8], seed: u32, stamp: Option<Stamp>) {
 
 /// A pad of `slots` slots; only its first slot carries anything.
 pub fn encode_pad(seed: u32, slots: u64) -> [u8; SLOT_BYTES as usize] {
-    let mut pad = PadEntry { kind: EntryType::Pad as u8, slots: slots as u8, flags: 0, crc: 0, reserved: [0; 56] };
+    let mut pad = PadEntry {
+        kind: EntryType::Pad as u8,
+        slots: slots as u8,
+        flags: 0,
+        crc: 0,
+        reserved: [0; 56],
+    };
     pad.crc = crc_with_hole(seed, pad.as_bytes(), 4);
     pad.as_bytes().try_into().expect("one slot")
 }
 
-/// Slots that the entry starting with these bytes says it takes, if that is possible with `available` slots left.
+/// Slots that the entry starting with these bytes says it takes, if that is possible with
+/// `available` slots left.
 pub fn entry_slots(first: &[u8], available: u64) -> Option<u64> {
     let slots = u64::from(first[1]);
     (slots >= 1 && slots <= available && EntryType::from_u8(first[0]).is_some()).then_some(slots)
@@ -560,13 +588,15 @@ impl<'a> LogEntry<'a> {
     /// # Errors
     /// If its checksum does not match or a field is impossible.
     pub fn decode(bytes: &'a [u8], seed: u32) -> Result<LogEntry<'a>, LayoutError> {
-        let kind = EntryType::from_u8(bytes[0]).ok_or_else(|| LayoutError("unknown log entry type".into()))?;
+        let kind = EntryType::from_u8(bytes[0])
+            .ok_or_else(|| LayoutError("unknown log entry type".into()))?;
         let covered = if kind == EntryType::Pad { &bytes[..SLOT_BYTES as usize] } else { bytes };
         let crc = u32::from_le_bytes(bytes[4..8].try_into().expect("four bytes"));
         if crc != crc_with_hole(seed, covered, 4) {
             return Err(LayoutError("log entry checksum does not match".into()));
         }
-        Self::decode_kind(kind, bytes).ok_or_else(|| LayoutError(format!("{kind:?} entry with impossible fields")))
+        Self::decode_kind(kind, bytes)
+            .ok_or_else(|| LayoutError(format!("{kind:?} entry with impossible fields")))
     }
 
     fn decode_kind(kind: EntryType, bytes: &'a [u8]) -> Option<LogEntry<'a>> {
@@ -580,7 +610,8 @@ impl<'a> LogEntry<'a> {
             EntryType::Patch => {
                 let e = PatchEntry::from_bytes(bytes);
                 let end = e.offset.checked_add(u64::from(e.len))?;
-                let one_block = e.len > 0 && e.offset / 4096 == (end - 1) / 4096 && end <= FILE_BYTES_MAX;
+                let one_block =
+                    e.len > 0 && e.offset / 4096 == (end - 1) / 4096 && end <= FILE_BYTES_MAX;
                 one_block.then_some(())?;
                 LogEntry::Patch(e, tail(size_of::<PatchEntry>(), e.len as usize)?)
             }
@@ -601,12 +632,15 @@ impl<'a> LogEntry<'a> {
             EntryType::DentryAdd => {
                 let e = DentryAddEntry::from_bytes(bytes);
                 let name = tail(size_of::<DentryAddEntry>(), usize::from(e.name_len))?;
-                let possible = !name.is_empty() && e.ino != 0 && (COOKIE_MIN..=COOKIE_MAX).contains(&e.cookie);
+                let possible =
+                    !name.is_empty() && e.ino != 0 && (COOKIE_MIN..=COOKIE_MAX).contains(&e.cookie);
                 possible.then_some(LogEntry::DentryAdd(e, name))?
             }
             EntryType::DentryRemove => {
                 let e = DentryRemoveEntry::from_bytes(bytes);
-                (COOKIE_MIN..=COOKIE_MAX).contains(&e.cookie).then_some(LogEntry::DentryRemove(e))?
+                (COOKIE_MIN..=COOKIE_MAX)
+                    .contains(&e.cookie)
+                    .then_some(LogEntry::DentryRemove(e))?
             }
             EntryType::Target => {
                 let e = TargetEntry::from_bytes(bytes);
@@ -668,7 +702,8 @@ fn decode_write(bytes: &[u8]) -> Option<LogEntry<'_>> {
     in_range.then_some(LogEntry::Write(e, crcs))
 }
 
-/// Whether an entry's checksum blocks lie on the disk of its data, and hold as many checksums as it needs.
+/// Whether an entry's checksum blocks lie on the disk of its data, and hold as many checksums as it
+/// needs.
 fn has_crc_blocks(e: &WriteEntry) -> bool {
     let (addr, [skipped, crc_blocks]) = (BlockAddr(e.crc_address), e.crcs);
     addr.device() == BlockAddr(e.address).device()
@@ -681,7 +716,10 @@ fn decode_xattr(kind: EntryType, bytes: &[u8]) -> Option<LogEntry<'_>> {
     let e = XattrEntry::from_bytes(bytes);
     let head = size_of::<XattrEntry>();
     let name = bytes.get(head..head + usize::from(e.name_len))?;
-    if name.is_empty() || name.len() > XATTR_NAME_BYTES_MAX || e.value_len as usize > XATTR_VALUE_BYTES_MAX {
+    if name.is_empty()
+        || name.len() > XATTR_NAME_BYTES_MAX
+        || e.value_len as usize > XATTR_VALUE_BYTES_MAX
+    {
         return None;
     }
     if kind == EntryType::XattrRemove {
@@ -747,7 +785,8 @@ mod tests {
 
     #[test]
     fn histories_round_trip_to_a_power_of_two() {
-        let entry = |counter| WriteEntry { counter, blocks: 24, ..WriteEntry::from_bytes(&[0; 64]) };
+        let entry =
+            |counter| WriteEntry { counter, blocks: 24, ..WriteEntry::from_bytes(&[0; 64]) };
         for (blocks, area) in [(1, 1), (8, 8), (9, 8), (4096, 4096), (1 << 40, 1 << 40)] {
             let entry = entry(WriteEntry::history(7, blocks));
             assert_eq!((entry.counter(), entry.area_blocks()), (7, area));

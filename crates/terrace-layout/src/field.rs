@@ -12,7 +12,9 @@ pub struct Field {
 }
 
 /// A structure on media.
-pub trait MediaStruct: zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Copy {
+pub trait MediaStruct:
+    zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Copy
+{
     /// Name in code and in `docs/FORMAT.md`.
     const NAME: &'static str;
     /// Fields in order.
@@ -24,7 +26,8 @@ pub trait MediaStruct: zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Imm
     }
 }
 
-/// Declares a structure on media: `repr(C)`, of the stated size, without padding, with a table of its fields.
+/// Declares a structure on media: `repr(C)`, of the stated size, without padding, with a table of
+/// its fields.
 macro_rules! media_struct {
     ($(#[$meta:meta])* pub struct $name:ident [$size:literal] {
         $($(#[$fmeta:meta])* pub $field:ident: $ty:ty,)*

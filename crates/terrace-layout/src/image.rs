@@ -1,8 +1,9 @@
-//! The image of a PM device: what `terrace save` writes and `terrace restore` reads, a stream of bytes.
+//! The image of a PM device: what `terrace save` writes and `terrace restore` reads, a stream of
+//! bytes.
 //!
-//! A header, runs of blocks in ascending order, a trailer. Every part carries its own checksum, so that a reader
-//! need not believe anything before it has checked it, and the trailer one over all of them, so that nothing can be
-//! missing, exchanged or repeated.
+//! A header, runs of blocks in ascending order, a trailer. Every part carries its own checksum, so
+//! that a reader need not believe anything before it has checked it, and the trailer one over all
+//! of them, so that nothing can be missing, exchanged or repeated.
 
 use crate::crc::{crc_append, crc_with_hole};
 use crate::field::media_struct;
@@ -156,7 +157,8 @@ impl ImageRun {
 impl ImageTrailer {
     /// The trailer of an image of `runs` runs with `blocks` blocks.
     pub fn new(runs: u64, blocks: u64, stream_crc: u32) -> ImageTrailer {
-        let mut trailer = ImageTrailer { kind: IMAGE_END, crc: 0, runs, blocks, stream_crc, reserved: 0 };
+        let mut trailer =
+            ImageTrailer { kind: IMAGE_END, crc: 0, runs, blocks, stream_crc, reserved: 0 };
         trailer.crc = crc_with_hole(0, trailer.as_bytes(), RUN_CRC_OFFSET);
         trailer
     }

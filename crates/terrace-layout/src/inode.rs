@@ -1,8 +1,9 @@
 //! Inode tables and inode records.
 //!
-//! A shard's table is a chain of chunks. A chunk is a run of PM blocks: a header in the place of the first record,
-//! then records. A record is four cache lines: what never changes and the two words that commit, then the first
-//! three slots of the inode's log, so that a small file needs no log page.
+//! A shard's table is a chain of chunks. A chunk is a run of PM blocks: a header in the place of
+//! the first record, then records. A record is four cache lines: what never changes and the two
+//! words that commit, then the first three slots of the inode's log, so that a small file needs no
+//! log page.
 
 use crate::crc::crc_with_hole;
 use crate::field::media_struct;
@@ -76,11 +77,13 @@ media_struct! {
         pub gid: u32,
         /// Device number of a device file.
         pub rdev: u32,
-        /// Known to nobody else: part of the seed of the log's checksums ([`entry_seed`](crate::entry_seed)).
+        /// Known to nobody else: part of the seed of the log's checksums
+        /// ([`entry_seed`](crate::entry_seed)).
         pub secret: u32,
         /// When it was created: all its times until an entry says otherwise.
         pub created_ns: i64,
-        /// Checked pointer to the first log page, or null; its flag: the inline slots are no longer part of the log.
+        /// Checked pointer to the first log page, or null; its flag: the inline slots are no longer
+        /// part of the log.
         pub head: u64,
         /// [`Tail`] of the log.
         pub tail: u64,
@@ -102,7 +105,8 @@ impl ChunkHeader {
         self.crc = crc_with_hole(0, &self.as_bytes()[..CHUNK_NEXT_OFFSET as usize], 8);
     }
 
-    /// Reads the header of a chunk of `shard` whose records start at `first_index`, or, after a gap, later.
+    /// Reads the header of a chunk of `shard` whose records start at `first_index`, or, after a
+    /// gap, later.
     ///
     /// # Errors
     /// If it is damaged or does not belong there.
@@ -114,16 +118,28 @@ impl ChunkHeader {
             && (first_index..1 << 56).contains(&header.first_index)
             && (2..=CHUNK_RECORDS_MAX).contains(&header.records);
         if !sound {
-            return Err(LayoutError(format!("inode table of shard {shard}: chunk at index {first_index} is damaged")));
+            return Err(LayoutError(format!(
+                "inode table of shard {shard}: chunk at index {first_index} is damaged"
+            )));
         }
         Ok(header)
     }
 }
 
 impl InodeRecord {
-    /// A record at byte `at` of PM with an empty log. Set [`Self::with_secret`] where programs come to write.
+    /// A record at byte `at` of PM with an empty log. Set [`Self::with_secret`] where programs come
+    /// to write.
     #[allow(clippy::too_many_arguments, reason = "the fields of the record")]
-    pub fn new(at: u64, ino: u64, generation: u32, mode: u32, uid: u32, gid: u32, rdev: u32, created_ns: i64) -> Self {
+    pub fn new(
+        at: u64,
+        ino: u64,
+        generation: u32,
+        mode: u32,
+        uid: u32,
+        gid: u32,
+        rdev: u32,
+        created_ns: i64,
+    ) -> Self {
         let mut record = InodeRecord {
             state: INODE_USED,
             kind: (mode >> 12) as u8,
@@ -157,7 +173,8 @@ impl InodeRecord {
         crate::entry_seed(self.ino, self.generation, self.secret)
     }
 
-    /// The first word (state, type, checksum): stored last when a record is made, and alone when it is freed.
+    /// The first word (state, type, checksum): stored last when a record is made, and alone when it
+    /// is freed.
     pub fn first_word(&self) -> u64 {
         u64::from_le_bytes(self.as_bytes()[..8].try_into().expect("eight bytes"))
     }

@@ -2,18 +2,25 @@
 //!
 //! Invariants of this crate:
 //!
-//! * Each structure has a fixed size, no padding, and little-endian fields; the compiler checks all three.
+//! * Each structure has a fixed size, no padding, and little-endian fields; the compiler checks all
+//!   three.
 //! * Each structure carries a checksum, or is a single word that carries check bits of its own.
-//! * Nothing here changes after it was written, but for the words that commit: an inode's tail and head, a log
-//!   page's next pointer, a journal's state, a checkpoint's validity. Each is one aligned 8-byte store.
+//! * Nothing here changes after it was written, but for the words that commit: an inode's tail and
+//!   head, a log page's next pointer, a journal's state, a checkpoint's validity. Each is one
+//!   aligned 8-byte store.
 //! * Decoding bounds everything that it returns; bytes from media never index anything unchecked.
 //!
 //! `docs/FORMAT.md` describes the bytes; a test compares its tables with these structures.
 
-#![allow(missing_debug_implementations, reason = "zerocopy's derives expand to hidden types without it")]
+#![allow(
+    missing_debug_implementations,
+    reason = "zerocopy's derives expand to hidden types without it"
+)]
 
 #[cfg(target_endian = "big")]
-compile_error!("Terrace keeps its structures little-endian in place; big-endian machines are not supported");
+compile_error!(
+    "Terrace keeps its structures little-endian in place; big-endian machines are not supported"
+);
 
 mod addr;
 mod checkpoint;
@@ -28,7 +35,9 @@ mod superblock;
 
 pub use addr::*;
 pub use checkpoint::*;
-pub use crc::{CRCS_PER_BLOCK, crc_append, crc_blocks_for, data_crc, seal_crc_block, verify_crc_block};
+pub use crc::{
+    CRCS_PER_BLOCK, crc_append, crc_blocks_for, data_crc, seal_crc_block, verify_crc_block,
+};
 pub use entry::*;
 pub use field::{Field, MediaStruct};
 pub use image::*;
@@ -40,7 +49,8 @@ pub use superblock::*;
 /// Bytes in a block, the unit of allocation on every device.
 pub const BLOCK_BYTES: u64 = 4096;
 
-/// A structure on media that cannot be what it should be; the text names the structure and what is wrong.
+/// A structure on media that cannot be what it should be; the text names the structure and what is
+/// wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LayoutError(pub String);

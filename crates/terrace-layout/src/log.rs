@@ -1,7 +1,7 @@
 //! Log pages: 4 KiB, a header of one slot and 63 slots of entries.
 //!
-//! Pages of one log are linked through `next`, a checked pointer that is stored once when the page fills, and again
-//! when a dead page behind it is unlinked.
+//! Pages of one log are linked through `next`, a checked pointer that is stored once when the page
+//! fills, and again when a dead page behind it is unlinked.
 
 use crate::crc::crc_with_hole;
 use crate::field::media_struct;
@@ -67,6 +67,10 @@ impl LogPageHeader {
             && header.ino == ino
             && header.generation == generation
             && header.sequence <= LOG_SEQUENCE_MAX;
-        if sound { Ok(header) } else { Err(LayoutError(format!("a log page of inode {ino} is damaged"))) }
+        if sound {
+            Ok(header)
+        } else {
+            Err(LayoutError(format!("a log page of inode {ino} is damaged")))
+        }
     }
 }

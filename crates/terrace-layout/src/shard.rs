@@ -1,8 +1,9 @@
 //! The page of a shard: where its inode table starts, and its journal.
 //!
-//! The journal holds one redo record: words to store. Its life: written with its checksum but without its state, made
-//! durable, given its state, made durable (this commits it), applied, made durable, cleared. Replaying it any number of
-//! times gives the same result. A crash cannot tear a record that has a state, so one that does not pass is damaged.
+//! The journal holds one redo record: words to store. Its life: written with its checksum but
+//! without its state, made durable, given its state, made durable (this commits it), applied, made
+//! durable, cleared. Replaying it any number of times gives the same result. A crash cannot tear a
+//! record that has a state, so one that does not pass is damaged.
 
 use crate::crc::crc_with_hole;
 use crate::field::media_struct;
@@ -76,7 +77,10 @@ impl ShardPage {
     /// If it is damaged or another shard's.
     pub fn decode(bytes: &[u8], shard: u16) -> Result<ShardPage, LayoutError> {
         let page = ShardPage::from_bytes(bytes);
-        if page.magic != SHARD_MAGIC || page.crc != crc_with_hole(0, page.as_bytes(), 8) || page.shard != shard {
+        if page.magic != SHARD_MAGIC
+            || page.crc != crc_with_hole(0, page.as_bytes(), 8)
+            || page.shard != shard
+        {
             return Err(LayoutError(format!("page of shard {shard} is damaged")));
         }
         Ok(page)
@@ -88,8 +92,13 @@ impl JournalRecord {
     pub fn new(sequence: u64, stores: &[JournalWord]) -> JournalRecord {
         let mut words = [JournalWord { at: 0, value: 0 }; JOURNAL_WORDS_MAX];
         words[..stores.len()].copy_from_slice(stores);
-        let mut record =
-            JournalRecord { state: JOURNAL_COMMITTED, crc: 0, count: stores.len() as u32, sequence, words };
+        let mut record = JournalRecord {
+            state: JOURNAL_COMMITTED,
+            crc: 0,
+            count: stores.len() as u32,
+            sequence,
+            words,
+        };
         record.crc = crc_with_hole(0, record.used_bytes(), 8);
         record
     }

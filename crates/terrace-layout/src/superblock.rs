@@ -1,7 +1,8 @@
 //! The superblock: two copies at the start of every device, in blocks 0 and 1.
 //!
-//! A writer makes the second copy durable before it touches the first, so at least one is whole at any time. A reader
-//! takes the valid copy with the higher sequence. Both say the same but for that sequence and the mount epoch.
+//! A writer makes the second copy durable before it touches the first, so at least one is whole at
+//! any time. A reader takes the valid copy with the higher sequence. Both say the same but for that
+//! sequence and the mount epoch.
 
 use crate::crc::crc_with_hole;
 use crate::field::media_struct;
@@ -41,7 +42,8 @@ pub const RO_COMPAT_KNOWN: u64 = 0;
 pub const ROLE_PM: u8 = 0;
 /// Role of a device: a disk.
 pub const ROLE_DISK: u8 = 1;
-/// Role in a row of the device table that is no device's: one was removed, and another may take its index.
+/// Role in a row of the device table that is no device's: one was removed, and another may take its
+/// index.
 pub const ROLE_ABSENT: u8 = 2;
 
 media_struct! {
@@ -111,8 +113,8 @@ media_struct! {
         pub device_count: u16,
         /// Zero.
         pub reserved0: [u8; 6],
-        /// [`Self::mount_epoch`] before it last changed (PM only): the disks, which follow PM, may still have it. When all have followed,
-        /// that is the same.
+        /// [`Self::mount_epoch`] before it last changed (PM only): the disks, which follow PM, may
+        /// still have it. When all have followed, that is the same.
         pub previous_epoch: u64,
         /// Zero.
         pub reserved1: [u8; 128],
@@ -202,8 +204,14 @@ impl DeviceEntry {
             && self.checkpoint_blocks >= self.checkpoint_blocks_needed()
             && self.data_start < self.blocks
             && usize::from(self.path_bytes) <= DEVICE_PATH_BYTES_MAX;
-        let absent = may_be_absent && row > 0 && self.as_bytes() == DeviceEntry::absent(row as u16).as_bytes();
-        if sound || absent { Ok(()) } else { Err(LayoutError(format!("row {row} of the device table is not sound"))) }
+        let absent = may_be_absent
+            && row > 0
+            && self.as_bytes() == DeviceEntry::absent(row as u16).as_bytes();
+        if sound || absent {
+            Ok(())
+        } else {
+            Err(LayoutError(format!("row {row} of the device table is not sound")))
+        }
     }
 }
 
@@ -225,12 +233,13 @@ impl Superblock {
 
     /// The first row that no device has; `None` if the table is full.
     pub fn free_row(&self, usable: impl Fn(u16) -> bool) -> Option<u16> {
-        let is_free = |row: &u16| self.devices().get(usize::from(*row)).is_none_or(DeviceEntry::is_absent);
+        let is_free =
+            |row: &u16| self.devices().get(usize::from(*row)).is_none_or(DeviceEntry::is_absent);
         (1..DEVICES_MAX as u16).find(|row| is_free(row) && usable(*row))
     }
 
-    /// Puts a device into its row, or, if the row is an absent one, takes what was there out. The table is as short as can
-    /// be, and says by a feature whether it has absent rows.
+    /// Puts a device into its row, or, if the row is an absent one, takes what was there out. The
+    /// table is as short as can be, and says by a feature whether it has absent rows.
     pub fn set_row(&mut self, entry: DeviceEntry) {
         let row = usize::from(entry.index);
         while usize::from(self.device_count) <= row {
@@ -242,14 +251,16 @@ impl Superblock {
             self.device_count -= 1;
             self.devices[usize::from(self.device_count)] = DeviceEntry::EMPTY;
         }
-        let absent = if self.devices().iter().any(DeviceEntry::is_absent) { INCOMPAT_ABSENT } else { 0 };
+        let absent =
+            if self.devices().iter().any(DeviceEntry::is_absent) { INCOMPAT_ABSENT } else { 0 };
         self.incompat = self.incompat & !INCOMPAT_ABSENT | absent;
     }
 
     /// Reads one copy. `Ok(None)` if the block does not start with the magic: not ours.
     ///
     /// # Errors
-    /// Names what is wrong: a newer version, an unknown feature, a damaged block, an impossible value.
+    /// Names what is wrong: a newer version, an unknown feature, a damaged block, an impossible
+    /// value.
     pub fn decode(bytes: &[u8]) -> Result<Option<Superblock>, LayoutError> {
         let sb = Superblock::from_bytes(bytes);
         if sb.magic != MAGIC {

@@ -1,4 +1,5 @@
-//! `docs/FORMAT.md` says what the code does: its tables are compared with the structures and constants, both ways.
+//! `docs/FORMAT.md` says what the code does: its tables are compared with the structures and
+//! constants, both ways.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +32,10 @@ fn tables<'a>(doc: &'a str, header: &[&str]) -> Vec<(&'a str, Vec<Vec<&'a str>>)
         let rule = lines.next().and_then(cells).expect("a rule under the header");
         assert!(rule.iter().all(|cell| *cell == "---"), "{heading}: no rule under the header");
         let rows: Vec<_> = lines.by_ref().map_while(cells).collect();
-        assert!(rows.iter().all(|row| row.len() == header.len()), "{heading}: a row has lost a cell");
+        assert!(
+            rows.iter().all(|row| row.len() == header.len()),
+            "{heading}: a row has lost a cell"
+        );
         found.push((heading, rows));
     }
     found
@@ -46,9 +50,10 @@ fn structure(heading: &str) -> Option<(String, usize)> {
 fn documented_structures(doc: &str) -> BTreeMap<String, (usize, Vec<Row>)> {
     let mut structures = BTreeMap::new();
     for (heading, rows) in tables(doc, &["offset", "size", "field", "meaning"]) {
-        let (name, size) =
-            structure(heading).unwrap_or_else(|| panic!("the table under {heading:?} belongs to no structure"));
-        let number = |cell: &str| cell.parse().unwrap_or_else(|_| panic!("{name}: {cell:?} is no number"));
+        let (name, size) = structure(heading)
+            .unwrap_or_else(|| panic!("the table under {heading:?} belongs to no structure"));
+        let number =
+            |cell: &str| cell.parse().unwrap_or_else(|_| panic!("{name}: {cell:?} is no number"));
         let rows = rows.iter().map(|r| (number(r[0]), number(r[1]), r[2].to_owned())).collect();
         let twice = structures.insert(name.clone(), (size, rows)).is_some();
         assert!(!twice, "{name} is documented twice");
@@ -96,7 +101,10 @@ fn the_version_is_the_codes() {
     let version = format!("{}.{}", layout::FORMAT_MAJOR, layout::FORMAT_MINOR);
     assert!(DOC.contains(&format!("\nFormat version: **{version}**\n")), "not version {version}");
     let (_, changes) = DOC.split_once("### Version changes").expect("a section on version changes");
-    assert!(changes.contains(&format!("* **{version}**:")), "version {version} is not in the list of changes");
+    assert!(
+        changes.contains(&format!("* **{version}**:")),
+        "version {version} is not in the list of changes"
+    );
 }
 
 /// Name and value of each constant that the page gives.
@@ -161,7 +169,8 @@ fn the_constants_are_the_codes() {
     let [(_, rows)] = &tables(DOC, &["constant", "value", "meaning"])[..] else {
         panic!("there is one table of constants");
     };
-    let documented: BTreeMap<&str, u64> = rows.iter().map(|row| (row[0], row[1].parse().expect("a number"))).collect();
+    let documented: BTreeMap<&str, u64> =
+        rows.iter().map(|row| (row[0], row[1].parse().expect("a number"))).collect();
     assert_eq!(documented, coded, "documented on the left, in the code on the right");
     for magic in [
         layout::SHARD_MAGIC,
@@ -203,7 +212,8 @@ fn the_entry_types_are_the_codes() {
         panic!("there is one table of entry types");
     };
     let name = |cell: &'static str| cell.split('`').next().expect("a name");
-    let documented: Vec<_> = rows.iter().map(|row| (row[0].parse().expect("a number"), name(row[1]))).collect();
+    let documented: Vec<_> =
+        rows.iter().map(|row| (row[0].parse().expect("a number"), name(row[1]))).collect();
     assert_eq!(documented, coded);
 }
 
@@ -220,7 +230,11 @@ fn a_wrong_page_is_noticed() {
     ];
     for (from, to) in changes {
         assert!(DOC.contains(from), "the page has changed: {from:?}");
-        assert_ne!(documented_structures(&DOC.replacen(from, to, 1)), coded, "{from:?} became {to:?}");
+        assert_ne!(
+            documented_structures(&DOC.replacen(from, to, 1)),
+            coded,
+            "{from:?} became {to:?}"
+        );
     }
     assert_eq!(documented_structures(DOC), coded);
 }

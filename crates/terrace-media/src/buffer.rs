@@ -10,8 +10,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 /// The alignment of an [`AlignedBuf`], and what disk offsets and lengths are multiples of.
 pub const IO_ALIGN_BYTES: usize = 4096;
 
-/// Buffers from this length on are mapped: the allocator would write zeros to aligned memory that the kernel has just zeroed,
-/// and huge pages make faults and O_DIRECT cheaper.
+/// Buffers from this length on are mapped: the allocator would write zeros to aligned memory that
+/// the kernel has just zeroed, and huge pages make faults and O_DIRECT cheaper.
 const MAPPED_BYTES: usize = 2 << 20;
 
 /// A buffer that starts on a 4 KiB boundary, zeroed when it is made.
@@ -45,7 +45,9 @@ impl AlignedBuf {
 /// Fresh zeroed pages.
 fn map(len: usize) -> Option<NonNull<u8>> {
     // SAFETY: a new private mapping replaces nothing.
-    let start = unsafe { mmap_anonymous(ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
+    let start = unsafe {
+        mmap_anonymous(ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
+    };
     let start = start.ok()?;
     // SAFETY: the range was just mapped. A kernel without huge pages refuses, and small ones do.
     let _ = unsafe { madvise(start, len, Advice::LinuxHugepage) };
@@ -58,9 +60,11 @@ impl Drop for AlignedBuf {
             0 => {}
             MAPPED_BYTES.. => {
                 // SAFETY: `map` mapped just this range, and nobody uses it after drop.
-                unsafe { munmap(self.start.as_ptr().cast(), self.len) }.expect("what was mapped can be unmapped");
+                unsafe { munmap(self.start.as_ptr().cast(), self.len) }
+                    .expect("what was mapped can be unmapped");
             }
-            // SAFETY: `start` came from alloc_zeroed with this very layout, and nobody uses it after drop.
+            // SAFETY: `start` came from alloc_zeroed with this very layout, and nobody uses it
+            // after drop.
             _ => unsafe { alloc::dealloc(self.start.as_ptr(), Self::layout(self.len)) },
         }
     }

@@ -212,7 +212,9 @@ impl MediaError {
             MediaError::InUse { .. } => libc::EBUSY,
             MediaError::AlreadyExists { .. } => libc::EEXIST,
             MediaError::NotEnoughMemory { .. } => libc::ENOMEM,
-            MediaError::Unreadable { .. } | MediaError::StoreLost { .. } | MediaError::Ended { .. } => libc::EIO,
+            MediaError::Unreadable { .. }
+            | MediaError::StoreLost { .. }
+            | MediaError::Ended { .. } => libc::EIO,
             MediaError::Unsuitable { .. }
             | MediaError::BadLength { .. }
             | MediaError::Misaligned { .. }

@@ -1,8 +1,8 @@
 //! What PM files and disk files share: creating them whole or not at all, and taking them
 //! exclusively.
 //!
-//! Invariant: nothing is created that another user may open, whatever the umask, not even for a moment: [`private`]
-//! gives the mode to open(2).
+//! Invariant: nothing is created that another user may open, whatever the umask, not even for a
+//! moment: [`private`] gives the mode to open(2).
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -17,7 +17,8 @@ use rustix::io::Errno;
 
 use crate::error::{MediaError, errno_of};
 
-/// How a file is opened that holds what a volume does, to be written: if it is created, then for this user alone.
+/// How a file is opened that holds what a volume does, to be written: if it is created, then for
+/// this user alone.
 pub fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600);
@@ -36,7 +37,8 @@ pub(crate) fn create_with(
         _ => MediaError::Create { path: path.to_owned(), len_bytes, errno: errno_of(&error) },
     };
     let file = private().read(true).create_new(true).open(path).map_err(failed)?;
-    let result = allocate(&file).and_then(|()| file.sync_all().and_then(|()| sync_parent(path)).map_err(failed));
+    let result = allocate(&file)
+        .and_then(|()| file.sync_all().and_then(|()| sync_parent(path)).map_err(failed));
     if result.is_err() {
         // The error worth telling is the first one.
         let _ = fs::remove_file(path);
@@ -45,7 +47,8 @@ pub(crate) fn create_with(
 }
 
 fn sync_parent(path: &Path) -> io::Result<()> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent =
+        path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match File::open(parent)?.sync_all() {
         // Some file systems have nothing to sync in a directory and say so.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
@@ -66,12 +69,16 @@ pub(crate) fn allocate(file: &File, len_bytes: u64) -> Result<(), Errno> {
     }
 }
 
-/// How long a device may stay in use after whoever used it has closed it, or died: io_uring lets go of its files later.
+/// How long a device may stay in use after whoever used it has closed it, or died: io_uring lets go
+/// of its files later.
 const LEAVING: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Tries to take a device until it is not `in_use` any more, for a moment at least.
-pub(crate) fn wait_while_in_use<T>(in_use: Errno, mut take: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+pub(crate) fn wait_while_in_use<T>(
+    in_use: Errno,
+    mut take: impl FnMut() -> Result<T, Errno>,
+) -> Result<T, Errno> {
     let start = Instant::now();
     loop {
         match take() {

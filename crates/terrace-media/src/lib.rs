@@ -25,12 +25,16 @@ mod striped;
 
 pub use buffer::{AlignedBuf, IO_ALIGN_BYTES};
 pub use disk::{
-    Disk, DiskOpenOptions, DiskStats, IoEngine, create_disk_file, memory_disk, open_disk, sim_disk, sim_disk_from,
+    Disk, DiskOpenOptions, DiskStats, IoEngine, create_disk_file, memory_disk, open_disk, sim_disk,
+    sim_disk_from,
 };
 pub use error::{IoOp, MediaError};
 pub use file::private;
 pub use model::{DeviceModel, UnknownModel};
 pub use pm::{Pm, PmKind, PmOpenOptions, PmStats, prefetch};
 pub use probe::{DeviceContents, device_len, probe_device};
-pub use sim::{DiskFault, DiskSim, PendingLine, PendingStore, PendingWrite, PmSim, Random, SECTOR_BYTES, WriteFate};
+pub use sim::{
+    DiskFault, DiskSim, PendingLine, PendingStore, PendingWrite, PmSim, Random, SECTOR_BYTES,
+    WriteFate,
+};
 pub use striped::Striped;

@@ -29,7 +29,12 @@ const MODELS: [(&str, DeviceModel); 5] = [
     ("hdd", model(10_000_000, 10_000_000, 100, 100)),
 ];
 
-const fn model(read_ns: u64, write_ns: u64, read_mb_per_s: u64, write_mb_per_s: u64) -> DeviceModel {
+const fn model(
+    read_ns: u64,
+    write_ns: u64,
+    read_mb_per_s: u64,
+    write_mb_per_s: u64,
+) -> DeviceModel {
     DeviceModel {
         read_latency_ns: read_ns,
         write_latency_ns: write_ns,
@@ -40,7 +45,8 @@ const fn model(read_ns: u64, write_ns: u64, read_mb_per_s: u64, write_mb_per_s: 
 
 impl DeviceModel {
     /// The names that can be parsed.
-    pub const NAMES: [&'static str; MODELS.len()] = [MODELS[0].0, MODELS[1].0, MODELS[2].0, MODELS[3].0, MODELS[4].0];
+    pub const NAMES: [&'static str; MODELS.len()] =
+        [MODELS[0].0, MODELS[1].0, MODELS[2].0, MODELS[3].0, MODELS[4].0];
 }
 
 /// A device model was asked for by a name that is none.
@@ -79,12 +85,20 @@ impl Throttle {
 
     /// Runs a read of `bytes` and returns when the modelled device would have.
     pub(crate) fn read<R>(&self, bytes: u64, operation: impl FnOnce() -> R) -> R {
-        self.run(self.model.read_latency_ns, transfer_ns(bytes, self.model.read_bytes_per_s), operation)
+        self.run(
+            self.model.read_latency_ns,
+            transfer_ns(bytes, self.model.read_bytes_per_s),
+            operation,
+        )
     }
 
     /// Runs a write of `bytes` (0 for a flush) and returns when the modelled device would have.
     pub(crate) fn write<R>(&self, bytes: u64, operation: impl FnOnce() -> R) -> R {
-        self.run(self.model.write_latency_ns, transfer_ns(bytes, self.model.write_bytes_per_s), operation)
+        self.run(
+            self.model.write_latency_ns,
+            transfer_ns(bytes, self.model.write_bytes_per_s),
+            operation,
+        )
     }
 
     fn run<R>(&self, latency_ns: u64, transfer_ns: u64, operation: impl FnOnce() -> R) -> R {
@@ -172,7 +186,10 @@ mod tests {
         assert!(begun.elapsed() >= Duration::from_micros(20));
         let begun = Instant::now();
         throttle.write(100, || ());
-        assert!(begun.elapsed() >= Duration::from_micros(200), "100 us of transfer and 100 us of latency");
+        assert!(
+            begun.elapsed() >= Duration::from_micros(200),
+            "100 us of transfer and 100 us of latency"
+        );
         assert!(throttle.busy_until_ns.load(Ordering::Relaxed) >= 100_000);
     }
 }

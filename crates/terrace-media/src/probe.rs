@@ -45,7 +45,8 @@ pub fn probe_device(path: &Path) -> Result<DeviceContents, MediaError> {
     if let Some(what) = recognize(&first) {
         return Ok(DeviceContents::Found(what));
     }
-    let last = source.read(path, (len - first_end).max(first_end), (len - first_end).min(END_BYTES))?;
+    let last =
+        source.read(path, (len - first_end).max(first_end), (len - first_end).min(END_BYTES))?;
     let all_zero = first.iter().chain(&last).all(|&byte| byte == 0);
     Ok(if all_zero { DeviceContents::Empty } else { DeviceContents::Data })
 }
@@ -88,7 +89,8 @@ impl Source {
         let file = File::open(path).map_err(|error| MediaError::open(path, "open", error))?;
         let metadata = file.metadata().map_err(|error| MediaError::open(path, "examine", error))?;
         if metadata.file_type().is_char_device() {
-            return Pm::open(path, &PmOpenOptions { read_only: true, ..Default::default() }).map(Source::Dax);
+            return Pm::open(path, &PmOpenOptions { read_only: true, ..Default::default() })
+                .map(Source::Dax);
         }
         Ok(Source::File(file))
     }
@@ -104,12 +106,20 @@ impl Source {
         let mut bytes = vec![0; len_bytes as usize];
         match self {
             Source::Dax(pm) => pm.read(offset, &mut bytes),
-            Source::File(file) => file.read_exact_at(&mut bytes, offset).map_err(|error| match error.kind() {
-                io::ErrorKind::UnexpectedEof => MediaError::Ended { path: path.to_owned(), op: IoOp::Read, offset },
-                _ => {
-                    MediaError::Io { path: path.to_owned(), op: IoOp::Read, offset, len_bytes, errno: errno_of(&error) }
-                }
-            })?,
+            Source::File(file) => {
+                file.read_exact_at(&mut bytes, offset).map_err(|error| match error.kind() {
+                    io::ErrorKind::UnexpectedEof => {
+                        MediaError::Ended { path: path.to_owned(), op: IoOp::Read, offset }
+                    }
+                    _ => MediaError::Io {
+                        path: path.to_owned(),
+                        op: IoOp::Read,
+                        offset,
+                        len_bytes,
+                        errno: errno_of(&error),
+                    },
+                })?
+            }
         }
         Ok(bytes)
     }
@@ -134,7 +144,8 @@ const SIGNATURES: [(&str, usize, &[u8]); 12] = [
 
 fn recognize(start: &[u8]) -> Option<&'static str> {
     let has = |at: usize, magic: &[u8]| start.get(at..at + magic.len()) == Some(magic);
-    let known = || SIGNATURES.iter().find(|(_, at, magic)| has(*at, magic)).map(|&(what, _, _)| what);
+    let known =
+        || SIGNATURES.iter().find(|(_, at, magic)| has(*at, magic)).map(|&(what, _, _)| what);
     recognize_ext(start).or_else(known)
 }
 
@@ -148,8 +159,14 @@ fn recognize_ext(start: &[u8]) -> Option<&'static str> {
     if superblock[56..58] != [0x53, 0xef] {
         return None;
     }
-    let word =
-        |at: usize| u32::from_le_bytes([superblock[at], superblock[at + 1], superblock[at + 2], superblock[at + 3]]);
+    let word = |at: usize| {
+        u32::from_le_bytes([
+            superblock[at],
+            superblock[at + 1],
+            superblock[at + 2],
+            superblock[at + 3],
+        ])
+    };
     Some(if word(96) & INCOMPAT_EXT4 != 0 {
         "an ext4 file system"
     } else if word(92) & COMPAT_HAS_JOURNAL != 0 {

@@ -23,7 +23,9 @@ pub struct Striped<const N: usize> {
 
 impl<const N: usize> Default for Striped<N> {
     fn default() -> Self {
-        Striped { stripes: (0..STRIPES).map(|_| Stripe([const { AtomicU64::new(0) }; N])).collect() }
+        Striped {
+            stripes: (0..STRIPES).map(|_| Stripe([const { AtomicU64::new(0) }; N])).collect(),
+        }
     }
 }
 
@@ -36,12 +38,14 @@ impl<const N: usize> Striped<N> {
         if stripe == SHARED {
             counter.fetch_add(amount, Relaxed);
         } else {
-            // This thread alone adds to its stripe, so nothing is lost between the load and the store.
+            // This thread alone adds to its stripe, so nothing is lost between the load and the
+            // store.
             counter.store(counter.load(Relaxed).wrapping_add(amount), Relaxed);
         }
     }
 
-    /// The counter `number`, which is less than `N`; what other threads add meanwhile may be missing.
+    /// The counter `number`, which is less than `N`; what other threads add meanwhile may be
+    /// missing.
     pub fn total(&self, number: usize) -> u64 {
         self.stripes.iter().fold(0, |sum, stripe| sum.wrapping_add(stripe.0[number].load(Relaxed)))
     }

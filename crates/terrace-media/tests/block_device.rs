@@ -8,8 +8,8 @@ use std::process::Command;
 
 use tempfile::TempDir;
 use terrace_media::{
-    AlignedBuf, DeviceContents, DiskOpenOptions, IoEngine, MediaError, Pm, PmOpenOptions, create_disk_file, device_len,
-    open_disk, probe_device,
+    AlignedBuf, DeviceContents, DiskOpenOptions, IoEngine, MediaError, Pm, PmOpenOptions,
+    create_disk_file, device_len, open_disk, probe_device,
 };
 
 const LEN: u64 = 32 << 20;
@@ -28,7 +28,11 @@ impl LoopDevice {
 impl Drop for LoopDevice {
     fn drop(&mut self) {
         let detached = Command::new("losetup").arg("--detach").arg(&self.0).status();
-        assert!(detached.is_ok_and(|status| status.success()), "{} stays attached", self.0.display());
+        assert!(
+            detached.is_ok_and(|status| status.success()),
+            "{} stays attached",
+            self.0.display()
+        );
     }
 }
 

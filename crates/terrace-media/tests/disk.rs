@@ -10,7 +10,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tempfile::TempDir;
 use terrace_media::{
-    AlignedBuf, Disk, DiskOpenOptions, IoEngine, IoOp, MediaError, create_disk_file, device_len, memory_disk, open_disk,
+    AlignedBuf, Disk, DiskOpenOptions, IoEngine, IoOp, MediaError, create_disk_file, device_len,
+    memory_disk, open_disk,
 };
 
 const BLOCK: usize = 4096;
@@ -72,12 +73,9 @@ fn op() -> impl Strategy<Value = Op> {
     let blocks = || prop_oneof![4 => 1..8usize, 1 => 250..700usize];
     let buffers = || prop::collection::vec(prop_oneof![8 => 0..4usize, 1 => 100..300usize], 0..20);
     prop_oneof![
-        (block.clone(), blocks(), any::<u8>(), any::<bool>()).prop_map(|(block, blocks, seed, misaligned)| Op::Write {
-            block,
-            blocks,
-            seed,
-            misaligned
-        }),
+        (block.clone(), blocks(), any::<u8>(), any::<bool>()).prop_map(
+            |(block, blocks, seed, misaligned)| Op::Write { block, blocks, seed, misaligned }
+        ),
         (block.clone(), buffers(), any::<u8>())
             .prop_map(|(block, buffers, seed)| { Op::WriteVectored { block, buffers, seed } }),
         (block.clone(), blocks(), any::<bool>()).prop_map(|(block, blocks, misaligned)| Op::Read {
@@ -99,7 +97,8 @@ fn run(disk: &dyn Disk, op: &Op) -> Result<Vec<u8>, MediaError> {
             disk.write_at((block * BLOCK) as u64, &data[shift..]).map(|()| Vec::new())
         }
         Op::WriteVectored { block, buffers, seed } => {
-            let data: Vec<_> = buffers.iter().map(|blocks| pattern(*seed, blocks * BLOCK)).collect();
+            let data: Vec<_> =
+                buffers.iter().map(|blocks| pattern(*seed, blocks * BLOCK)).collect();
             let slices: Vec<_> = data.iter().map(|buf| IoSlice::new(buf)).collect();
             disk.write_vectored_at((block * BLOCK) as u64, &slices).map(|()| Vec::new())
         }
@@ -109,7 +108,8 @@ fn run(disk: &dyn Disk, op: &Op) -> Result<Vec<u8>, MediaError> {
             disk.read_at((block * BLOCK) as u64, &mut buf[shift..]).map(|()| buf[shift..].to_vec())
         }
         Op::ReadVectored { block, buffers } => {
-            let mut bufs: Vec<_> = buffers.iter().map(|blocks| AlignedBuf::new(blocks * BLOCK)).collect();
+            let mut bufs: Vec<_> =
+                buffers.iter().map(|blocks| AlignedBuf::new(blocks * BLOCK)).collect();
             let mut slices: Vec<_> = bufs.iter_mut().map(|buf| IoSliceMut::new(buf)).collect();
             disk.read_vectored_at((block * BLOCK) as u64, &mut slices)?;
             Ok(bufs.iter().flat_map(|buf| buf.iter().copied()).collect())
@@ -163,16 +163,23 @@ fn more_buffers_than_the_kernel_takes_at_once() {
         for (index, block) in scattered.chunks_mut(2 * BLOCK).rev().enumerate() {
             block[..BLOCK].copy_from_slice(&data[index * BLOCK..][..BLOCK]);
         }
-        let slices: Vec<_> = scattered.chunks(2 * BLOCK).rev().map(|block| IoSlice::new(&block[..BLOCK])).collect();
+        let slices: Vec<_> =
+            scattered.chunks(2 * BLOCK).rev().map(|block| IoSlice::new(&block[..BLOCK])).collect();
         disk.write_vectored_at(BLOCK as u64, &slices).unwrap();
         assert!(read(&*disk, BLOCK as u64, BUFFERS * BLOCK)[..] == data[..], "{options:?}");
 
         let mut target = AlignedBuf::new(2 * BUFFERS * BLOCK);
-        let mut slices: Vec<_> =
-            target.chunks_mut(2 * BLOCK).rev().map(|block| IoSliceMut::new(&mut block[..BLOCK])).collect();
+        let mut slices: Vec<_> = target
+            .chunks_mut(2 * BLOCK)
+            .rev()
+            .map(|block| IoSliceMut::new(&mut block[..BLOCK]))
+            .collect();
         disk.read_vectored_at(BLOCK as u64, &mut slices).unwrap();
         assert!(target[..] == scattered[..], "{options:?}");
-        assert_eq!((disk.stats().writes, disk.stats().bytes_written), (1, (BUFFERS * BLOCK) as u64));
+        assert_eq!(
+            (disk.stats().writes, disk.stats().bytes_written),
+            (1, (BUFFERS * BLOCK) as u64)
+        );
     }
 }
 
@@ -209,7 +216,9 @@ fn a_truncated_disk_is_reported_where_it_ends_and_the_engine_stays_usable() {
         let end = (5 << 20) + BLOCK as u64;
         fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(end).unwrap();
         let error = disk.read_at(0, &mut AlignedBuf::new(LEN as usize)).unwrap_err();
-        let MediaError::Ended { path: reported, op: IoOp::Read, offset } = &error else { panic!("{error}") };
+        let MediaError::Ended { path: reported, op: IoOp::Read, offset } = &error else {
+            panic!("{error}")
+        };
         assert_eq!((reported, error.errno()), (&path, libc::EIO));
         assert!(*offset >= end, "{error}");
         let error = disk.read_at(end - BLOCK as u64, &mut AlignedBuf::new(2 * BLOCK)).unwrap_err();
@@ -236,7 +245,10 @@ fn misaligned_and_far_operations_are_refused_alike() {
         disk.discard(0, 100).unwrap_err();
         for off in [LEN - BLOCK as u64, LEN, u64::MAX - BLOCK as u64 + 1] {
             let error = disk.read_at(off, &mut buf).unwrap_err();
-            assert!(matches!(error, MediaError::OutOfRange { op: IoOp::Read, offset, .. } if offset == off), "{error}");
+            assert!(
+                matches!(error, MediaError::OutOfRange { op: IoOp::Read, offset, .. } if offset == off),
+                "{error}"
+            );
             disk.write_at(off, &buf).unwrap_err();
             disk.discard(off, 2 * BLOCK as u64).unwrap_err();
         }
@@ -266,12 +278,16 @@ fn a_disk_in_use_is_refused() {
 fn a_read_only_disk_reads_and_refuses_writes() {
     let dir = directory();
     let path = new_file(&dir);
-    let disk = open_disk(&path, &DiskOpenOptions { read_only: true, ..Default::default() }).unwrap();
+    let disk =
+        open_disk(&path, &DiskOpenOptions { read_only: true, ..Default::default() }).unwrap();
     assert!(read(&*disk, 0, BLOCK).iter().all(|&byte| byte == 0));
     let error = disk.write_at(8192, &AlignedBuf::new(BLOCK)).unwrap_err();
     assert_eq!(error.errno(), libc::EBADF);
     let message = error.to_string();
-    assert!(message.contains("write of 4096 bytes at offset 8192") && message.contains(path.to_str().unwrap()));
+    assert!(
+        message.contains("write of 4096 bytes at offset 8192")
+            && message.contains(path.to_str().unwrap())
+    );
     assert_eq!(disk.discard(0, 4096).unwrap_err().errno(), libc::EBADF);
     assert_eq!(disk.stats().writes, 0);
 }
@@ -310,7 +326,8 @@ fn a_file_system_without_direct_io_serves_too() {
 fn a_modelled_disk_works_the_same() {
     let dir = directory();
     let model = Some("optane-ssd".parse().unwrap());
-    let disk = open_disk(&new_file(&dir), &DiskOpenOptions { model, ..Default::default() }).unwrap();
+    let disk =
+        open_disk(&new_file(&dir), &DiskOpenOptions { model, ..Default::default() }).unwrap();
     disk.write_at(0, &pattern(2, BLOCK)).unwrap();
     disk.flush().unwrap();
     assert!(read(&*disk, 0, BLOCK)[..] == pattern(2, BLOCK)[..]);

@@ -130,7 +130,8 @@ fn accesses_out_of_bounds_and_stores_to_read_only_regions_panic() {
     pm.read(4096, &mut []);
 
     let dir = directory(PmKind::Emulated);
-    let pm = Pm::open(&new_file(&dir), &PmOpenOptions { read_only: true, ..Default::default() }).unwrap();
+    let pm = Pm::open(&new_file(&dir), &PmOpenOptions { read_only: true, ..Default::default() })
+        .unwrap();
     assert!(panics(|| pm.write(0, b"x")).contains("read-only"));
     panics(|| pm.store_u64(0, 1));
     assert_eq!(pm.load_u64(0), 0);
@@ -166,7 +167,8 @@ fn statistics_count_bytes_flushes_and_fences() {
 fn a_region_with_a_model_works_the_same() {
     let dir = directory(PmKind::Emulated);
     let model: DeviceModel = "pm".parse().unwrap();
-    let pm = Pm::open(&new_file(&dir), &PmOpenOptions { model: Some(model), ..Default::default() }).unwrap();
+    let pm = Pm::open(&new_file(&dir), &PmOpenOptions { model: Some(model), ..Default::default() })
+        .unwrap();
     pm.write_nt(3, &[9; 300]);
     pm.flush(3, 300);
     pm.fence().unwrap();
@@ -181,7 +183,10 @@ fn a_region_in_use_is_refused() {
     let error = Pm::open(&path, &PmOpenOptions::default()).unwrap_err();
     assert_eq!(error.errno(), libc::EBUSY);
     let message = error.to_string();
-    assert!(message.contains("already in use: is the volume mounted") && message.contains(path.to_str().unwrap()));
+    assert!(
+        message.contains("already in use: is the volume mounted")
+            && message.contains(path.to_str().unwrap())
+    );
     Pm::open(&path, &PmOpenOptions { lock: false, ..Default::default() }).unwrap();
     drop(first);
     Pm::open(&path, &PmOpenOptions::default()).unwrap();
@@ -197,11 +202,16 @@ fn what_cannot_be_pm_is_refused_by_name() {
     for len in [0, 4095, 4097] {
         let odd = dir.path().join(len.to_string());
         fs::write(&odd, vec![0; len]).unwrap();
-        let expected = MediaError::BadLength { path: odd.clone(), len_bytes: len as u64, multiple_bytes: 4096 };
+        let expected = MediaError::BadLength {
+            path: odd.clone(),
+            len_bytes: len as u64,
+            multiple_bytes: 4096,
+        };
         assert_eq!(refused(&odd), expected);
     }
     let devices = fs::read_dir("/dev").unwrap().flatten();
-    let is_block_device = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_block_device());
+    let is_block_device =
+        |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_block_device());
     if let Some(device) = devices.into_iter().find(is_block_device) {
         assert!(refused(&device.path()).to_string().contains("is a block device"));
     }
@@ -214,7 +224,9 @@ fn creating_overwrites_nothing_and_leaves_nothing_behind() {
         let path = dir.path().join("pm");
         let error = Pm::create_file(&path, 1 << 50).unwrap_err();
         match kind {
-            PmKind::Emulated => assert!(matches!(error, MediaError::NotEnoughMemory { .. }), "{error}"),
+            PmKind::Emulated => {
+                assert!(matches!(error, MediaError::NotEnoughMemory { .. }), "{error}")
+            }
             _ => assert!(matches!(error, MediaError::Create { .. }), "{error}"),
         }
         assert!(error.to_string().contains("1125899906842624"), "{error}");
@@ -299,12 +311,14 @@ fn streamed_stores_have_exact_edges() {
             pm.write(0, &[0xee; 320]);
             pm.write_nt(off as u64, &source[..len]);
             pm.fence().unwrap();
-            let expected = [&vec![0xee; off][..], &source[..len], &vec![0xee; 320 - off - len]].concat();
+            let expected =
+                [&vec![0xee; off][..], &source[..len], &vec![0xee; 320 - off - len]].concat();
             assert_eq!(bytes_at(&pm, 0, 320), expected, "write_nt of {len} at {off}");
             pm.write(0, &[0xee; 320]);
             pm.zero_nt(off as u64, len as u64);
             pm.fence().unwrap();
-            let expected = [&vec![0xee; off][..], &vec![0; len], &vec![0xee; 320 - off - len]].concat();
+            let expected =
+                [&vec![0xee; off][..], &vec![0; len], &vec![0xee; 320 - off - len]].concat();
             assert_eq!(bytes_at(&pm, 0, 320), expected, "zero_nt of {len} at {off}");
         }
     }

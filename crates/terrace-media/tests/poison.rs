@@ -1,4 +1,5 @@
-//! PM that cannot be read: bus errors become errors of the reads that they befall, and of nothing else.
+//! PM that cannot be read: bus errors become errors of the reads that they befall, and of nothing
+//! else.
 
 use std::fs::OpenOptions;
 use std::os::unix::process::ExitStatusExt;
@@ -38,7 +39,11 @@ fn a_load_behind_the_end_of_the_file_is_an_error_of_that_range_only() {
             let mut bytes = [0xee; 100];
             let error = pm.try_read(41 * PAGE + 50, &mut bytes).unwrap_err();
             assert_eq!(bytes, [0; 100], "what cannot be read is zeros");
-            let place = MediaError::Unreadable { path: pm.path().to_owned(), offset: 41 * PAGE, len_bytes: PAGE };
+            let place = MediaError::Unreadable {
+                path: pm.path().to_owned(),
+                offset: 41 * PAGE,
+                len_bytes: PAGE,
+            };
             assert_eq!((&error, error.errno()), (&place, libc::EIO));
             assert!(error.to_string().contains("offset 167936 cannot be read"), "{error}");
             // Across the border, and atomically.
@@ -93,7 +98,11 @@ fn many_threads_run_into_the_same_bad_pages() {
             scope.spawn(|| {
                 for page in 0..LEN / PAGE {
                     let mut bytes = [0xee; 64];
-                    assert_eq!(pm.try_read(page * PAGE, &mut bytes).is_err(), page >= 8, "page {page}");
+                    assert_eq!(
+                        pm.try_read(page * PAGE, &mut bytes).is_err(),
+                        page >= 8,
+                        "page {page}"
+                    );
                     assert_eq!(bytes, [if page < 8 { page as u8 } else { 0 }; 64]);
                 }
             });
@@ -127,13 +136,18 @@ fn regions_come_and_go() {
     drop(region(dir.path(), &PmOpenOptions::default()));
     let path = dir.path().join("pm");
     for round in 0..50 {
-        let open = || Pm::open(&path, &PmOpenOptions { lock: false, ..Default::default() }).unwrap();
+        let open =
+            || Pm::open(&path, &PmOpenOptions { lock: false, ..Default::default() }).unwrap();
         let (a, b) = (open(), open());
         truncate(&a, 2 * PAGE);
         assert_ne!(a.try_read(3 * PAGE, &mut [0; 8]), Ok(()), "round {round}");
         truncate(&a, LEN);
         assert_eq!(b.try_read(3 * PAGE, &mut [0; 8]), Ok(()));
-        assert_ne!(a.try_read(3 * PAGE, &mut [0; 8]), Ok(()), "bad pages stay bad until the region is opened again");
+        assert_ne!(
+            a.try_read(3 * PAGE, &mut [0; 8]),
+            Ok(()),
+            "bad pages stay bad until the region is opened again"
+        );
     }
 }
 
@@ -145,7 +159,10 @@ fn bus_errors_elsewhere_are_none_of_ours() {
         let dir = tmpfs();
         let this = std::env::current_exe().unwrap();
         let mut command = std::process::Command::new(this);
-        let child = command.args(["--exact", "bus_errors_elsewhere_are_none_of_ours"]).env(CHILD, dir.path()).output();
+        let child = command
+            .args(["--exact", "bus_errors_elsewhere_are_none_of_ours"])
+            .env(CHILD, dir.path())
+            .output();
         let status = child.unwrap().status;
         assert_eq!(status.signal(), Some(libc::SIGBUS), "{status}");
         return;
@@ -155,10 +172,19 @@ fn bus_errors_elsewhere_are_none_of_ours() {
     truncate(&pm, PAGE);
     assert!(pm.try_read(PAGE, &mut [0; 8]).is_err(), "the handler is there");
     let file = std::fs::File::create_new(dir.join("other")).unwrap();
-    // SAFETY: a new mapping, of an empty file: any access is a bus error, which is what the test is about.
+    // SAFETY: a new mapping, of an empty file: any access is a bus error, which is what the test is
+    // about.
     unsafe {
         let flags = rustix::mm::MapFlags::SHARED;
-        let base = rustix::mm::mmap(std::ptr::null_mut(), 4096, rustix::mm::ProtFlags::READ, flags, &file, 0).unwrap();
+        let base = rustix::mm::mmap(
+            std::ptr::null_mut(),
+            4096,
+            rustix::mm::ProtFlags::READ,
+            flags,
+            &file,
+            0,
+        )
+        .unwrap();
         std::ptr::read_volatile(base.cast::<u8>());
     }
     unreachable!("the load cannot succeed");

@@ -25,17 +25,27 @@ fn device(dir: &TempDir, writes: &[(u64, &[u8])]) -> DeviceContents {
 fn empty_devices_and_unknown_data_are_told_apart() {
     let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     assert_eq!(device(&dir, &[]), DeviceContents::Empty);
-    assert_eq!(device(&dir, &[(LEN / 2, b"x")]), DeviceContents::Empty, "only the ends are looked at");
+    assert_eq!(
+        device(&dir, &[(LEN / 2, b"x")]),
+        DeviceContents::Empty,
+        "only the ends are looked at"
+    );
     for offset in [0, 700_000, (1 << 20) - 1, LEN - (1 << 20), LEN - 1] {
         assert_eq!(device(&dir, &[(offset, b"x")]), DeviceContents::Data, "{offset}");
     }
     let short = dir.path().join("short");
-    for (contents, expected) in [(vec![], DeviceContents::Empty), (vec![0; 100], DeviceContents::Empty)] {
+    for (contents, expected) in
+        [(vec![], DeviceContents::Empty), (vec![0; 100], DeviceContents::Empty)]
+    {
         std::fs::write(&short, contents).unwrap();
         assert_eq!(probe_device(&short).unwrap(), expected);
     }
     std::fs::write(&short, [vec![0; 1 << 20], vec![1]].concat()).unwrap();
-    assert_eq!(probe_device(&short).unwrap(), DeviceContents::Data, "the last byte of little more than a MiB");
+    assert_eq!(
+        probe_device(&short).unwrap(),
+        DeviceContents::Data,
+        "the last byte of little more than a MiB"
+    );
 }
 
 #[test]
@@ -54,11 +64,18 @@ fn signatures_are_recognized() {
     ];
     for (offset, magic, name) in cases {
         let found = device(&dir, &[(offset, magic), (LEN - 1, b"x")]);
-        assert!(matches!(found, DeviceContents::Found(what) if what.contains(name)), "{name}: {found}");
+        assert!(
+            matches!(found, DeviceContents::Found(what) if what.contains(name)),
+            "{name}: {found}"
+        );
     }
     let magic: (u64, &[u8]) = (1024 + 56, b"\x53\xef");
     assert!(device(&dir, &[magic, (1024 + 92, &[4])]).to_string().contains("ext3"));
-    assert!(device(&dir, &[magic, (1024 + 92, &[4]), (1024 + 96, &[0x40])]).to_string().contains("ext4"));
+    assert!(
+        device(&dir, &[magic, (1024 + 92, &[4]), (1024 + 96, &[0x40])])
+            .to_string()
+            .contains("ext4")
+    );
     let both = device(&dir, &[(510, b"\x55\xaa"), (512, b"EFI PART")]);
     assert!(both.to_string().contains("GPT"), "a protective MBR stands before every GPT");
 }

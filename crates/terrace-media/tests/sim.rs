@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use terrace_media::{
-    AlignedBuf, DiskFault, DiskSim, IoOp, MediaError, PendingWrite, Pm, PmSim, SECTOR_BYTES, WriteFate, sim_disk,
-    sim_disk_from,
+    AlignedBuf, DiskFault, DiskSim, IoOp, MediaError, PendingWrite, Pm, PmSim, SECTOR_BYTES,
+    WriteFate, sim_disk, sim_disk_from,
 };
 
 /// Every image a crash of a region can leave: the product of the prefixes of its lines.
@@ -76,7 +76,10 @@ fn crashes_keep_prefixes_line_by_line_and_words_whole() {
     let images = all_crash_images(&sim);
     assert_eq!(images.len(), 3 * 4);
     for image in &images {
-        assert!(word(image, 0) == u64::MAX || word(image, 8) == 0, "the second store without the first");
+        assert!(
+            word(image, 0) == u64::MAX || word(image, 8) == 0,
+            "the second store without the first"
+        );
         let ones = image[64..].iter().filter(|&&byte| byte == 1).count();
         assert!([0, 8, 16, 17].contains(&ones), "torn within a word: {ones}");
     }
@@ -232,7 +235,8 @@ fn a_crash_applies_loses_reorders_and_tears_writes() {
 #[test]
 fn a_gathered_write_is_one_write() {
     let (disk, sim) = sim_disk(4 * BLOCK as u64);
-    disk.write_vectored_at(BLOCK as u64, &[IoSlice::new(&[1; BLOCK]), IoSlice::new(&[2; BLOCK])]).unwrap();
+    disk.write_vectored_at(BLOCK as u64, &[IoSlice::new(&[1; BLOCK]), IoSlice::new(&[2; BLOCK])])
+        .unwrap();
     let data = [[1; BLOCK], [2; BLOCK]].concat();
     assert_eq!(sim.pending_writes(), [PendingWrite { offset: BLOCK as u64, data }]);
     assert_eq!((disk.stats().writes, sim.pending_writes()[0].sectors()), (1, 16));
@@ -257,7 +261,10 @@ fn random_disk_images_are_legal_replayable_and_various() {
     assert!(drawn.len() > 20);
     for image in &drawn {
         for sector in image.chunks(SECTOR_BYTES) {
-            assert!(sector[0] <= 2 && sector.iter().all(|&byte| byte == sector[0]), "torn within a sector");
+            assert!(
+                sector[0] <= 2 && sector.iter().all(|&byte| byte == sector[0]),
+                "torn within a sector"
+            );
         }
     }
     assert_eq!(sim.crash_image_random(5), sim.crash_image_random(5));
@@ -373,7 +380,11 @@ fn after_a_power_cut_nothing_reaches_media() {
     pm.write(64, b"after");
     pm.flush(0, 4096);
     assert_eq!(pm.fence().unwrap_err().errno(), libc::EIO);
-    assert!(disk.write_at(4096, &block).is_err() && disk.flush().is_err() && disk.discard(0, 4096).is_err());
+    assert!(
+        disk.write_at(4096, &block).is_err()
+            && disk.flush().is_err()
+            && disk.discard(0, 4096).is_err()
+    );
     disk_sim.clear_faults();
     assert!(disk.flush().is_err(), "for good");
     assert_eq!((pm_sim.pending_lines(), disk_sim.pending_writes()), pending);

@@ -18,14 +18,16 @@ pub struct Group {
     pub blocks: u64,
 }
 
-/// Joins pieces, given in file order, into groups of at most `group_blocks` blocks (at least one): each group takes the
-/// pieces that follow on it until it is full, and the next begins where it ends, be it within a piece. No group reaches
-/// across a gap.
+/// Joins pieces, given in file order, into groups of at most `group_blocks` blocks (at least one):
+/// each group takes the pieces that follow on it until it is full, and the next begins where it
+/// ends, be it within a piece. No group reaches across a gap.
 pub fn groups(pieces: impl Iterator<Item = Piece>, group_blocks: u64) -> Vec<Group> {
     let most = group_blocks.max(1);
     let mut groups: Vec<Group> = Vec::new();
     for Piece { mut block, mut blocks } in pieces {
-        if let Some(open) = groups.last_mut().filter(|open| open.block.checked_add(open.blocks) == Some(block)) {
+        if let Some(open) =
+            groups.last_mut().filter(|open| open.block.checked_add(open.blocks) == Some(block))
+        {
             let joining = blocks.min(most - open.blocks);
             open.blocks += joining;
             (block, blocks) = (block.saturating_add(joining), blocks - joining);
@@ -50,7 +52,8 @@ mod tests {
         groups(pieces, group_blocks).iter().map(|g| (g.block, g.blocks)).collect()
     }
 
-    /// The slides' file: entries of pages 1 to 4, the second and fourth rewritten, become one entry.
+    /// The slides' file: entries of pages 1 to 4, the second and fourth rewritten, become one
+    /// entry.
     #[test]
     fn the_slides_example() {
         assert_eq!(of(&[(0, 1), (1, 1), (2, 1), (3, 1)], 4096), [(0, 4)]);
@@ -68,7 +71,8 @@ mod tests {
     }
 
     proptest! {
-        /// Groups hold exactly the pieces' blocks, in order, none is too long, and only a gap or a full group ends one.
+        /// Groups hold exactly the pieces' blocks, in order, none is too long, and only a gap or a
+        /// full group ends one.
         #[test]
         fn groups_cover_exactly_the_pieces(gaps in prop::collection::vec((0u64..3, 1u64..40), 0..30), most in 1u64..50) {
             let mut end = 0;

@@ -1,7 +1,8 @@
 //! Decisions of Terrace FS, pure: numbers in, decisions out; no I/O, no locks, no clock.
 //!
-//! Three predictors say where a write goes and what a file's reads are like; temperatures and two thresholds say what moves
-//! between tiers and when. `docs/POLICY.md` gives every formula, and [`TUNABLES`] every threshold.
+//! Three predictors say where a write goes and what a file's reads are like; temperatures and two
+//! thresholds say what moves between tiers and when. `docs/POLICY.md` gives every formula, and
+//! [`TUNABLES`] every threshold.
 
 mod groups;
 mod pace;
@@ -23,8 +24,9 @@ pub use temperature::{
     ColdCut, ColdList, MeanTime, PartTimes, Pressure, cold_before, cold_under, hottest, log_is_cold,
 };
 pub use thresholds::{
-    Dataflow, Flow, Traffic, Utilization, keeps_cached, logs_leave, read_migration_goes_on, reverse_migration_goes_on,
-    tier_is_full, used_percent, utilization_threshold, write_migration_goes_on,
+    Dataflow, Flow, Traffic, Utilization, keeps_cached, logs_leave, read_migration_goes_on,
+    reverse_migration_goes_on, tier_is_full, used_percent, utilization_threshold,
+    write_migration_goes_on,
 };
 pub use write_size::{Overlap, is_large, next_counter};
 
@@ -68,8 +70,8 @@ pub struct PmSpace {
 /// Where data goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// PM takes file data up to this usage, in percent; the rest is for logs and inode tables, so that a file system
-    /// full of data can still be changed.
+    /// PM takes file data up to this usage, in percent; the rest is for logs and inode tables, so
+    /// that a file system full of data can still be changed.
     pub pm_full_percent: u8,
 }
 
@@ -85,45 +87,58 @@ impl Placement {
         pm.free.saturating_sub(self.kept_blocks(pm.blocks))
     }
 
-    /// Where a write of up to `blocks` blocks goes that can go to a disk as well. `joins_dirty`: some of them are dirty in the
-    /// page cache, and a block's newest version must be in one place.
+    /// Where a write of up to `blocks` blocks goes that can go to a disk as well. `joins_dirty`:
+    /// some of them are dirty in the page cache, and a block's newest version must be in one place.
     pub fn place_write(&self, pm: PmSpace, blocks: u64, joins_dirty: bool) -> Target {
-        if !joins_dirty && self.room_for_data(pm) >= room_wanted(blocks) { Target::Pm } else { Target::PageCache }
+        if !joins_dirty && self.room_for_data(pm) >= room_wanted(blocks) {
+            Target::Pm
+        } else {
+            Target::PageCache
+        }
     }
 }
 
-/// Free PM blocks that a write of so many wants to find: a large one does not take the last room from small ones that come after
-/// it and are waited for. Those lose most on a disk, whose latency is the same for all, and one large write takes the room of
-/// hundreds of them.
+/// Free PM blocks that a write of so many wants to find: a large one does not take the last room
+/// from small ones that come after it and are waited for. Those lose most on a disk, whose latency
+/// is the same for all, and one large write takes the room of hundreds of them.
 pub fn room_wanted(blocks: u64) -> u64 {
-    blocks.saturating_add((ROOM_FACTOR - 1).saturating_mul(blocks.saturating_sub(ROOM_LEAVING_BLOCKS)))
+    blocks.saturating_add(
+        (ROOM_FACTOR - 1).saturating_mul(blocks.saturating_sub(ROOM_LEAVING_BLOCKS)),
+    )
 }
 
-/// Whether a write goes to the page cache and then to disk rather than to PM: one that is large and that nobody waits for.
+/// Whether a write goes to the page cache and then to disk rather than to PM: one that is large and
+/// that nobody waits for.
 pub fn prefers_disk(synchronous: bool, large: bool) -> bool {
     large && !synchronous
 }
 
-/// Blocks to fetch from a disk for a read that misses `wanted` of them: more for a reader that goes on in sequence, up to `most`.
+/// Blocks to fetch from a disk for a read that misses `wanted` of them: more for a reader that goes
+/// on in sequence, up to `most`.
 pub fn fetch_blocks(wanted: u64, sequential: bool, most: u64) -> u64 {
-    if sequential { wanted.saturating_mul(2).max(FETCH_AHEAD_BLOCKS_MIN).min(most).max(wanted) } else { wanted }
+    if sequential {
+        wanted.saturating_mul(2).max(FETCH_AHEAD_BLOCKS_MIN).min(most).max(wanted)
+    } else {
+        wanted
+    }
 }
 
-/// Whether a read of so many blocks from a disk goes past the page cache: who reads that much at a time has a cache (the
-/// kernel's) or needs none, and the pages would push out others.
+/// Whether a read of so many blocks from a disk goes past the page cache: who reads that much at a
+/// time has a cache (the kernel's) or needs none, and the pages would push out others.
 pub fn reads_past_cache(blocks: u64) -> bool {
     blocks >= READ_PAST_CACHE_BLOCKS
 }
 
-/// Whether a log of which `live` slots are live and `dead` ones are not is written anew. It may be half dead; while PM has
-/// room, three quarters, since each time costs as much as is live, whatever it gains.
+/// Whether a log of which `live` slots are live and `dead` ones are not is written anew. It may be
+/// half dead; while PM has room, three quarters, since each time costs as much as is live, whatever
+/// it gains.
 pub fn compacts_log(live: u64, dead: u64, pm: PmSpace) -> bool {
     let may_be_dead = (pm.free / LOGS_SHARE * SLOTS_PER_BLOCK).min(3 * live).max(live);
     dead > may_be_dead
 }
 
-/// Whether the part of a log that lies on a disk comes back to PM, now that the log is being written again: while it is small
-/// beside what PM has free.
+/// Whether the part of a log that lies on a disk comes back to PM, now that the log is being
+/// written again: while it is small beside what PM has free.
 pub fn log_comes_back(live: u64, pm: PmSpace) -> bool {
     live <= pm.free / LOGS_SHARE * SLOTS_PER_BLOCK
 }
@@ -144,17 +159,25 @@ pub struct DirtyState {
 pub enum Due {
     /// What is dirty should be on disk by now.
     Time,
-    /// The cache fills with dirty pages: a disk that begins early has less left to do when somebody waits for it.
+    /// The cache fills with dirty pages: a disk that begins early has less left to do when somebody
+    /// waits for it.
     Room,
 }
 
-/// Whether a cache of `budget` pages, `dirty` of them dirty, is so crowded that long files are written back.
+/// Whether a cache of `budget` pages, `dirty` of them dirty, is so crowded that long files are
+/// written back.
 pub fn is_crowded(dirty: u64, budget: u64) -> bool {
     dirty * CROWDED_SHARE > budget
 }
 
-/// Whether and why a file is written back now. `dirty` and `budget`: pages in the cache; above half of it, everything goes.
-pub fn writeback_due(file: DirtyState, age_limit: Duration, dirty: u64, budget: u64) -> Option<Due> {
+/// Whether and why a file is written back now. `dirty` and `budget`: pages in the cache; above half
+/// of it, everything goes.
+pub fn writeback_due(
+    file: DirtyState,
+    age_limit: Duration,
+    dirty: u64,
+    budget: u64,
+) -> Option<Due> {
     if file.urgent || file.age >= age_limit {
         return Some(Due::Time);
     }
@@ -192,7 +215,10 @@ mod tests {
 
     #[test]
     fn dirty_blocks_keep_their_place() {
-        assert_eq!(NINETY.place_write(PmSpace { blocks: 100_000, free: 100_000 }, 1, true), Target::PageCache);
+        assert_eq!(
+            NINETY.place_write(PmSpace { blocks: 100_000, free: 100_000 }, 1, true),
+            Target::PageCache
+        );
     }
 
     #[test]
@@ -200,7 +226,10 @@ mod tests {
         let all = Placement { pm_full_percent: 100 };
         assert_eq!(all.kept_blocks(1_000_000), 2 * PM_RESERVE_BLOCKS);
         assert_eq!(Placement { pm_full_percent: 255 }.kept_blocks(1_000), 2 * PM_RESERVE_BLOCKS);
-        assert_eq!(Placement { pm_full_percent: 0 }.room_for_data(PmSpace { blocks: 1_000, free: 1_000 }), 0);
+        assert_eq!(
+            Placement { pm_full_percent: 0 }.room_for_data(PmSpace { blocks: 1_000, free: 1_000 }),
+            0
+        );
     }
 
     #[test]
@@ -235,7 +264,9 @@ mod tests {
     #[test]
     fn only_large_asynchronous_writes_prefer_disk() {
         assert!(prefers_disk(false, true));
-        assert!(!prefers_disk(false, false) && !prefers_disk(true, true) && !prefers_disk(true, false));
+        assert!(
+            !prefers_disk(false, false) && !prefers_disk(true, true) && !prefers_disk(true, false)
+        );
     }
 
     #[test]

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-/// Time that a reader which was slower than its rate may make up for; what it lost beyond that is lost.
+/// Time that a reader which was slower than its rate may make up for; what it lost beyond that is
+/// lost.
 const CREDIT: Duration = Duration::from_millis(100);
 /// Shorter waits are put off until they are worth a sleep.
 const LEAST_PAUSE: Duration = Duration::from_millis(10);
 
 /// Spreads reads over time so that they do not exceed a rate.
 ///
-/// At any moment, no more has been read than the rate allows for the time since the beginning and `110 ms` more, and the
-/// last piece.
+/// At any moment, no more has been read than the rate allows for the time since the beginning and
+/// `110 ms` more, and the last piece.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     bytes_per_second: u64,
@@ -24,7 +25,8 @@ impl Pace {
         Self { bytes_per_second, due: Duration::ZERO }
     }
 
-    /// `bytes` have been read at `now`, counted from the beginning: how long to wait before the next read.
+    /// `bytes` have been read at `now`, counted from the beginning: how long to wait before the
+    /// next read.
     pub fn pause(&mut self, bytes: u64, now: Duration) -> Duration {
         if self.bytes_per_second == 0 {
             return Duration::ZERO;
@@ -43,7 +45,8 @@ mod tests {
 
     const PIECE: u64 = 1 << 20;
 
-    /// Reads `pieces` pieces, each of which takes `read`; returns when all are done, and checks the promise throughout.
+    /// Reads `pieces` pieces, each of which takes `read`; returns when all are done, and checks the
+    /// promise throughout.
     fn time_of(rate: u64, pieces: u64, read: Duration) -> Duration {
         let mut pace = Pace::new(rate);
         let mut now = Duration::ZERO;
@@ -68,7 +71,8 @@ mod tests {
         let mut pace = Pace::new(100 * PIECE);
         pace.pause(PIECE, Duration::from_secs(60));
         // After a minute of nothing, a tenth of a second is what may be made up for.
-        let free = (0..100).take_while(|_| pace.pause(PIECE, Duration::from_secs(60)).is_zero()).count();
+        let free =
+            (0..100).take_while(|_| pace.pause(PIECE, Duration::from_secs(60)).is_zero()).count();
         assert!((9..=11).contains(&free), "{free}");
     }
 

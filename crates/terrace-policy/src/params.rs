@@ -1,7 +1,8 @@
 //! Every threshold of the policy: its name, unit, range, default and current value.
 //!
-//! Invariant: each value of a [`Params`] lies in the range of its [`Tunable`], so that no formula meets a zero divisor or
-//! an overflow because of them. `docs/POLICY.md` shows the same table; a test holds the two together.
+//! Invariant: each value of a [`Params`] lies in the range of its [`Tunable`], so that no formula
+//! meets a zero divisor or an overflow because of them. `docs/POLICY.md` shows the same table; a
+//! test holds the two together.
 
 use std::fmt;
 
@@ -113,7 +114,13 @@ pub struct Tunable {
 /// How many thresholds there are.
 pub const PARAMS: usize = 20;
 
-const fn tunable(param: Param, name: &'static str, unit: Unit, range: (u64, u64), default: u64) -> Tunable {
+const fn tunable(
+    param: Param,
+    name: &'static str,
+    unit: Unit,
+    range: (u64, u64),
+    default: u64,
+) -> Tunable {
     Tunable { param, name, unit, min: range.0, max: range.1, default, about: "" }
 }
 
@@ -128,7 +135,11 @@ impl Tunable {
     ///
     /// `value` lies outside the range.
     pub fn check(&self, value: u64) -> Result<(), OutOfRange> {
-        if (self.min..=self.max).contains(&value) { Ok(()) } else { Err(OutOfRange { param: self.param, value }) }
+        if (self.min..=self.max).contains(&value) {
+            Ok(())
+        } else {
+            Err(OutOfRange { param: self.param, value })
+        }
     }
 }
 
@@ -290,7 +301,15 @@ mod tests {
         let table: Vec<String> = TUNABLES
             .iter()
             .map(|t| {
-                format!("| `{}` | {} | {} | {} to {} | {} |", t.name, t.unit.name(), t.default, t.min, t.max, t.about)
+                format!(
+                    "| `{}` | {} | {} | {} to {} | {} |",
+                    t.name,
+                    t.unit.name(),
+                    t.default,
+                    t.min,
+                    t.max,
+                    t.about
+                )
             })
             .collect();
         assert_eq!(shown, table);

@@ -1,11 +1,14 @@
-//! The read frequency predictor: is this file read so much more than written that DRAM should serve it?
+//! The read frequency predictor: is this file read so much more than written that DRAM should serve
+//! it?
 
 use crate::{Param, Params};
 
-/// Whether a file of `file_blocks` blocks is read-dominated: since it was last written, strictly more blocks were read than
-/// [`Param::ReadFactor`] times its size. The caller counts, and restarts with each write. An empty file never is.
+/// Whether a file of `file_blocks` blocks is read-dominated: since it was last written, strictly
+/// more blocks were read than [`Param::ReadFactor`] times its size. The caller counts, and restarts
+/// with each write. An empty file never is.
 pub fn is_read_dominated(blocks_read_in_a_row: u64, file_blocks: u64, params: &Params) -> bool {
-    file_blocks > 0 && blocks_read_in_a_row > file_blocks.saturating_mul(params.get(Param::ReadFactor))
+    file_blocks > 0
+        && blocks_read_in_a_row > file_blocks.saturating_mul(params.get(Param::ReadFactor))
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! The synchronicity predictor: will somebody call fsync on this file soon?
 //!
-//! Invariants: since the last fsync, `blocks` were written. `unjudged` of the writes since then wait for their outcome;
-//! all of them were predicted to be as the file is now, since it changes only when they are judged.
+//! Invariants: since the last fsync, `blocks` were written. `unjudged` of the writes since then
+//! wait for their outcome; all of them were predicted to be as the file is now, since it changes
+//! only when they are judged.
 //!
-//! The outcome of a write is that of the stretch between two fsyncs in which it lies: synchronous if fewer blocks than the
-//! threshold were written in it. That is known at the fsync, or already when the count reaches the threshold.
+//! The outcome of a write is that of the stretch between two fsyncs in which it lies: synchronous
+//! if fewer blocks than the threshold were written in it. That is known at the fsync, or already
+//! when the count reaches the threshold.
 
 /// What a file's writes have been so far, and thus will be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,24 +32,25 @@ impl Synchronicity {
         !self.asynchronous
     }
 
-    /// A write of `blocks` blocks was placed as predicted. When `threshold` blocks have been written since the last fsync,
-    /// the file is asynchronous at once.
+    /// A write of `blocks` blocks was placed as predicted. When `threshold` blocks have been
+    /// written since the last fsync, the file is asynchronous at once.
     pub fn wrote(&mut self, blocks: u64, threshold: u64) -> Judged {
         self.blocks = self.blocks.saturating_add(u32::try_from(blocks).unwrap_or(u32::MAX));
         self.unjudged = self.unjudged.saturating_add(1);
         if self.is_short(threshold) { Judged::default() } else { self.judge(false) }
     }
 
-    /// The file was fsynced. It is synchronous now if fewer than `threshold` blocks were written since the last time (none
-    /// at all, too), and counting restarts.
+    /// The file was fsynced. It is synchronous now if fewer than `threshold` blocks were written
+    /// since the last time (none at all, too), and counting restarts.
     pub fn synced(&mut self, threshold: u64) -> Judged {
         let judged = self.judge(self.is_short(threshold));
         self.blocks = 0;
         judged
     }
 
-    /// A write that is durable when it returns (O_SYNC, O_DSYNC), however long: synchronous whatever the predictor says. It
-    /// was no prediction, so it is not judged and not counted; what was written before is judged as by an fsync.
+    /// A write that is durable when it returns (O_SYNC, O_DSYNC), however long: synchronous
+    /// whatever the predictor says. It was no prediction, so it is not judged and not counted; what
+    /// was written before is judged as by an fsync.
     pub fn wrote_synchronously(&mut self, threshold: u64) -> Judged {
         self.synced(threshold)
     }
@@ -56,12 +59,17 @@ impl Synchronicity {
         u64::from(self.blocks) < threshold
     }
 
-    /// The writes since the last fsync turn out to be synchronous or not, and the next are predicted to be the same.
+    /// The writes since the last fsync turn out to be synchronous or not, and the next are
+    /// predicted to be the same.
     fn judge(&mut self, synchronous: bool) -> Judged {
         let writes = std::mem::take(&mut self.unjudged);
         let as_predicted = synchronous == self.is_synchronous();
         self.asynchronous = !synchronous;
-        if as_predicted { Judged { right: writes, wrong: 0 } } else { Judged { right: 0, wrong: writes } }
+        if as_predicted {
+            Judged { right: writes, wrong: 0 }
+        } else {
+            Judged { right: 0, wrong: writes }
+        }
     }
 }
 
@@ -84,8 +92,8 @@ mod tests {
         assert!(size_of::<Synchronicity>() <= 16);
     }
 
-    /// The slides' two programs, with a threshold of four blocks: three times write(2 blocks) and fsync, then three writes
-    /// and one fsync.
+    /// The slides' two programs, with a threshold of four blocks: three times write(2 blocks) and
+    /// fsync, then three writes and one fsync.
     #[test]
     fn the_slides_example() {
         let mut file = Synchronicity::default();

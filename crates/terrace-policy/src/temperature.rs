@@ -1,9 +1,10 @@
-//! Temperatures: when the blocks of a file were written or read on average, and who is coldest and hottest.
+//! Temperatures: when the blocks of a file were written or read on average, and who is coldest and
+//! hottest.
 //!
 //! Times are nanoseconds since any epoch.
 //!
-//! Invariants: a [`MeanTime`] without blocks is `default()`, and it never has more than 2^60 of them, so that its products
-//! fit into 128 bits. Each id is in a [`ColdList`] at most once.
+//! Invariants: a [`MeanTime`] without blocks is `default()`, and it never has more than 2^60 of
+//! them, so that its products fit into 128 bits. Each id is in a [`ColdList`] at most once.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,8 +14,8 @@ use crate::{Param, Params};
 const BLOCKS_MAX: u64 = 1 << 60;
 const NS_PER_SECOND: i64 = 1_000_000_000;
 
-/// The mean of the times of a file's blocks, kept up to date by differences: each change moves it by a fraction and is
-/// rounded to a nanosecond.
+/// The mean of the times of a file's blocks, kept up to date by differences: each change moves it
+/// by a fraction and is rounded to a nanosecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MeanTime {
     mean_ns: i64,
@@ -39,8 +40,8 @@ impl MeanTime {
         self.move_towards(time_ns, blocks);
     }
 
-    /// So many blocks have this time now. Their own times would have to be read back, so they leave as if each had had the
-    /// mean; blocks beyond those that there are are new.
+    /// So many blocks have this time now. Their own times would have to be read back, so they leave
+    /// as if each had had the mean; blocks beyond those that there are are new.
     pub fn replace(&mut self, blocks: u64, time_ns: i64) {
         let blocks = blocks.min(BLOCKS_MAX);
         self.blocks = self.blocks.max(blocks);
@@ -75,7 +76,11 @@ impl FromIterator<(u64, i64)> for MeanTime {
             sum_ns += i128::from(more) * i128::from(time_ns);
         }
         // The mean lies between the least and the greatest time.
-        if blocks == 0 { Self::default() } else { Self { mean_ns: rounded_quotient(sum_ns, blocks) as i64, blocks } }
+        if blocks == 0 {
+            Self::default()
+        } else {
+            Self { mean_ns: rounded_quotient(sum_ns, blocks) as i64, blocks }
+        }
     }
 }
 
@@ -83,7 +88,8 @@ impl FromIterator<(u64, i64)> for MeanTime {
 fn rounded_quotient(dividend: i128, divisor: u64) -> i128 {
     let (doubled, divisor) = (2 * dividend + i128::from(divisor), 2 * i128::from(divisor));
     match (i64::try_from(doubled), i64::try_from(divisor)) {
-        // Nearly always, and a division of 128 bits takes longer than all else that the policy does for a write.
+        // Nearly always, and a division of 128 bits takes longer than all else that the policy does
+        // for a write.
         (Ok(doubled), Ok(divisor)) => doubled.div_euclid(divisor).into(),
         _ => doubled.div_euclid(divisor),
     }
@@ -108,8 +114,9 @@ impl ColdCut {
     }
 }
 
-/// What of a file is cold that was last written at `last_write_ns`: everything if that is [`Param::ColdAge`] ago or more,
-/// else what is older than its average. A last write in the future is no older than now.
+/// What of a file is cold that was last written at `last_write_ns`: everything if that is
+/// [`Param::ColdAge`] ago or more, else what is older than its average. A last write in the future
+/// is no older than now.
 pub fn cold_before(now_ns: i64, amtime_ns: i64, last_write_ns: i64, params: &Params) -> ColdCut {
     let age_ns = now_ns.saturating_sub(last_write_ns).max(0);
     let cold_age_ns = params.get(Param::ColdAge) as i64 * NS_PER_SECOND;
@@ -121,12 +128,14 @@ pub fn cold_before(now_ns: i64, amtime_ns: i64, last_write_ns: i64, params: &Par
 pub enum Pressure {
     /// As the papers have it ([`cold_before`]).
     Low,
-    /// What is not younger than the average: there is always something, unless the older part has moved already.
+    /// What is not younger than the average: there is always something, unless the older part has
+    /// moved already.
     Medium,
     /// All of a file that was not written within the last second, which would be back at once.
     High,
-    /// The older half of what a file still has in the tier, however lately it was written. Of one that is written on and on, what
-    /// is older than all of it on average has moved before; what fills the tier is younger than that, and in use no longer.
+    /// The older half of what a file still has in the tier, however lately it was written. Of one
+    /// that is written on and on, what is older than all of it on average has moved before; what
+    /// fills the tier is younger than that, and in use no longer.
     Highest,
 }
 
@@ -135,8 +144,9 @@ impl Pressure {
     pub const RISING: [Self; 3] = [Self::Medium, Self::High, Self::Highest];
 }
 
-/// As [`cold_before`], under pressure; `None` if nothing of the file is cold even so. Under [`Pressure::Highest`], the times are
-/// those of what is in the tier ([`PartTimes`]), else of the file.
+/// As [`cold_before`], under pressure; `None` if nothing of the file is cold even so. Under
+/// [`Pressure::Highest`], the times are those of what is in the tier ([`PartTimes`]), else of the
+/// file.
 pub fn cold_under(
     pressure: Pressure,
     now_ns: i64,
@@ -147,16 +157,20 @@ pub fn cold_under(
     match (cold_before(now_ns, amtime_ns, last_write_ns, params), pressure) {
         (ColdCut::Whole, _) => Some(ColdCut::Whole),
         (cut, Pressure::Low) => Some(cut),
-        (ColdCut::OlderThan(mean_ns), Pressure::Medium) => Some(ColdCut::OlderThan(mean_ns.saturating_add(1))),
-        (_, Pressure::High) => (now_ns.saturating_sub(last_write_ns) >= NS_PER_SECOND).then_some(ColdCut::Whole),
+        (ColdCut::OlderThan(mean_ns), Pressure::Medium) => {
+            Some(ColdCut::OlderThan(mean_ns.saturating_add(1)))
+        }
+        (_, Pressure::High) => {
+            (now_ns.saturating_sub(last_write_ns) >= NS_PER_SECOND).then_some(ColdCut::Whole)
+        }
         (ColdCut::OlderThan(mean_ns), Pressure::Highest) => {
             (mean_ns < last_write_ns).then(|| ColdCut::OlderThan(mean_ns.saturating_add(1)))
         }
     }
 }
 
-/// Whether the log of an inode is cold that was last changed then. Under [`Pressure::Highest`] each is: the alternative is that
-/// PM has no room for the next one.
+/// Whether the log of an inode is cold that was last changed then. Under [`Pressure::Highest`] each
+/// is: the alternative is that PM has no room for the next one.
 pub fn log_is_cold(pressure: Pressure, now_ns: i64, changed_ns: i64, params: &Params) -> bool {
     pressure == Pressure::Highest
         || cold_under(pressure, now_ns, changed_ns, changed_ns, params) == Some(ColdCut::Whole)
@@ -176,7 +190,8 @@ impl PartTimes {
         self.youngest_ns = self.youngest_ns.max(Some(time_ns));
     }
 
-    /// What of the part is cold under [`Pressure::Highest`]: what is not younger than its mean, unless it is all of one time.
+    /// What of the part is cold under [`Pressure::Highest`]: what is not younger than its mean,
+    /// unless it is all of one time.
     pub fn older_half(&self, now_ns: i64, params: &Params) -> Option<ColdCut> {
         cold_under(Pressure::Highest, now_ns, self.mean.time_ns(), self.youngest_ns?, params)
     }
@@ -184,9 +199,10 @@ impl PartTimes {
 
 /// Files ordered by their temperatures, coldest first.
 ///
-/// A write does not touch the list: it only makes its file hotter, so the key here is at most the file's temperature, and
-/// a file that comes up too early goes back with the key it has by then. A file that becomes colder (its mean was computed
-/// anew, the clock was set back) is to be removed and noted again.
+/// A write does not touch the list: it only makes its file hotter, so the key here is at most the
+/// file's temperature, and a file that comes up too early goes back with the key it has by then. A
+/// file that becomes colder (its mean was computed anew, the clock was set back) is to be removed
+/// and noted again.
 #[derive(Clone, Debug, Default)]
 pub struct ColdList {
     by_time: BTreeSet<(i64, u64)>,
@@ -202,13 +218,18 @@ impl ColdList {
         });
     }
 
-    /// Takes the coldest file from the list, with its temperature (of two, the one of the lesser id). `current` tells the
-    /// temperature that a file has now, or that it is gone: then it is dropped.
-    pub fn pop_coldest(&mut self, mut current: impl FnMut(u64) -> Option<i64>) -> Option<(u64, i64)> {
+    /// Takes the coldest file from the list, with its temperature (of two, the one of the lesser
+    /// id). `current` tells the temperature that a file has now, or that it is gone: then it is
+    /// dropped.
+    pub fn pop_coldest(
+        &mut self,
+        mut current: impl FnMut(u64) -> Option<i64>,
+    ) -> Option<(u64, i64)> {
         while let Some((listed_ns, id)) = self.by_time.pop_first() {
             self.times.remove(&id);
             let Some(time_ns) = current(id) else { continue };
-            if time_ns <= listed_ns || self.by_time.first().is_none_or(|&next| (time_ns, id) < next) {
+            if time_ns <= listed_ns || self.by_time.first().is_none_or(|&next| (time_ns, id) < next)
+            {
                 return Some((id, time_ns));
             }
             self.note(id, time_ns);
@@ -216,7 +237,8 @@ impl ColdList {
         None
     }
 
-    /// The files in the order in which they come up, (temperature, id): what they were noted with, so they may be hotter by now.
+    /// The files in the order in which they come up, (temperature, id): what they were noted with,
+    /// so they may be hotter by now.
     pub fn coldest_first(&self) -> impl Iterator<Item = (i64, u64)> {
         self.by_time.iter().copied()
     }
@@ -243,7 +265,8 @@ impl ColdList {
     }
 }
 
-/// Leaves the `n` hottest of `files`, (artime in nanoseconds, id), hottest first; of two, the one of the lesser id.
+/// Leaves the `n` hottest of `files`, (artime in nanoseconds, id), hottest first; of two, the one
+/// of the lesser id.
 pub fn hottest(files: &mut Vec<(i64, u64)>, n: usize) {
     let hotter = |a: &(i64, u64), b: &(i64, u64)| b.0.cmp(&a.0).then(a.1.cmp(&b.1));
     if n < files.len() {
@@ -263,10 +286,12 @@ mod tests {
     /// Entries (offset, length, mtime): (0,2,2) (2,2,4) (4,2,6), then (6,2,8).
     #[test]
     fn quotients_are_the_same_in_64_bits_and_in_more() {
-        let dividends = [0, 1, 7, i64::MAX as i128 / 2, i64::MAX as i128, i128::from(i64::MAX) << 30];
+        let dividends =
+            [0, 1, 7, i64::MAX as i128 / 2, i64::MAX as i128, i128::from(i64::MAX) << 30];
         for dividend in dividends.into_iter().flat_map(|dividend| [dividend, -dividend]) {
             for divisor in [1, 2, 3, 1000, 1 << 52, u64::MAX] {
-                let exact = (2 * dividend + i128::from(divisor)).div_euclid(2 * i128::from(divisor));
+                let exact =
+                    (2 * dividend + i128::from(divisor)).div_euclid(2 * i128::from(divisor));
                 assert_eq!(rounded_quotient(dividend, divisor), exact, "{dividend} / {divisor}");
             }
         }
@@ -288,7 +313,13 @@ mod tests {
     #[test]
     fn pressure_takes_more_and_more() {
         let cut = |pressure, written_before_ns| {
-            cold_under(pressure, 100 * NS_PER_SECOND, 7, 100 * NS_PER_SECOND - written_before_ns, &Params::default())
+            cold_under(
+                pressure,
+                100 * NS_PER_SECOND,
+                7,
+                100 * NS_PER_SECOND - written_before_ns,
+                &Params::default(),
+            )
         };
         use Pressure::{High, Low, Medium};
         let lately = NS_PER_SECOND;
@@ -297,7 +328,10 @@ mod tests {
             [Some(ColdCut::OlderThan(7)), Some(ColdCut::OlderThan(8)), Some(ColdCut::Whole)]
         );
         assert_eq!(cut(High, lately - 1), None);
-        assert_eq!([Low, Medium, High].map(|p| cut(p, 30 * NS_PER_SECOND)), [Some(ColdCut::Whole); 3]);
+        assert_eq!(
+            [Low, Medium, High].map(|p| cut(p, 30 * NS_PER_SECOND)),
+            [Some(ColdCut::Whole); 3]
+        );
         assert_eq!(Pressure::RISING, [Medium, High, Pressure::Highest]);
     }
 
@@ -312,7 +346,10 @@ mod tests {
         // Appends a millisecond apart, the last one just now: three of the five go.
         let appends = [4, 3, 2, 1, 0].map(|ms| (1, ms * 1_000_000));
         let cut = older_half(&appends).unwrap();
-        assert_eq!(appends.map(|(_, before_ns)| cut.is_cold(now - before_ns)), [true, true, true, false, false]);
+        assert_eq!(
+            appends.map(|(_, before_ns)| cut.is_cold(now - before_ns)),
+            [true, true, true, false, false]
+        );
         // Most of it is young: the rest goes.
         let cut = older_half(&[(1, 1000), (99, 0)]).unwrap();
         assert!(cut.is_cold(now - 1000) && !cut.is_cold(now));
@@ -360,7 +397,11 @@ mod tests {
         let at = |seconds: i64| seconds * NS_PER_SECOND;
         assert_eq!(cold_before(at(100), at(5), at(70), &params), ColdCut::Whole);
         assert_eq!(cold_before(at(100), at(5), at(70) + 1, &params), ColdCut::OlderThan(at(5)));
-        assert_eq!(cold_before(at(100), at(5), at(200), &params), ColdCut::OlderThan(at(5)), "the clock was set back");
+        assert_eq!(
+            cold_before(at(100), at(5), at(200), &params),
+            ColdCut::OlderThan(at(5)),
+            "the clock was set back"
+        );
         assert_eq!(cold_before(i64::MAX, 0, i64::MIN, &params), ColdCut::Whole);
         assert_eq!(cold_before(i64::MIN, 0, i64::MAX, &params), ColdCut::OlderThan(0));
         params.set(Param::ColdAge, 0).unwrap();
@@ -412,7 +453,8 @@ mod tests {
             prop_assert!(mean.time_ns().abs_diff(exact.time_ns()) <= pieces.len() as u64);
         }
 
-        /// Blocks rewritten in no special order: the mean stays within the times there were, and follows them.
+        /// Blocks rewritten in no special order: the mean stays within the times there were, and
+        /// follows them.
         #[test]
         fn replacing_everything_in_turn_comes_near(first in 0i64..1 << 40, then in 0i64..1 << 40, blocks in 1u64..100) {
             let mut mean = MeanTime::default();

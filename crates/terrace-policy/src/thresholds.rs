@@ -1,7 +1,8 @@
-//! When data moves between tiers: how full PM may be, and whether reads use PM and DRAM as much as they could.
+//! When data moves between tiers: how full PM may be, and whether reads use PM and DRAM as much as
+//! they could.
 //!
-//! The caller calls `tick` once a second with counters that only grow. Counters that fell began anew: nothing is taken to
-//! have happened in that second.
+//! The caller calls `tick` once a second with counters that only grow. Counters that fell began
+//! anew: nothing is taken to have happened in that second.
 
 use crate::{Param, Params};
 
@@ -32,8 +33,9 @@ impl Traffic {
 
 /// The window of formula (1): what PM was used for of late.
 ///
-/// In each second with PM traffic, everything older fades by the same factor, so that it counts half after 8 of them. Idle
-/// seconds do not count: what PM is good for does not change while nobody uses it.
+/// In each second with PM traffic, everything older fades by the same factor, so that it counts
+/// half after 8 of them. Idle seconds do not count: what PM is good for does not change while
+/// nobody uses it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Utilization {
     last: Traffic,
@@ -64,11 +66,12 @@ impl Utilization {
     }
 }
 
-/// Formula (1): [`Param::MigrateAt`] + [`Param::MigrateStep`] × log2(`read` / `written`) percent, bytes of PM, within
-/// [`Param::MigrateMin`] and [`Param::MigrateMax`] (the lesser of the two, should they cross).
+/// Formula (1): [`Param::MigrateAt`] + [`Param::MigrateStep`] × log2(`read` / `written`) percent,
+/// bytes of PM, within [`Param::MigrateMin`] and [`Param::MigrateMax`] (the lesser of the two,
+/// should they cross).
 ///
-/// With neither reads nor writes, or a step of 0, it is [`Param::MigrateAt`]; with reads only the maximum, with writes only
-/// the minimum.
+/// With neither reads nor writes, or a step of 0, it is [`Param::MigrateAt`]; with reads only the
+/// maximum, with writes only the minimum.
 pub fn utilization_threshold(read: u64, written: u64, params: &Params) -> f64 {
     threshold_of(read as f64, written as f64, params)
 }
@@ -76,10 +79,13 @@ pub fn utilization_threshold(read: u64, written: u64, params: &Params) -> f64 {
 fn threshold_of(read: f64, written: f64, params: &Params) -> f64 {
     let percent = |param| params.get(param) as f64;
     let step = percent(Param::MigrateStep);
-    // log2 of a zero or of its inverse is an infinity, which the limits take care of; 0/0 and 0 × infinity would be no number.
+    // log2 of a zero or of its inverse is an infinity, which the limits take care of; 0/0 and 0 ×
+    // infinity would be no number.
     let undecided = step == 0.0 || (read == 0.0 && written == 0.0);
     let shift = if undecided { 0.0 } else { step * (read / written).log2() };
-    (percent(Param::MigrateAt) + shift).max(percent(Param::MigrateMin)).min(percent(Param::MigrateMax))
+    (percent(Param::MigrateAt) + shift)
+        .max(percent(Param::MigrateMin))
+        .min(percent(Param::MigrateMax))
 }
 
 /// What the reads of the last seconds ask for.
@@ -88,7 +94,8 @@ pub enum Flow {
     /// Nothing.
     #[default]
     Balanced,
-    /// PM is read so much more than DRAM that DRAM idles: read migration, from PM to disk and into the page cache.
+    /// PM is read so much more than DRAM that DRAM idles: read migration, from PM to disk and into
+    /// the page cache.
     FavoursPm,
     /// DRAM is read so much more than PM that PM idles: reverse migration, from disk to PM.
     FavoursDram,
@@ -110,8 +117,8 @@ impl Dataflow {
         Self { last: now, ..Self::default() }
     }
 
-    /// A second has passed. Says where the reads lean if they have leaned there in each of [`Param::FlowSeconds`] seconds,
-    /// and goes on to say so each second until one does not.
+    /// A second has passed. Says where the reads lean if they have leaned there in each of
+    /// [`Param::FlowSeconds`] seconds, and goes on to say so each second until one does not.
     pub fn tick(&mut self, now: Traffic, params: &Params) -> Flow {
         self.second = now.since(self.last);
         self.last = now;
@@ -123,9 +130,16 @@ impl Dataflow {
         if self.seconds >= params.get(Param::FlowSeconds) { leaning } else { Flow::Balanced }
     }
 
-    /// As [`Self::tick`], and which migration follows: what has begun goes on for longer than it takes to begin, as long as
-    /// [`read_migration_goes_on`] or [`reverse_migration_goes_on`] says so.
-    pub fn choose(&mut self, now: Traffic, pm_used_percent: f64, threshold_percent: f64, params: &Params) -> Flow {
+    /// As [`Self::tick`], and which migration follows: what has begun goes on for longer than it
+    /// takes to begin, as long as [`read_migration_goes_on`] or [`reverse_migration_goes_on`] says
+    /// so.
+    pub fn choose(
+        &mut self,
+        now: Traffic,
+        pm_used_percent: f64,
+        threshold_percent: f64,
+        params: &Params,
+    ) -> Flow {
         let wanted = match self.tick(now, params) {
             Flow::Balanced => self.under_way,
             flow => flow,
@@ -133,7 +147,9 @@ impl Dataflow {
         let goes_on = match wanted {
             Flow::Balanced => false,
             Flow::FavoursPm => read_migration_goes_on(self.second),
-            Flow::FavoursDram => reverse_migration_goes_on(self.second, pm_used_percent, threshold_percent),
+            Flow::FavoursDram => {
+                reverse_migration_goes_on(self.second, pm_used_percent, threshold_percent)
+            }
         };
         self.under_way = if goes_on { wanted } else { Flow::Balanced };
         self.under_way
@@ -150,7 +166,8 @@ impl Dataflow {
     }
 }
 
-/// Where the reads of one second lean. Reads from one side only lean there; a second without reads leans nowhere.
+/// Where the reads of one second lean. Reads from one side only lean there; a second without reads
+/// leans nowhere.
 fn leaning(second: Traffic, params: &Params) -> Flow {
     let percent_of_dram = |param| u128::from(params.get(param)) * u128::from(second.dram_read);
     let pm_read = 100 * u128::from(second.pm_read);
@@ -168,20 +185,25 @@ pub fn write_migration_goes_on(pm_used_percent: f64, threshold_percent: f64) -> 
     pm_used_percent > threshold_percent
 }
 
-/// Whether logs of cold files leave PM, too, once there is no cold data left to move: PM is fuller than [`Param::LogsAt`] (the
-/// papers say "extremely high").
+/// Whether logs of cold files leave PM, too, once there is no cold data left to move: PM is fuller
+/// than [`Param::LogsAt`] (the papers say "extremely high").
 pub fn logs_leave(pm_used_percent: f64, params: &Params) -> bool {
     pm_used_percent > params.get(Param::LogsAt) as f64
 }
 
-/// Whether read migration, once begun, goes on: until less is read from PM than from DRAM, or nothing at all.
+/// Whether read migration, once begun, goes on: until less is read from PM than from DRAM, or
+/// nothing at all.
 pub fn read_migration_goes_on(last_second: Traffic) -> bool {
     last_second.pm_read > 0 && last_second.pm_read >= last_second.dram_read
 }
 
-/// Whether reverse migration, once begun, goes on: until as much is read from PM as from DRAM, and only while PM has room
-/// below the threshold, lest write migration bring everything back.
-pub fn reverse_migration_goes_on(last_second: Traffic, pm_used_percent: f64, threshold_percent: f64) -> bool {
+/// Whether reverse migration, once begun, goes on: until as much is read from PM as from DRAM, and
+/// only while PM has room below the threshold, lest write migration bring everything back.
+pub fn reverse_migration_goes_on(
+    last_second: Traffic,
+    pm_used_percent: f64,
+    threshold_percent: f64,
+) -> bool {
     pm_used_percent < threshold_percent && last_second.pm_read < last_second.dram_read
 }
 
@@ -190,13 +212,14 @@ pub fn used_percent(blocks: u64, free: u64) -> f64 {
     if blocks == 0 { 100.0 } else { blocks.saturating_sub(free) as f64 * 100.0 / blocks as f64 }
 }
 
-/// Whether a tier of disks is so full that it moves cold data to the next: above [`Param::TierFull`].
+/// Whether a tier of disks is so full that it moves cold data to the next: above
+/// [`Param::TierFull`].
 pub fn tier_is_full(blocks: u64, free: u64, params: &Params) -> bool {
     used_percent(blocks, free) > params.get(Param::TierFull) as f64
 }
 
-/// Whether data that write migration moves to disk stays in the page cache, too: while `used` of its `budget` pages are
-/// below [`Param::KeepCached`]. (What read migration moves always does.)
+/// Whether data that write migration moves to disk stays in the page cache, too: while `used` of
+/// its `budget` pages are below [`Param::KeepCached`]. (What read migration moves always does.)
 pub fn keeps_cached(used: u64, budget: u64, params: &Params) -> bool {
     u128::from(used) * 100 < u128::from(budget) * u128::from(params.get(Param::KeepCached))
 }
@@ -218,7 +241,11 @@ mod tests {
         let params = params(&[(Param::FlowSeconds, 2)]);
         let (mut flows, mut now) = (Dataflow::default(), Traffic::default());
         let mut second = |pm_read, dram_read, used| {
-            now = Traffic { pm_read: now.pm_read + pm_read, dram_read: now.dram_read + dram_read, ..now };
+            now = Traffic {
+                pm_read: now.pm_read + pm_read,
+                dram_read: now.dram_read + dram_read,
+                ..now
+            };
             let flow = flows.choose(now, used, 70.0, &params);
             assert_eq!(flow, flows.under_way());
             flow
@@ -242,8 +269,14 @@ mod tests {
     fn formula_one_between_its_limits() {
         let at = |read, written| utilization_threshold(read, written, &Params::default());
         assert_eq!(at(MIB, MIB), 70.0);
-        assert_eq!([at(2, 1), at(4, 1), at(8, 1), at(16, 1), at(17, 1)], [75.0, 80.0, 85.0, 90.0, 90.0]);
-        assert_eq!([at(1, 2), at(1, 4), at(1, 8), at(1, 16), at(1, 17)], [65.0, 60.0, 55.0, 50.0, 50.0]);
+        assert_eq!(
+            [at(2, 1), at(4, 1), at(8, 1), at(16, 1), at(17, 1)],
+            [75.0, 80.0, 85.0, 90.0, 90.0]
+        );
+        assert_eq!(
+            [at(1, 2), at(1, 4), at(1, 8), at(1, 16), at(1, 17)],
+            [65.0, 60.0, 55.0, 50.0, 50.0]
+        );
         assert!((at(3, 2) - 72.925).abs() < 0.001, "5 × log2(1.5) = 2.925");
         assert_eq!((at(u64::MAX, 1), at(1, u64::MAX)), (90.0, 50.0));
     }
@@ -253,11 +286,19 @@ mod tests {
         let at = |read, written| utilization_threshold(read, written, &Params::default());
         assert_eq!((at(0, 0), at(1, 0), at(0, 1)), (70.0, 90.0, 50.0));
         let fixed = params(&[(Param::MigrateStep, 0), (Param::MigrateAt, 60)]);
-        assert!([(0, 0), (1, 0), (0, 1), (9, 2)].iter().all(|&(r, w)| utilization_threshold(r, w, &fixed) == 60.0));
+        assert!(
+            [(0, 0), (1, 0), (0, 1), (9, 2)]
+                .iter()
+                .all(|&(r, w)| utilization_threshold(r, w, &fixed) == 60.0)
+        );
         let high = params(&[(Param::MigrateAt, 95)]);
         assert_eq!(utilization_threshold(0, 0, &high), 90.0, "the limits hold for it, too");
         let crossed = params(&[(Param::MigrateMin, 80), (Param::MigrateMax, 60)]);
-        assert!([(0, 0), (1, 0), (0, 1)].iter().all(|&(r, w)| utilization_threshold(r, w, &crossed) == 60.0));
+        assert!(
+            [(0, 0), (1, 0), (0, 1)]
+                .iter()
+                .all(|&(r, w)| utilization_threshold(r, w, &crossed) == 60.0)
+        );
     }
 
     #[test]
@@ -272,7 +313,8 @@ mod tests {
             window.tick(now);
         }
         assert_eq!(window.threshold_percent(&params), 90.0, "nothing new is known");
-        // In the 8th second of writing, the reads count half. As much is written as would balance that.
+        // In the 8th second of writing, the reads count half. As much is written as would balance
+        // that.
         let fade = (-1.0f64 / 8.0).exp2();
         let written: f64 = (0..8).map(|i| fade.powi(i)).sum();
         for _ in 0..8 {
@@ -289,7 +331,8 @@ mod tests {
 
     #[test]
     fn reads_from_dram_are_not_in_formula_one() {
-        let mut window = Utilization::starting_at(Traffic { pm_read: 50, pm_written: 7, dram_read: 0 });
+        let mut window =
+            Utilization::starting_at(Traffic { pm_read: 50, pm_written: 7, dram_read: 0 });
         window.tick(Traffic { pm_read: 50, pm_written: 7, dram_read: MIB });
         assert_eq!(window.threshold_percent(&Params::default()), 70.0);
         window.tick(Traffic { pm_read: 90, pm_written: 27, dram_read: MIB });
@@ -303,7 +346,10 @@ mod tests {
         let tick = |&(pm, dram): &(u64, u64)| {
             (now.pm_read, now.dram_read) = (now.pm_read + pm, now.dram_read + dram);
             let flow = dataflow.tick(now, params);
-            assert_eq!(dataflow.last_second(), Traffic { pm_read: pm, pm_written: 0, dram_read: dram });
+            assert_eq!(
+                dataflow.last_second(),
+                Traffic { pm_read: pm, pm_written: 0, dram_read: dram }
+            );
             flow
         };
         seconds.iter().map(tick).collect()
@@ -322,7 +368,12 @@ mod tests {
 
     #[test]
     fn one_other_second_starts_the_run_anew() {
-        let of = |middle| flows(&Params::default(), &[(9, 1), (9, 1), (9, 1), middle, (9, 1), (9, 1), (9, 1), (9, 1)]);
+        let of = |middle| {
+            flows(
+                &Params::default(),
+                &[(9, 1), (9, 1), (9, 1), middle, (9, 1), (9, 1), (9, 1), (9, 1)],
+            )
+        };
         for middle in [(1, 1), (0, 0), (1, 9)] {
             assert_eq!(of(middle)[..7], [Balanced; 7], "{middle:?}");
             assert_eq!(of(middle)[7], FavoursPm);
@@ -337,7 +388,8 @@ mod tests {
 
     #[test]
     fn formula_two_with_other_thresholds_and_great_numbers() {
-        let quick = params(&[(Param::FlowSeconds, 1), (Param::FlowHigh, 10_000), (Param::FlowLow, 1)]);
+        let quick =
+            params(&[(Param::FlowSeconds, 1), (Param::FlowHigh, 10_000), (Param::FlowLow, 1)]);
         assert_eq!(
             flows(&quick, &[(101, 1), (100, 1), (1, 100), (1, 101)]),
             [FavoursPm, Balanced, Balanced, FavoursDram]
@@ -348,7 +400,8 @@ mod tests {
 
     #[test]
     fn counters_that_began_anew_are_no_traffic() {
-        let mut dataflow = Dataflow::starting_at(Traffic { pm_read: 1000, pm_written: 0, dram_read: 1000 });
+        let mut dataflow =
+            Dataflow::starting_at(Traffic { pm_read: 1000, pm_written: 0, dram_read: 1000 });
         dataflow.tick(Traffic::default(), &Params::default());
         assert_eq!(dataflow.last_second(), Traffic::default());
     }
@@ -366,7 +419,10 @@ mod tests {
 
     #[test]
     fn how_full_tiers_and_the_cache_are() {
-        assert_eq!((used_percent(200, 50), used_percent(0, 0), used_percent(10, 20)), (75.0, 100.0, 0.0));
+        assert_eq!(
+            (used_percent(200, 50), used_percent(0, 0), used_percent(10, 20)),
+            (75.0, 100.0, 0.0)
+        );
         let params = Params::default();
         assert!(logs_leave(95.1, &params) && !logs_leave(95.0, &params));
         assert!(tier_is_full(1000, 99, &params) && !tier_is_full(1000, 100, &params));

@@ -1,16 +1,19 @@
 //! The write size predictor: are writes to this part of a file large, and will they stay so?
 //!
-//! Every write entry carries a counter: how many times in a row the range was written in large pieces of a stable size.
+//! Every write entry carries a counter: how many times in a row the range was written in large
+//! pieces of a stable size.
 //!
-//! The predecessors of a write are all entries of which it replaces at least a block. It is of a stable size if it is at
-//! least [`Param::LargeShare`] percent as long as the longest write among them was, so as each of them; the longest and not
-//! the sum, since an entry of which only two ends are left may appear twice. It inherits the least of their counters: one
-//! unstable block makes the range unstable. Blocks without predecessor (holes, blocks behind the end) do not matter while
+//! The predecessors of a write are all entries of which it replaces at least a block. It is of a
+//! stable size if it is at least [`Param::LargeShare`] percent as long as the longest write among
+//! them was, so as each of them; the longest and not the sum, since an entry of which only two ends
+//! are left may appear twice. It inherits the least of their counters: one unstable block makes the
+//! range unstable. Blocks without predecessor (holes, blocks behind the end) do not matter while
 //! there is one.
 
 use crate::{Param, Params};
 
-/// Counters do not grow beyond this: one more than the greatest [`Param::LargeWrites`], which can thus be exceeded.
+/// Counters do not grow beyond this: one more than the greatest [`Param::LargeWrites`], which can
+/// thus be exceeded.
 const COUNTER_MAX: u16 = 15;
 
 /// An entry that a write lands on.
@@ -22,9 +25,14 @@ pub struct Overlap {
     pub area_blocks: u64,
 }
 
-/// The counter of the entry of a write of `write_blocks` blocks: its predecessors' least and one more if it is long and of
-/// a stable size, 0 if it is short, of another size, or without predecessor.
-pub fn next_counter(write_blocks: u64, overlaps: impl IntoIterator<Item = Overlap>, params: &Params) -> u16 {
+/// The counter of the entry of a write of `write_blocks` blocks: its predecessors' least and one
+/// more if it is long and of a stable size, 0 if it is short, of another size, or without
+/// predecessor.
+pub fn next_counter(
+    write_blocks: u64,
+    overlaps: impl IntoIterator<Item = Overlap>,
+    params: &Params,
+) -> u16 {
     if write_blocks < params.get(Param::LargeBlocks) {
         return 0;
     }
@@ -50,12 +58,14 @@ mod tests {
     use super::*;
 
     fn next(write_blocks: u64, overlaps: &[(u16, u64)]) -> u16 {
-        let overlaps = overlaps.iter().map(|&(counter, area_blocks)| Overlap { counter, area_blocks });
+        let overlaps =
+            overlaps.iter().map(|&(counter, area_blocks)| Overlap { counter, area_blocks });
         next_counter(write_blocks, overlaps, &Params::default())
     }
 
-    /// Log (offset, length, counter): (0,4,3) (4,4,1) (5,1,0) (6,1,0). The first two transitions of the slides are followed;
-    /// in the third they find no predecessor since (4,4,1) was partly overwritten, and reset the counter.
+    /// Log (offset, length, counter): (0,4,3) (4,4,1) (5,1,0) (6,1,0). The first two transitions of
+    /// the slides are followed; in the third they find no predecessor since (4,4,1) was partly
+    /// overwritten, and reset the counter.
     #[test]
     fn the_slides_example() {
         assert_eq!(next(4, &[(3, 4)]), 4, "write(0,4)");
@@ -89,7 +99,11 @@ mod tests {
     fn each_of_several_predecessors_must_be_covered_and_the_least_counts() {
         assert_eq!(next(8, &[(9, 16), (4, 8), (7, 1)]), 5);
         assert_eq!(next(8, &[(9, 17), (4, 8)]), 0);
-        assert_eq!(next(8, &[(4, 16), (4, 16)]), next(8, &[(4, 16)]), "the ends of one entry are one predecessor");
+        assert_eq!(
+            next(8, &[(4, 16), (4, 16)]),
+            next(8, &[(4, 16)]),
+            "the ends of one entry are one predecessor"
+        );
     }
 
     #[test]

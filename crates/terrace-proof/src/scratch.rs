@@ -33,8 +33,8 @@ impl Scratch {
         Ok(Scratch(dir))
     }
 
-    /// A directory on a file system whose behaviour is a fair reference: the host's disk file system,
-    /// or tmpfs where that is an overlay.
+    /// A directory on a file system whose behaviour is a fair reference: the host's disk file
+    /// system, or tmpfs where that is an overlay.
     ///
     /// # Errors
     /// As [`Scratch::new`].

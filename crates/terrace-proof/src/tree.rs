@@ -57,7 +57,9 @@ impl Tree {
             if !std::fs::symlink_metadata(&dir)?.is_dir() {
                 continue;
             }
-            for entry in std::fs::read_dir(&dir).with_context(|| format!("reading {}", dir.display()))? {
+            for entry in
+                std::fs::read_dir(&dir).with_context(|| format!("reading {}", dir.display()))?
+            {
                 names.push(relative.join(entry?.file_name()));
             }
         }
@@ -68,7 +70,11 @@ impl Tree {
             let path = root.join(&name);
             let node = Node::read(&path, &name, scope, &mut first_names)
                 .with_context(|| format!("looking at {}", path.display()))?;
-            ensure!(nodes.insert(name, node).is_none(), "a name is listed twice: {}", path.display());
+            ensure!(
+                nodes.insert(name, node).is_none(),
+                "a name is listed twice: {}",
+                path.display()
+            );
         }
         Ok(Tree(nodes))
     }
@@ -107,13 +113,22 @@ impl Tree {
             })
             .collect();
         let shown = differences[..differences.len().min(20)].concat();
-        ensure!(differences.is_empty(), "{} differences between the trees:{shown}", differences.len());
+        ensure!(
+            differences.is_empty(),
+            "{} differences between the trees:{shown}",
+            differences.len()
+        );
         Ok(())
     }
 }
 
 impl Node {
-    fn read(path: &Path, name: &Path, scope: TreeScope, first_names: &mut BTreeMap<u64, PathBuf>) -> Result<Node> {
+    fn read(
+        path: &Path,
+        name: &Path,
+        scope: TreeScope,
+        first_names: &mut BTreeMap<u64, PathBuf>,
+    ) -> Result<Node> {
         let meta = std::fs::symlink_metadata(path)?;
         let kind = kind_of(&meta);
         let times = (meta.mtime(), meta.mtime_nsec());
@@ -151,7 +166,11 @@ impl Node {
         compare("mtime", format!("{:?}", self.mtime), format!("{:?}", expected.mtime));
         compare("target", format!("{:?}", self.target), format!("{:?}", expected.target));
         compare("xattrs", format!("{:?}", self.xattrs), format!("{:?}", expected.xattrs));
-        compare("content", format!("{:?}", self.content_crc), format!("{:?}", expected.content_crc));
+        compare(
+            "content",
+            format!("{:?}", self.content_crc),
+            format!("{:?}", expected.content_crc),
+        );
         let link = |node: &Node| format!("{:?}", node.same_inode_as);
         compare("hard link of", link(self), link(expected));
         out.join("; ")
@@ -225,7 +244,10 @@ pub fn check_holes(path: &Path) -> Result<()> {
         ensure!((at..=size).contains(&data), "SEEK_DATA from {at} of {size} gave {data}");
         if let Some(lie) = content[at as usize..data as usize].iter().position(|b| *b != 0) {
             let offset = at + lie as u64;
-            anyhow::bail!("{}: byte {offset} is data, but {at}..{data} is called a hole", path.display());
+            anyhow::bail!(
+                "{}: byte {offset} is data, but {at}..{data} is called a hole",
+                path.display()
+            );
         }
         if data == size {
             break;
@@ -234,7 +256,13 @@ pub fn check_holes(path: &Path) -> Result<()> {
         ensure!(hole > data && hole <= size, "SEEK_HOLE from data at {data} of {size} gave {hole}");
         at = hole;
     }
-    ensure!(seek(&file, SeekFrom::Data(size)) == Err(Errno::NXIO), "SEEK_DATA at the end must be ENXIO");
-    ensure!(seek(&file, SeekFrom::Hole(size)) == Err(Errno::NXIO), "SEEK_HOLE at the end must be ENXIO");
+    ensure!(
+        seek(&file, SeekFrom::Data(size)) == Err(Errno::NXIO),
+        "SEEK_DATA at the end must be ENXIO"
+    );
+    ensure!(
+        seek(&file, SeekFrom::Hole(size)) == Err(Errno::NXIO),
+        "SEEK_HOLE at the end must be ENXIO"
+    );
     Ok(())
 }

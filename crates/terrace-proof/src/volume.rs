@@ -67,7 +67,8 @@ impl VolumeSpec {
         }
     }
 
-    /// Has the daemon's process run these commands of the shell before it is the daemon: they set what it may use.
+    /// Has the daemon's process run these commands of the shell before it is the daemon: they set
+    /// what it may use.
     pub fn prepared_by(mut self, script: &str) -> Self {
         script.clone_into(&mut self.preparation);
         self
@@ -210,15 +211,17 @@ impl TestVolume {
         &self.pm
     }
 
-    /// Bytes that background migration has taken from PM since the volume was mounted: of data that went to a disk, and of pages
-    /// of logs.
+    /// Bytes that background migration has taken from PM since the volume was mounted: of data that
+    /// went to a disk, and of pages of logs.
     ///
     /// # Errors
     /// If the daemon does not tell.
     pub fn migrated_bytes(&self) -> Result<(u64, u64)> {
         let output = self.terrace("stats")?.args(["--once", "--json"]).arg(self.root()).output()?;
         let stats: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-        let counter = |name| stats["counters"][name].as_u64().with_context(|| format!("{stats}: no counter {name}"));
+        let counter = |name| {
+            stats["counters"][name].as_u64().with_context(|| format!("{stats}: no counter {name}"))
+        };
         Ok((counter("migrated_write_bytes")?, counter("migrated_log_bytes")?))
     }
 
@@ -248,7 +251,8 @@ impl TestVolume {
         Ok(command)
     }
 
-    /// SIGKILL for the daemon, as a crash of it would be. The mount answers with errors from now on.
+    /// SIGKILL for the daemon, as a crash of it would be. The mount answers with errors from now
+    /// on.
     ///
     /// # Errors
     /// If the daemon had already ended by itself, which is a crash that the test did not order.
@@ -264,10 +268,11 @@ impl TestVolume {
         Ok(())
     }
 
-    /// Kills the daemon after `limit`, unless the result is dropped before: a daemon that does not answer any more
-    /// holds programs in the kernel, where nothing else ends their wait.
+    /// Kills the daemon after `limit`, unless the result is dropped before: a daemon that does not
+    /// answer any more holds programs in the kernel, where nothing else ends their wait.
     pub fn kill_after(&self, limit: Duration) -> Watch {
-        let daemon = self.daemon.as_ref().and_then(|daemon| Pid::from_raw(i32::try_from(daemon.id()).ok()?));
+        let daemon =
+            self.daemon.as_ref().and_then(|daemon| Pid::from_raw(i32::try_from(daemon.id()).ok()?));
         let (watch, dropped) = channel();
         std::thread::spawn(move || {
             if dropped.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
@@ -371,7 +376,10 @@ impl TestVolume {
         }
         let binary = self.binary.as_ref().context("not a mount")?;
         let mut command = Command::new("sh");
-        command.args(["-euc", &format!("{}\nexec \"$0\" \"$@\"", self.spec.preparation)]).arg(binary).arg("mount");
+        command
+            .args(["-euc", &format!("{}\nexec \"$0\" \"$@\"", self.spec.preparation)])
+            .arg(binary)
+            .arg("mount");
         command.arg(&self.pm).arg(&self.mountpoint).arg("--foreground");
         let mut options = self.spec.options.clone();
         let chosen = options.iter().any(|option| option.starts_with("cache_dir="));
@@ -393,12 +401,15 @@ impl TestVolume {
         let mut daemon = command.spawn().context("starting terrace mount")?;
         let deadline = Instant::now() + DAEMON_LIMIT;
         loop {
-            // The dead mount of a killed daemon still answers stat, from the kernel's cache, but not
-            // statfs, which only a daemon can answer.
-            if rustix::fs::statvfs(&self.mountpoint).is_ok() && device_of(&self.mountpoint).ok() != Some(before) {
+            // The dead mount of a killed daemon still answers stat, from the kernel's cache, but
+            // not statfs, which only a daemon can answer.
+            if rustix::fs::statvfs(&self.mountpoint).is_ok()
+                && device_of(&self.mountpoint).ok() != Some(before)
+            {
                 self.daemon = Some(daemon);
                 let served = std::fs::read_dir(&self.mountpoint).map(drop);
-                return served.with_context(|| format!("the mount does not serve\n{}", self.daemon_log()));
+                return served
+                    .with_context(|| format!("the mount does not serve\n{}", self.daemon_log()));
             }
             if let Some(status) = daemon.try_wait()? {
                 bail!("terrace mount: {status}\n{}", self.daemon_log());
@@ -423,8 +434,8 @@ impl TestVolume {
 }
 
 impl Drop for TestVolume {
-    /// Leaves no mount and no daemon behind, whatever state the test left them in; the files go with
-    /// their directories.
+    /// Leaves no mount and no daemon behind, whatever state the test left them in; the files go
+    /// with their directories.
     fn drop(&mut self) {
         if !self.is_mount() {
             return;
@@ -460,7 +471,8 @@ pub fn terrace_binary() -> Result<PathBuf> {
         return Ok(PathBuf::from(path));
     }
     let test_program = std::env::current_exe()?;
-    let profile_dir = test_program.parent().and_then(Path::parent).context("no profile directory")?;
+    let profile_dir =
+        test_program.parent().and_then(Path::parent).context("no profile directory")?;
     let binary = profile_dir.join("terrace");
     if binary.is_file() {
         return Ok(binary);

@@ -42,11 +42,15 @@ fn devices(volume: &TestVolume) -> Result<Vec<Value>> {
 }
 
 fn paths(volume: &TestVolume) -> Result<Vec<String>> {
-    Ok(devices(volume)?.iter().map(|row| row["path"].as_str().unwrap_or_default().to_owned()).collect())
+    Ok(devices(volume)?
+        .iter()
+        .map(|row| row["path"].as_str().unwrap_or_default().to_owned())
+        .collect())
 }
 
 fn removal(volume: &TestVolume) -> Result<Value> {
-    let status: Value = serde_json::from_str(&run(volume.terrace("status")?.arg("--json").arg(volume.root()))?)?;
+    let status: Value =
+        serde_json::from_str(&run(volume.terrace("status")?.arg("--json").arg(volume.root()))?)?;
     Ok(status["removal"].clone())
 }
 
@@ -90,8 +94,8 @@ fn work(root: &Path, who: u64, stop: &AtomicBool) -> Result<BTreeMap<PathBuf, Ve
     Ok(known)
 }
 
-/// Disks are added, replaced and removed while programs work; afterwards, and after a remount and a power cut, every
-/// byte is there, and the disks that left can come back.
+/// Disks are added, replaced and removed while programs work; afterwards, and after a remount and a
+/// power cut, every byte is there, and the disks that left can come back.
 #[test]
 fn disks_change_places_under_load() {
     proof(|| {
@@ -114,13 +118,18 @@ fn disks_change_places_under_load() {
             let changed = (|| {
                 device(&volume, "add", &[&second.0, "--tier", "2"])?;
                 device(&volume, "replace", &[&first, &format!("{third}:160M")])?;
-                ensure!(paths(&volume)?[1..] == [second.0.clone(), third.clone()], "{:?}", paths(&volume)?);
+                ensure!(
+                    paths(&volume)?[1..] == [second.0.clone(), third.clone()],
+                    "{:?}",
+                    paths(&volume)?
+                );
                 device(&volume, "remove", &[&third])?;
                 ensure!(paths(&volume)?[1..] == [second.0.clone()], "{:?}", paths(&volume)?);
                 Ok(())
             })();
             stop.store(true, Ordering::Relaxed);
-            let worked: Result<Vec<_>> = workers.into_iter().map(|worker| worker.join().expect("no panic")).collect();
+            let worked: Result<Vec<_>> =
+                workers.into_iter().map(|worker| worker.join().expect("no panic")).collect();
             changed.and(worked)
         })?;
         must_hold(&known)?;
@@ -139,13 +148,17 @@ fn disks_change_places_under_load() {
     });
 }
 
-/// The daemon dies while a disk is being emptied: it is part of the volume, with less on it, and can be removed later. So
-/// it is when the command is interrupted.
+/// The daemon dies while a disk is being emptied: it is part of the volume, with less on it, and
+/// can be removed later. So it is when the command is interrupted.
 #[test]
 fn a_removal_that_is_cut_short_is_none() {
     proof(|| {
         // So slow that the disk cannot be empty before it is looked at.
-        let mut volume = VolumeSpec::new("cut-short").pm_mib(16).disk_mib(512).options("model=disk1=hdd").mount()?;
+        let mut volume = VolumeSpec::new("cut-short")
+            .pm_mib(16)
+            .disk_mib(512)
+            .options("model=disk1=hdd")
+            .mount()?;
         let scratch = Scratch::new("cut-short-more")?;
         let second = scratch.join("second").display().to_string();
         device(&volume, "add", &[&format!("{second}:512M"), "--tier", "2"])?;
@@ -153,7 +166,12 @@ fn a_removal_that_is_cut_short_is_none() {
         let first = volume.devices()[1].display().to_string();
         let begin = || -> Result<_> {
             let mut command = volume.terrace("device")?;
-            let child = command.arg("remove").arg(volume.root()).arg(&first).stderr(Stdio::piped()).spawn()?;
+            let child = command
+                .arg("remove")
+                .arg(volume.root())
+                .arg(&first)
+                .stderr(Stdio::piped())
+                .spawn()?;
             loop {
                 let now = removal(&volume)?;
                 let (left, total) = (now["left_bytes"].as_u64(), now["total_bytes"].as_u64());
@@ -166,11 +184,15 @@ fn a_removal_that_is_cut_short_is_none() {
         };
         let interrupted = begin()?;
         ensure!(devices(&volume)?[1]["state"] == "draining", "{:?}", devices(&volume)?);
-        // SAFETY: kill(2) has no preconditions; the process is a child of this test that has not been waited for.
+        // SAFETY: kill(2) has no preconditions; the process is a child of this test that has not
+        // been waited for.
         ensure!(unsafe { libc::kill(interrupted.id() as i32, libc::SIGINT) } == 0, "kill");
         let ended = interrupted.wait_with_output()?;
         let told = String::from_utf8_lossy(&ended.stderr);
-        ensure!(ended.status.code() == Some(1) && told.contains("was cancelled, the disk is in use"), "{told}");
+        ensure!(
+            ended.status.code() == Some(1) && told.contains("was cancelled, the disk is in use"),
+            "{told}"
+        );
         ensure!(devices(&volume)?[1]["state"] == "in use", "{:?}", devices(&volume)?);
 
         let command = begin()?;

@@ -1,4 +1,5 @@
-//! Devices that fail under a real mount: who is told what, what goes on, and what `terrace status` says.
+//! Devices that fail under a real mount: who is told what, what goes on, and what `terrace status`
+//! says.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -13,7 +14,8 @@ use terrace_fuse::MountConfig;
 use terrace_media::{Pm, sim_disk};
 use terrace_proof::{MIB, Rng, Scratch, TestVolume, VolumeSpec, proof, run, skip, when_idle};
 
-/// A tmpfs of its own size: unlike a real device it can be filled, and so made to fail, and emptied again.
+/// A tmpfs of its own size: unlike a real device it can be filled, and so made to fail, and emptied
+/// again.
 struct Tmpfs(Scratch);
 
 impl Tmpfs {
@@ -22,7 +24,9 @@ impl Tmpfs {
             return Err(skip("only root can mount a tmpfs"));
         }
         let dir = Scratch::new(name)?;
-        run(Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={mib}m"), "tmpfs"]).arg(dir.path()))?;
+        run(Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={mib}m"), "tmpfs"])
+            .arg(dir.path()))?;
         Ok(Tmpfs(dir))
     }
 
@@ -49,8 +53,8 @@ impl Drop for Tmpfs {
     }
 }
 
-/// A mapped page of a tmpfs file that has been given back, on a tmpfs without room for another, cannot be read: the
-/// kernel raises the very signal that failed memory does.
+/// A mapped page of a tmpfs file that has been given back, on a tmpfs without room for another,
+/// cannot be read: the kernel raises the very signal that failed memory does.
 fn punch(path: &Path, offset: u64) -> Result<()> {
     let file = File::options().write(true).open(path)?;
     let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
@@ -81,20 +85,22 @@ fn health(status: &serde_json::Value, device: usize) -> &str {
     status["devices"][device]["health"].as_str().unwrap_or("none")
 }
 
-/// **P-41** Where a device cannot be read, reads of the files that lie there fail with EIO, and the log names device
-/// and offset; all other files go on.
+/// **P-41** Where a device cannot be read, reads of the files that lie there fail with EIO, and the
+/// log names device and offset; all other files go on.
 #[test]
 fn unreadable_pm_is_an_error_of_its_file_only() {
     proof(|| {
         let tmpfs = Tmpfs::mount("bad-pm", 20)?;
-        let mut volume = VolumeSpec::new("bad-pm").pm_in(tmpfs.path()).pm_mib(16).disk_mib(64).mount()?;
+        let mut volume =
+            VolumeSpec::new("bad-pm").pm_in(tmpfs.path()).pm_mib(16).disk_mib(64).mount()?;
         let (bad, good) = (volume.join("bad"), volume.join("good"));
         let data = Rng::new(1).bytes(600_000);
         write_durably(&bad, &data)?;
         write_durably(&good, &data)?;
         // So that the kernel asks the daemon again.
         volume.remount()?;
-        let map: serde_json::Value = serde_json::from_str(&run(volume.terrace("where")?.arg("--json").arg(&bad))?)?;
+        let map: serde_json::Value =
+            serde_json::from_str(&run(volume.terrace("where")?.arg("--json").arg(&bad))?)?;
         let extent = &map[0]["extents"][0];
         ensure!(extent["tier"] == "pm", "{map}");
         let at = extent["device_offset_bytes"].as_u64().context("no offset")? + 16_384;
@@ -103,13 +109,20 @@ fn unreadable_pm_is_an_error_of_its_file_only() {
         let filler = tmpfs.fill()?;
 
         ensure!(errno(read_at(&bad, in_file + 100, 10)) == libc::EIO, "a bad page was read");
-        ensure!(read_at(&bad, 0, in_file as usize)? == data[..in_file as usize], "before the bad page");
+        ensure!(
+            read_at(&bad, 0, in_file as usize)? == data[..in_file as usize],
+            "before the bad page"
+        );
         let rest = in_file as usize + 4096;
-        ensure!(read_at(&bad, rest as u64, data.len() - rest)? == data[rest..], "behind the bad page");
+        ensure!(
+            read_at(&bad, rest as u64, data.len() - rest)? == data[rest..],
+            "behind the bad page"
+        );
         ensure!(fs::read(&good)? == data, "the other file");
         write_durably(&volume.join("new"), &data[..100_000]).context("writing elsewhere")?;
         let log = volume.daemon_log();
-        let place = format!("{}: 4096 bytes at offset {at} cannot be read", volume.pm_path().display());
+        let place =
+            format!("{}: 4096 bytes at offset {at} cannot be read", volume.pm_path().display());
         ensure!(log.contains(&place), "no {place:?} in the log:\n{log}");
         let now = status(&volume, volume.root())?;
         ensure!(now["read_only"].is_null(), "{now}");
@@ -121,7 +134,8 @@ fn unreadable_pm_is_an_error_of_its_file_only() {
         ensure!(checked.status.code() == Some(8), "{checked:?}");
         ensure!(report.contains("(/bad)") && report.contains("cannot be read"), "{report}");
         let images = Scratch::new("bad-pm-image")?;
-        let saved = volume.terrace("save")?.arg(volume.pm_path()).arg(images.join("image")).output()?;
+        let saved =
+            volume.terrace("save")?.arg(volume.pm_path()).arg(images.join("image")).output()?;
         let said = String::from_utf8_lossy(&saved.stderr);
         ensure!(!saved.status.success() && said.contains(&format!("offset {at} ")), "{said}");
         fs::remove_file(filler)?;
@@ -134,7 +148,8 @@ fn unreadable_pm_is_an_error_of_its_file_only() {
 fn a_store_to_unreadable_pm_turns_the_volume_read_only() {
     proof(|| {
         let tmpfs = Tmpfs::mount("lost-store", 20)?;
-        let mut volume = VolumeSpec::new("lost-store").pm_in(tmpfs.path()).pm_mib(16).disk_mib(64).mount()?;
+        let mut volume =
+            VolumeSpec::new("lost-store").pm_in(tmpfs.path()).pm_mib(16).disk_mib(64).mount()?;
         let data = Rng::new(1).bytes(100_000);
         write_durably(&volume.join("kept"), &data)?;
         // All of PM that is free, some of which comes next.
@@ -161,7 +176,8 @@ fn a_store_to_unreadable_pm_turns_the_volume_read_only() {
         errnos.dedup();
         ensure!(errnos.ends_with(&[libc::EIO, libc::EROFS]), "{errnos:?}");
         let log = volume.daemon_log();
-        let lines: Vec<&str> = log.lines().filter(|line| line.contains("read-only from now on")).collect();
+        let lines: Vec<&str> =
+            log.lines().filter(|line| line.contains("read-only from now on")).collect();
         ensure!(lines.len() == 1 && lines[0].contains("is lost"), "one clear line in\n{log}");
         let now = status(&volume, volume.root())?;
         ensure!(now["read_only"].as_str().is_some_and(|reason| lines[0].contains(reason)), "{now}");
@@ -174,11 +190,13 @@ fn a_store_to_unreadable_pm_turns_the_volume_read_only() {
     });
 }
 
-/// A disk's image that has lost its end: its files fail, others and `terrace status` go on, mounted or not.
+/// A disk's image that has lost its end: its files fail, others and `terrace status` go on, mounted
+/// or not.
 #[test]
 fn a_truncated_disk_is_reported() {
     proof(|| {
-        let mut volume = VolumeSpec::new("truncated").pm_mib(16).disk_mib(64).options("pm_full=1").mount()?;
+        let mut volume =
+            VolumeSpec::new("truncated").pm_mib(16).disk_mib(64).options("pm_full=1").mount()?;
         let data = Rng::new(2).bytes(8 << 20);
         write_durably(&volume.join("large"), &data)?;
         volume.remount_with("pm_full=90")?;
@@ -199,13 +217,16 @@ fn a_truncated_disk_is_reported() {
         image.set_len(64 << 20)?;
         volume.remount()?;
         ensure!(fs::read(volume.join("more"))? == data[..1000], "written while the disk was short");
-        ensure!(errno(fs::read(volume.join("large"))) == libc::EIO, "zeros do not match the checksums");
+        ensure!(
+            errno(fs::read(volume.join("large"))) == libc::EIO,
+            "zeros do not match the checksums"
+        );
         Ok(())
     });
 }
 
-/// **P-42** A disk that refuses writes costs nothing but the wait: fsync fails, the data stays where it is read
-/// from, and it is written when the disk takes it.
+/// **P-42** A disk that refuses writes costs nothing but the wait: fsync fails, the data stays
+/// where it is read from, and it is written when the disk takes it.
 #[test]
 fn a_sparse_image_on_a_full_file_system() {
     proof(|| {
@@ -215,7 +236,12 @@ fn a_sparse_image_on_a_full_file_system() {
         let data = Rng::new(3).bytes(6 << 20);
         write_durably(&volume.join("before"), &data[..1 << 20])?;
         let filler = tmpfs.fill()?;
-        let mut file = File::options().create(true).truncate(true).read(true).write(true).open(volume.join("late"))?;
+        let mut file = File::options()
+            .create(true)
+            .truncate(true)
+            .read(true)
+            .write(true)
+            .open(volume.join("late"))?;
         file.write_all(&data)?;
         for _ in 0..3 {
             ensure!(errno(file.sync_all()) == libc::ENOSPC, "fsync without room");
@@ -254,38 +280,52 @@ impl Write for Lines {
     }
 }
 
-/// **P-43** After a flush of a disk failed, nobody knows what it has kept: the volume turns read-only, with one line
-/// in the log and in `terrace status`. Everything acknowledged before stays there.
+/// **P-43** After a flush of a disk failed, nobody knows what it has kept: the volume turns
+/// read-only, with one line in the log and in `terrace status`. Everything acknowledged before
+/// stays there.
 #[test]
 fn a_failed_flush_turns_the_volume_read_only() {
     proof(|| {
         let lines = Lines::default();
         let writer = lines.clone();
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
         tracing::subscriber::set_global_default(subscriber)?;
         let pm = Pm::anonymous(16 * MIB);
         let (disk, sim) = sim_disk(64 * MIB);
         format(&pm, std::slice::from_ref(&disk), &FormatOptions::default())?;
-        let options = OpenOptions { pm_full_percent: 0, cache_bytes: 16 * MIB, ..OpenOptions::default() };
+        let options =
+            OpenOptions { pm_full_percent: 0, cache_bytes: 16 * MIB, ..OpenOptions::default() };
         let volume = Volume::open(pm, vec![disk], options, &|_, _, _| ())?;
         let scratch = Scratch::new("flush")?;
         let mounted = terrace_fuse::mount(volume.clone(), scratch.path(), &MountConfig::default())?;
         let data = Rng::new(4).bytes(1 << 20);
         write_durably(&scratch.join("before"), &data)?;
         sim.fail_flush(true);
-        ensure!(errno(write_durably(&scratch.join("during"), &data)) == libc::EIO, "fsync with a failed flush");
+        ensure!(
+            errno(write_durably(&scratch.join("during"), &data)) == libc::EIO,
+            "fsync with a failed flush"
+        );
         sim.clear_faults();
         ensure!(errno(File::create(scratch.join("after"))) == libc::EROFS, "a change after it");
-        ensure!(errno(write_durably(&scratch.join("during"), b"x")) == libc::EROFS, "a write after it");
-        ensure!(fs::read(scratch.join("before"))? == data && fs::read(scratch.join("during"))? == data, "reads go on");
-        let status: serde_json::Value = serde_json::from_str(&terrace_fuse::control::status(scratch.path())?)?;
+        ensure!(
+            errno(write_durably(&scratch.join("during"), b"x")) == libc::EROFS,
+            "a write after it"
+        );
+        ensure!(
+            fs::read(scratch.join("before"))? == data && fs::read(scratch.join("during"))? == data,
+            "reads go on"
+        );
+        let status: serde_json::Value =
+            serde_json::from_str(&terrace_fuse::control::status(scratch.path())?)?;
         let Some(reason) = status["read_only"].as_str() else { bail!("{status}") };
         ensure!(reason.contains("<simulated disk>: flush"), "{reason}");
         let unmounter = mounted.unmounter();
         when_idle(|| unmounter.unmount())?;
         mounted.wait()?;
         volume.abandon();
-        let log = String::from_utf8(lines.0.lock().map_err(|_| io::Error::other("poisoned"))?.clone())?;
+        let log =
+            String::from_utf8(lines.0.lock().map_err(|_| io::Error::other("poisoned"))?.clone())?;
         let told: Vec<&str> = log.lines().filter(|line| line.contains("ERROR")).collect();
         ensure!(told.len() == 1 && told[0].contains(reason), "{log}");
         Ok(())

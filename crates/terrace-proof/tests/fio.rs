@@ -21,7 +21,10 @@ fn fio(name: &str, options: &str, job: &[&str]) -> Result<()> {
         command
     };
     run(&mut command(&["--do_verify=1"], volume.root()))?;
-    ensure!(std::fs::metadata(volume.join("proof.data"))?.len() == 384 * MIB, "fio wrote elsewhere");
+    ensure!(
+        std::fs::metadata(volume.join("proof.data"))?.len() == 384 * MIB,
+        "fio wrote elsewhere"
+    );
     volume.check()?;
     run(&mut command(&["--verify_only=1"], volume.root()))?;
     Ok(())
@@ -34,12 +37,16 @@ fn random_writes() {
 
 #[test]
 fn random_writes_with_fsync() {
-    proof(|| fio("fio-fsync", "", &["--rw=randwrite", "--bs=64k", "--ioengine=psync", "--fsync=32"]));
+    proof(|| {
+        fio("fio-fsync", "", &["--rw=randwrite", "--bs=64k", "--ioengine=psync", "--fsync=32"])
+    });
 }
 
 #[test]
 fn sequential_stream() {
-    proof(|| fio("fio-stream", "", &["--rw=write", "--bs=1m", "--ioengine=psync", "--end_fsync=1"]));
+    proof(|| {
+        fio("fio-stream", "", &["--rw=write", "--bs=1m", "--ioengine=psync", "--end_fsync=1"])
+    });
 }
 
 #[test]
@@ -49,7 +56,13 @@ fn memory_mapped() {
 
 #[test]
 fn direct_io() {
-    proof(|| fio("fio-direct", "", &["--rw=randwrite", "--bs=32k", "--ioengine=libaio", "--iodepth=8", "--direct=1"]));
+    proof(|| {
+        fio(
+            "fio-direct",
+            "",
+            &["--rw=randwrite", "--bs=32k", "--ioengine=libaio", "--iodepth=8", "--direct=1"],
+        )
+    });
 }
 
 #[test]

@@ -41,12 +41,17 @@ fn fsx(spec: VolumeSpec, run: &Run) -> Result<()> {
     let awaits_migration = volume.is_mount() && migrates;
     let started = Instant::now();
     for seed in 1.. {
-        let is_enough = seed > run.seeds && (!awaits_migration || volume.migrated_bytes()?.0 > MIGRATED_BYTES);
+        let is_enough =
+            seed > run.seeds && (!awaits_migration || volume.migrated_bytes()?.0 > MIGRATED_BYTES);
         if is_enough {
             break;
         }
         // A fast machine is through with the seeds before much has moved, so more of them follow.
-        ensure!(started.elapsed() < LIMIT, "after {seed} seeds {:?} bytes have migrated", volume.migrated_bytes()?);
+        ensure!(
+            started.elapsed() < LIMIT,
+            "after {seed} seeds {:?} bytes have migrated",
+            volume.migrated_bytes()?
+        );
         let output = Command::new(&fsx)
             .env("RUST_LOG", "warn")
             .arg("-f")
@@ -72,7 +77,10 @@ fn fsx(spec: VolumeSpec, run: &Run) -> Result<()> {
 fn everything_migrates_all_the_time() {
     proof(|| {
         let config = configuration(2 << 20, 128 << 10, 1);
-        fsx(VolumeSpec::new("fsx-migrating").migrating(), &Run { config, seeds: 3, operations: 3000 })
+        fsx(
+            VolumeSpec::new("fsx-migrating").migrating(),
+            &Run { config, seeds: 3, operations: 3000 },
+        )
     });
 }
 
@@ -105,6 +113,9 @@ fn durable_small_operations() {
 fn durable_file_larger_than_pm() {
     proof(|| {
         let config = configuration(48 << 20, 4 << 20, 4096);
-        fsx(tiered("fsx-durable-large").options("durable"), &Run { config, seeds: 1, operations: 200 })
+        fsx(
+            tiered("fsx-durable-large").options("durable"),
+            &Run { config, seeds: 1, operations: 200 },
+        )
     });
 }

@@ -1,5 +1,6 @@
-//! Handles of files, name_to_handle_at(2) and open_by_handle_at(2): what they lead to whatever happens to names, beside
-//! the host's file system, after the kernel has forgotten the files, and on later mounts.
+//! Handles of files, name_to_handle_at(2) and open_by_handle_at(2): what they lead to whatever
+//! happens to names, beside the host's file system, after the kernel has forgotten the files, and
+//! on later mounts.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -38,8 +39,11 @@ impl Handle {
         let mut handle = Self::new(0, &[0; HANDLE_BYTES_MAX]);
         let (path, mut mount) = (CString::new(path.as_os_str().as_bytes())?, 0);
         let head = std::ptr::from_mut(&mut handle).cast::<libc::file_handle>();
-        // SAFETY: the path ends with a NUL; `handle` is laid out as the call's structure, with the room that it says.
-        let result = unsafe { libc::name_to_handle_at(libc::AT_FDCWD, path.as_ptr(), head, &mut mount, flags) };
+        // SAFETY: the path ends with a NUL; `handle` is laid out as the call's structure, with the
+        // room that it says.
+        let result = unsafe {
+            libc::name_to_handle_at(libc::AT_FDCWD, path.as_ptr(), head, &mut mount, flags)
+        };
         if result == 0 { Ok(handle) } else { Err(Error::last_os_error()) }
     }
 
@@ -52,7 +56,8 @@ impl Handle {
         let mut handle = self.clone();
         let head = std::ptr::from_mut(&mut handle).cast::<libc::file_handle>();
         // SAFETY: `handle` is laid out as the call's structure, with as many bytes as it says.
-        let opened = unsafe { libc::open_by_handle_at(mount.as_raw_fd(), head, flags | libc::O_CLOEXEC) };
+        let opened =
+            unsafe { libc::open_by_handle_at(mount.as_raw_fd(), head, flags | libc::O_CLOEXEC) };
         if opened < 0 {
             return Err(Error::last_os_error());
         }
@@ -99,7 +104,8 @@ enum Between {
 }
 
 impl Between {
-    const ALL: [Between; 4] = [Between::Nothing, Between::Forgotten, Between::Mounted, Between::Recovered];
+    const ALL: [Between; 4] =
+        [Between::Nothing, Between::Forgotten, Between::Mounted, Between::Recovered];
 
     /// The volume's root afterwards. The caller has nothing of it open.
     fn pass(self, volume: &mut TestVolume) -> Result<File> {
@@ -116,12 +122,12 @@ impl Between {
     }
 }
 
-/// **P-45** A handle from name_to_handle_at(2) opens its file with open_by_handle_at(2) as long as the
-/// file exists, whatever happens to its names, also after the kernel has forgotten it and on later
-/// mounts. After that it fails with ESTALE, also if another file has the inode number: a generation of
-/// 32 bits tells one from the other. It is counted per inode number, and where the volume has given
-/// back the record that counts, it begins at random: there a handle of a file that is gone opens
-/// another one with a chance of one in 2^32 for each file that gets the number.
+/// **P-45** A handle from name_to_handle_at(2) opens its file with open_by_handle_at(2) as long as
+/// the file exists, whatever happens to its names, also after the kernel has forgotten it and on
+/// later mounts. After that it fails with ESTALE, also if another file has the inode number: a
+/// generation of 32 bits tells one from the other. It is counted per inode number, and where the
+/// volume has given back the record that counts, it begins at random: there a handle of a file that
+/// is gone opens another one with a chance of one in 2^32 for each file that gets the number.
 #[test]
 fn handles_last_as_long_as_files() {
     proof(|| {
@@ -149,8 +155,10 @@ fn handles_last_as_long_as_files() {
             )?;
             let handle = |name: &str| Handle::of(&dir.join(name));
             let root = Handle::of(volume.root())?;
-            let [plain, renamed, linked] = [handle("plain")?, handle("deep/deeper/renamed")?, handle("linked")?];
-            let [link, fifo, deeper] = [handle("symlink")?, handle("fifo")?, handle("deep/deeper")?];
+            let [plain, renamed, linked] =
+                [handle("plain")?, handle("deep/deeper/renamed")?, handle("linked")?];
+            let [link, fifo, deeper] =
+                [handle("symlink")?, handle("fifo")?, handle("deep/deeper")?];
             let stale: Vec<Handle> = ["unlinked", "replaced", "open", "remade", "removed"]
                 .iter()
                 .map(|name| handle(name))
@@ -176,21 +184,33 @@ fn handles_last_as_long_as_files() {
             let what = || format!("{between:?}");
             let mount = between.pass(&mut volume)?;
             let is = |handle: &Handle, text: &str| -> Result<()> {
-                ensure!(contents(handle, &mount).with_context(|| format!("{text}, {between:?}"))? == text);
+                ensure!(
+                    contents(handle, &mount).with_context(|| format!("{text}, {between:?}"))?
+                        == text
+                );
                 Ok(())
             };
             is(&plain, "plain")?;
             is(&renamed, "renamed")?;
             is(&linked, "linked")?;
             for (number, handle) in stale.iter().enumerate() {
-                handle.must_be_stale(&mount).with_context(|| format!("stale handle {number}, {between:?}"))?;
+                handle
+                    .must_be_stale(&mount)
+                    .with_context(|| format!("stale handle {number}, {between:?}"))?;
             }
             ensure!(link.open(&mount, libc::O_PATH)?.metadata()?.is_symlink(), what());
             ensure!(fifo.open(&mount, libc::O_PATH)?.metadata()?.file_type().is_fifo(), what());
-            ensure!(root.open(&mount, libc::O_PATH)?.metadata()?.ino() == mount.metadata()?.ino(), what());
+            ensure!(
+                root.open(&mount, libc::O_PATH)?.metadata()?.ino() == mount.metadata()?.ino(),
+                what()
+            );
             // A directory is found with its path, and what is below it by name.
             let opened = deeper.open(&mount, libc::O_RDONLY).with_context(what)?;
-            ensure!(path_of(&opened)? == dir.join("other/deep/deeper"), "{:?}, {between:?}", path_of(&opened)?);
+            ensure!(
+                path_of(&opened)? == dir.join("other/deep/deeper"),
+                "{:?}, {between:?}",
+                path_of(&opened)?
+            );
             drop((opened, mount));
             std::fs::remove_dir_all(&dir)?;
             deeper.must_be_stale(&File::open(volume.root())?).with_context(what)?;
@@ -226,7 +246,8 @@ fn a_number_that_is_used_again_makes_no_handle_valid() {
     });
 }
 
-/// A directory may lie deeper than any path reaches, and a file's handle may carry the directory that it was in.
+/// A directory may lie deeper than any path reaches, and a file's handle may carry the directory
+/// that it was in.
 #[test]
 fn directories_are_found_wherever_they_lie() {
     proof(|| {
@@ -252,7 +273,8 @@ fn directories_are_found_wherever_they_lie() {
         drop(at);
         for between in Between::ALL {
             let mount = between.pass(&mut volume)?;
-            let opened = deep.open(&mount, libc::O_RDONLY).with_context(|| format!("{between:?}"))?;
+            let opened =
+                deep.open(&mount, libc::O_RDONLY).with_context(|| format!("{between:?}"))?;
             ensure!(opened.metadata()?.ino() == inode);
             // From there to the root.
             let mut above = opened;
@@ -280,19 +302,25 @@ fn foreign_bytes_are_refused() {
         std::fs::create_dir(volume.join("dir"))?;
         let paths = [volume.join("file"), volume.join("dir"), volume.root().to_owned()];
         let known = paths.iter().map(|path| Handle::of(path)).collect::<Result<Vec<_>>>()?;
-        let numbers = paths.iter().map(|path| Ok(std::fs::metadata(path)?.ino())).collect::<Result<Vec<_>>>()?;
+        let numbers = paths
+            .iter()
+            .map(|path| Ok(std::fs::metadata(path)?.ino()))
+            .collect::<Result<Vec<_>>>()?;
         let mount = File::open(volume.root())?;
         let mut rng = Rng::new(1);
         let long = std::env::var_os("TERRACE_LONG").is_some();
         let tried = |handle: &Handle| match handle.open(&mount, libc::O_PATH) {
             Ok(file) => {
                 let inode = file.metadata()?.ino();
-                ensure!(numbers.contains(&inode), "{handle:?} leads to inode {inode}, which nobody has made");
+                ensure!(
+                    numbers.contains(&inode),
+                    "{handle:?} leads to inode {inode}, which nobody has made"
+                );
                 Ok(())
             }
             Err(error) => {
-                let refused =
-                    [libc::ESTALE, libc::EINVAL, libc::EOVERFLOW].contains(&error.raw_os_error().unwrap_or(0));
+                let refused = [libc::ESTALE, libc::EINVAL, libc::EOVERFLOW]
+                    .contains(&error.raw_os_error().unwrap_or(0));
                 ensure!(refused, "{handle:?}: {error}");
                 Ok(())
             }
@@ -309,7 +337,9 @@ fn foreign_bytes_are_refused() {
                 // Small numbers, high and low.
                 _ => {
                     let number = rng.below(600).wrapping_sub(100);
-                    handle.data[..8].copy_from_slice(&number.rotate_left(32 * rng.below(2) as u32).to_le_bytes());
+                    handle.data[..8].copy_from_slice(
+                        &number.rotate_left(32 * rng.below(2) as u32).to_le_bytes(),
+                    );
                     handle.data[8] = rng.below(4) as u8;
                 }
             }
@@ -365,9 +395,12 @@ impl Side {
                 for handle in &self.handles {
                     found.push(match handle.open(&mount, libc::O_RDONLY) {
                         Err(error) => error.to_string(),
-                        Ok(file) if file.metadata()?.is_dir() => path_of(&file)?
-                            .strip_prefix(&self.root)
-                            .map_or_else(|_| "removed".to_owned(), |path| path.display().to_string()),
+                        Ok(file) if file.metadata()?.is_dir() => {
+                            path_of(&file)?.strip_prefix(&self.root).map_or_else(
+                                |_| "removed".to_owned(),
+                                |path| path.display().to_string(),
+                            )
+                        }
                         Ok(_) => contents(handle, &mount)?,
                     });
                 }
@@ -388,16 +421,25 @@ fn handles_lead_where_those_of_the_host_do() {
             let mut rng = Rng::new(seed);
             let here = volume.join("tree");
             std::fs::create_dir(&here)?;
-            let mut sides =
-                [here, host.path().to_owned()].map(|root| Side { root, handles: Vec::new(), open: Vec::new() });
+            let mut sides = [here, host.path().to_owned()].map(|root| Side {
+                root,
+                handles: Vec::new(),
+                open: Vec::new(),
+            });
             for side in &sides {
-                ["one", "two"].iter().try_for_each(|dir| std::fs::create_dir(side.root.join(dir)))?;
+                ["one", "two"]
+                    .iter()
+                    .try_for_each(|dir| std::fs::create_dir(side.root.join(dir)))?;
             }
             for number in 0..300 {
                 let (what, a, b) = (rng.below(9), rng.below(24), rng.below(24));
                 let [here, there] = &mut sides;
-                let (here, there) = (here.step(number, what, a, b)?, there.step(number, what, a, b)?);
-                ensure!(here == there, "seed {seed}, step {number}: {here} here, {there} on the host");
+                let (here, there) =
+                    (here.step(number, what, a, b)?, there.step(number, what, a, b)?);
+                ensure!(
+                    here == there,
+                    "seed {seed}, step {number}: {here} here, {there} on the host"
+                );
                 if rng.one_in(40) {
                     forget()?;
                 }

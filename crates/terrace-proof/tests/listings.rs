@@ -1,10 +1,10 @@
-//! Directories that change while they are listed, on a mount and on the host's file system: by the lister itself and by
-//! another process, with calls that take one entry and calls that take many.
+//! Directories that change while they are listed, on a mount and on the host's file system: by the
+//! lister itself and by another process, with calls that take one entry and calls that take many.
 //!
-//! On both, a listing must come to its end and show each name that stays exactly once, and both must be left with the
-//! same names. On the mount it must also show no name twice, and no more names than there were when it began. That does
-//! not hold where several listings share the kernel's cache, which may be filled by one before a name is removed and by
-//! another after it.
+//! On both, a listing must come to its end and show each name that stays exactly once, and both
+//! must be left with the same names. On the mount it must also show no name twice, and no more
+//! names than there were when it began. That does not hold where several listings share the
+//! kernel's cache, which may be filled by one before a name is removed and by another after it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -54,7 +54,10 @@ const CHANGES: [Change; 8] = [
 impl Change {
     /// Whether the name itself is there all the time.
     fn keeps_the_name(self) -> bool {
-        matches!(self, Change::Create | Change::Replace | Change::ReplaceFromOutside | Change::Exchange)
+        matches!(
+            self,
+            Change::Create | Change::Replace | Change::ReplaceFromOutside | Change::Exchange
+        )
     }
 
     fn make(self, dir: &Path, name: &str) -> Result<()> {
@@ -101,9 +104,11 @@ impl OtherProcess {
     fn start(test: &str) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["--exact", test, "--nocapture"]).env(OTHER_PROCESS, "1");
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let orders = child.stdin.take().context("no pipe to the other process")?;
-        let answers = BufReader::new(child.stderr.take().context("no pipe from the other process")?);
+        let answers =
+            BufReader::new(child.stderr.take().context("no pipe from the other process")?);
         Ok(Self { child, orders, answers })
     }
 
@@ -124,7 +129,8 @@ impl OtherProcess {
         for order in std::io::stdin().lock().lines() {
             let order = order?;
             let mut words = order.splitn(3, ' ');
-            let (Some(number), Some(name), Some(dir)) = (words.next(), words.next(), words.next()) else {
+            let (Some(number), Some(name), Some(dir)) = (words.next(), words.next(), words.next())
+            else {
                 bail!("no order: {order}");
             };
             match CHANGES[number.parse::<usize>()?].make(Path::new(dir), name) {
@@ -138,7 +144,8 @@ impl OtherProcess {
 
 impl Drop for OtherProcess {
     fn drop(&mut self) {
-        // It is killed rather than asked: a test that failed may have left it in the middle of an order.
+        // It is killed rather than asked: a test that failed may have left it in the middle of an
+        // order.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -213,11 +220,18 @@ impl Listing {
         for (name, _) in &self.shown {
             *times.entry(name.to_str().context("a name that nobody gave")?).or_default() += 1;
         }
-        let twice = times.iter().find(|(name, times)| **times > 1 && (strict || self.lasting.contains(**name)));
+        let twice = times
+            .iter()
+            .find(|(name, times)| **times > 1 && (strict || self.lasting.contains(**name)));
         ensure!(twice.is_none(), "shown more than once: {twice:?}");
         // Where a file system shows new names, that is its affair as long as the listing ends.
         let limit = if strict { self.names } else { 20 * (self.names + 100) } + 2;
-        ensure!(self.shown.len() <= limit, "{} names were there, {} entries shown", self.names, self.shown.len());
+        ensure!(
+            self.shown.len() <= limit,
+            "{} names were there, {} entries shown",
+            self.names,
+            self.shown.len()
+        );
         if self.at_end {
             let missing = self.lasting.iter().find(|name| !times.contains_key(name.as_str()));
             ensure!(missing.is_none(), "{missing:?} was there all the time and is not shown");
@@ -227,7 +241,8 @@ impl Listing {
 }
 
 fn names_in(dir: &Path) -> Result<BTreeSet<String>> {
-    let names = std::fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let names =
+        std::fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
     names.collect()
 }
 
@@ -256,7 +271,9 @@ fn change_what_is_shown(
         for name in listing.call()? {
             match other {
                 Some(other) => other.make(change, &dir, &name)?,
-                None => change.make(&dir, &name).with_context(|| format!("{change:?} of {name}"))?,
+                None => {
+                    change.make(&dir, &name).with_context(|| format!("{change:?} of {name}"))?
+                }
             }
             if !change.keeps_the_name() {
                 names.remove(&name);
@@ -281,21 +298,35 @@ fn changing_what_is_shown() {
         let host = Scratch::reference("listings")?;
         let mut other = OtherProcess::start("changing_what_is_shown")?;
         let long = std::env::var_os("TERRACE_LONG").is_some();
-        let sizes: &[usize] = if long { &[0, 1, 10, 1000, 10_000, 100_000] } else { &[0, 1, 10, 250] };
+        let sizes: &[usize] =
+            if long { &[0, 1, 10, 1000, 10_000, 100_000] } else { &[0, 1, 10, 250] };
         for &names in sizes {
             for change in CHANGES {
                 for buffer_bytes in BUFFERS {
                     for elsewhere in [false, true] {
-                        let what = format!("{change:?}, {names} names, {buffer_bytes} bytes a call, {elsewhere}");
+                        let what = format!(
+                            "{change:?}, {names} names, {buffer_bytes} bytes a call, {elsewhere}"
+                        );
                         let mut run = |parent: &Path, strict| {
                             let mut other = elsewhere.then_some(&mut other);
-                            change_what_is_shown(parent, strict, names, buffer_bytes, change, &mut other)
+                            change_what_is_shown(
+                                parent,
+                                strict,
+                                names,
+                                buffer_bytes,
+                                change,
+                                &mut other,
+                            )
                         };
                         let here = run(volume.root(), true).with_context(|| what.clone())?;
-                        let there = run(host.path(), false).with_context(|| format!("on the host: {what}"))?;
+                        let there = run(host.path(), false)
+                            .with_context(|| format!("on the host: {what}"))?;
                         // What is new may be shown and changed once more on the host.
                         let is_old = |name: &&String| !name.ends_with(['+', '-']);
-                        ensure!(here.iter().filter(is_old).eq(there.iter().filter(is_old)), "names left: {what}");
+                        ensure!(
+                            here.iter().filter(is_old).eq(there.iter().filter(is_old)),
+                            "names left: {what}"
+                        );
                     }
                 }
             }
@@ -309,12 +340,18 @@ struct Side {
     dir: PathBuf,
     strict: bool,
     listings: Vec<Listing>,
-    /// Names that were removed once and may be there again, on the mount if its listings share the kernel's cache.
+    /// Names that were removed once and may be there again, on the mount if its listings share the
+    /// kernel's cache.
     removed: Option<BTreeSet<String>>,
 }
 
 impl Side {
-    fn new(parent: &Path, on_mount: bool, names: usize, listings: &[usize]) -> Result<(Self, BTreeSet<String>)> {
+    fn new(
+        parent: &Path,
+        on_mount: bool,
+        names: usize,
+        listings: &[usize],
+    ) -> Result<(Self, BTreeSet<String>)> {
         let (dir, names) = filled(parent, names)?;
         let share = listings.len() > 1;
         let listings = listings.iter().map(|buffer_bytes| Listing::open(&dir, *buffer_bytes));
@@ -371,12 +408,15 @@ fn random_changes(seed: u64, here: &Path, there: &Path, other: &mut OtherProcess
             continue;
         }
         let change = *rng.pick(&CHANGES);
-        let Some(name) = names.iter().nth(rng.below(names.len().max(1) as u64) as usize).cloned() else {
+        let Some(name) = names.iter().nth(rng.below(names.len().max(1) as u64) as usize).cloned()
+        else {
             break;
         };
         // Names grow by these; one that is too long, or there already, shows nothing.
         let grown = format!("{name}{}", if change == Change::Create { '+' } else { '-' });
-        if matches!(change, Change::Create | Change::Rename) && (names.contains(&grown) || grown.len() > 24) {
+        if matches!(change, Change::Create | Change::Rename)
+            && (names.contains(&grown) || grown.len() > 24)
+        {
             continue;
         }
         let elsewhere = rng.one_in(4);

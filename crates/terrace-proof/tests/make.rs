@@ -11,11 +11,15 @@ const SOURCES: usize = 120;
 /// A C program of many files that prints the sum of their numbers, with a generated header, a
 /// static library and dependency files.
 fn write_project(dir: &Path) -> Result<()> {
-    let mut all = String::from("#include <stdio.h>\n#include \"parts.h\"\nint main(void) {\n  long sum = 0;\n");
+    let mut all = String::from(
+        "#include <stdio.h>\n#include \"parts.h\"\nint main(void) {\n  long sum = 0;\n",
+    );
     for number in 0..SOURCES {
         std::fs::write(
             dir.join(format!("part{number}.c")),
-            format!("#include \"parts.h\"\nlong part{number}(void) {{ return {number} * SCALE; }}\n"),
+            format!(
+                "#include \"parts.h\"\nlong part{number}(void) {{ return {number} * SCALE; }}\n"
+            ),
         )?;
         writeln!(all, "  sum += part{number}();")?;
     }

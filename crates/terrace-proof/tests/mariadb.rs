@@ -1,4 +1,5 @@
-//! MariaDB with its data directory on the mount: transactions, shutdowns, and crashes of the server.
+//! MariaDB with its data directory on the mount: transactions, shutdowns, and crashes of the
+//! server.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
@@ -94,9 +95,13 @@ fn healthy(server: &Server, rows: u64) -> Result<()> {
     for line in check.lines() {
         ensure!(line.ends_with("\tOK"), "CHECK TABLE: {check}");
     }
-    let sums = server.sql("USE proof; SELECT SUM(balance) FROM account; SELECT COUNT(*) FROM movement;")?;
+    let sums = server
+        .sql("USE proof; SELECT SUM(balance) FROM account; SELECT COUNT(*) FROM movement;")?;
     let sums: Vec<&str> = sums.lines().collect();
-    ensure!(sums == ["100000".to_owned(), rows.to_string()], "sum and rows {sums:?}, not 100000 and {rows}");
+    ensure!(
+        sums == ["100000".to_owned(), rows.to_string()],
+        "sum and rows {sums:?}, not 100000 and {rows}"
+    );
     Ok(())
 }
 
@@ -133,7 +138,10 @@ fn transactions_shutdowns_and_crashes() {
         volume.check()?;
         let server = Server::start(&data, &run_dir)?;
         healthy(&server, rows)?;
-        ensure!(server.sql("USE proof; CHECK TABLE plain EXTENDED;")?.trim().ends_with("OK"), "Aria table is broken");
+        ensure!(
+            server.sql("USE proof; CHECK TABLE plain EXTENDED;")?.trim().ends_with("OK"),
+            "Aria table is broken"
+        );
 
         for _ in 0..2 {
             rows = transact(&server, "movement", rows, 100)?;

@@ -15,15 +15,16 @@ fn exclusions() -> Result<Vec<String>> {
         .lines()
         .filter(|line| !line.trim_start().starts_with('#') && !line.trim().is_empty())
         .map(|line| {
-            let (name, reason) = line.split_once('#').with_context(|| format!("no reason: {line}"))?;
+            let (name, reason) =
+                line.split_once('#').with_context(|| format!("no reason: {line}"))?;
             ensure!(!reason.trim().is_empty(), "empty reason: {line}");
             Ok(name.trim().to_owned())
         })
         .collect()
 }
 
-/// Two users that every Linux system has, each with its own group of the same number. A nap of two ticks of the slowest clock
-/// that a kernel keeps its times with.
+/// Two users that every Linux system has, each with its own group of the same number. A nap of two
+/// ticks of the slowest clock that a kernel keeps its times with.
 fn configuration(expected_failures: &[String], remounts: bool) -> String {
     let nobodys_group = if group_exists("nogroup") { "nogroup" } else { "nobody" };
     format!(
@@ -70,14 +71,16 @@ impl Suite<'_> {
             .args(pattern)
             .output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let notable: Vec<&str> = text.lines().filter(|l| !l.ends_with(" ok") && !l.ends_with("skipped")).collect();
+        let notable: Vec<&str> =
+            text.lines().filter(|l| !l.ends_with(" ok") && !l.ends_with("skipped")).collect();
         let errors = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{}\n{errors}", notable.join("\n"));
         Ok(text)
     }
 }
 
-/// Fails if a test other than these was skipped: a suite that skips most of its tests proves nothing.
+/// Fails if a test other than these was skipped: a suite that skips most of its tests proves
+/// nothing.
 fn skipped_only(text: &str, allowed: &[&str]) -> Result<()> {
     for line in text.lines().filter(|line| line.ends_with("skipped")) {
         ensure!(allowed.iter().any(|name| line.contains(name)), "unexpectedly skipped: {line}");

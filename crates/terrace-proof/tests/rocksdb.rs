@@ -37,8 +37,9 @@ fn db_bench(name: &str, mount_options: &str, flags: &[&str]) -> Result<()> {
 }
 
 fn check_tables(database: &Path) -> Result<()> {
-    let consistent =
-        run(Command::new(tool("ldb")?).arg(format!("--db={}", database.display())).arg("checkconsistency"))?;
+    let consistent = run(Command::new(tool("ldb")?)
+        .arg(format!("--db={}", database.display()))
+        .arg("checkconsistency"))?;
     ensure!(consistent.trim() == "OK", "ldb checkconsistency: {consistent}");
     let tables: Vec<_> = std::fs::read_dir(database)?
         .map(|entry| entry.map(|e| e.path()))

@@ -1,5 +1,5 @@
-//! A daemon that may use little of something: memory, shared memory, descriptors. It goes on, loses nothing that was
-//! written, and says what it lacks.
+//! A daemon that may use little of something: memory, shared memory, descriptors. It goes on, loses
+//! nothing that was written, and says what it lacks.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::HashMap;
@@ -30,8 +30,9 @@ impl MemoryCgroup {
             false => return Err(skip("no cgroup here limits memory")),
         };
         let dir = parent.join(format!("terrace-proof-{name}-{}", std::process::id()));
-        fs::create_dir(&dir)
-            .map_err(|error| skip(format!("no cgroup can be made in {}: {error}", parent.display())))?;
+        fs::create_dir(&dir).map_err(|error| {
+            skip(format!("no cgroup can be made in {}: {error}", parent.display()))
+        })?;
         let cgroup = MemoryCgroup(dir);
         fs::write(cgroup.0.join(limits[0]), bytes.to_string())?;
         // Not everywhere is swap accounted for.
@@ -70,7 +71,9 @@ impl SmallMemory {
     fn new(name: &str, kib: u64) -> Result<SmallMemory> {
         let scratch = Scratch::new_in(Path::new("/var/tmp"), name)?;
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={kib}k,mode=700"), "tmpfs"]).arg(scratch.path());
+        mount
+            .args(["-t", "tmpfs", "-o", &format!("size={kib}k,mode=700"), "tmpfs"])
+            .arg(scratch.path());
         run(&mut mount).map_err(|error| skip(format!("no tmpfs can be mounted: {error:#}")))?;
         Ok(SmallMemory(scratch))
     }
@@ -103,7 +106,8 @@ impl Drop for SmallMemory {
 /// Files as they must be.
 type Files = HashMap<String, Vec<u8>>;
 
-/// Long files written in a stream by several threads, then written over here and there; and short files.
+/// Long files written in a stream by several threads, then written over here and there; and short
+/// files.
 fn load(volume: &TestVolume, seed: u64, long_mib: u64) -> Result<Files> {
     const THREADS: u64 = 3;
     let write = |thread: u64| -> Result<Files> {
@@ -131,7 +135,8 @@ fn load(volume: &TestVolume, seed: u64, long_mib: u64) -> Result<Files> {
         Ok(files)
     };
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || write(thread))).collect();
+        let threads: Vec<_> =
+            (0..THREADS).map(|thread| scope.spawn(move || write(thread))).collect();
         let files = threads.into_iter().map(|thread| thread.join().expect("writers do not panic"));
         Ok(files.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
     })
@@ -141,7 +146,12 @@ fn compare(volume: &TestVolume, files: &Files) -> Result<()> {
     for (name, expected) in files {
         let found = fs::read(volume.join(name)).with_context(|| name.clone())?;
         let same = found.iter().zip(expected).take_while(|(a, b)| a == b).count();
-        ensure!(found == *expected, "{name}: {} of {} bytes, wrong from byte {same} on", found.len(), expected.len());
+        ensure!(
+            found == *expected,
+            "{name}: {} of {} bytes, wrong from byte {same} on",
+            found.len(),
+            expected.len()
+        );
     }
     Ok(())
 }
@@ -166,8 +176,17 @@ fn a_cgroup_of_256_mib() {
         let cgroup = MemoryCgroup::new("memory", 256 * MIB)?;
         let volume = VolumeSpec::new("scarce-memory").prepared_by(&cgroup.enter()).mount()?;
         let files = load(&volume, 1, 330)?;
-        ensure!(status(&volume)?.contains("of 32 MiB"), "the cache is an eighth: {}", status(&volume)?);
-        for (verb, file) in [("evict", "long-1-0"), ("evict", "short-1-0-7"), ("warm", "short-1-0-7"), ("scrub", "")] {
+        ensure!(
+            status(&volume)?.contains("of 32 MiB"),
+            "the cache is an eighth: {}",
+            status(&volume)?
+        );
+        for (verb, file) in [
+            ("evict", "long-1-0"),
+            ("evict", "short-1-0-7"),
+            ("warm", "short-1-0-7"),
+            ("scrub", ""),
+        ] {
             run(volume.terrace(verb)?.arg(volume.join(file)))?;
         }
         survives(volume, &files)
@@ -178,7 +197,10 @@ fn a_cgroup_of_256_mib() {
 fn a_cache_that_is_chosen_too_large_for_the_cgroup() {
     proof(|| {
         let cgroup = MemoryCgroup::new("chosen", 256 * MIB)?;
-        let volume = VolumeSpec::new("scarce-chosen").options("cache=1G").prepared_by(&cgroup.enter()).mount()?;
+        let volume = VolumeSpec::new("scarce-chosen")
+            .options("cache=1G")
+            .prepared_by(&cgroup.enter())
+            .mount()?;
         let files = load(&volume, 1, 330)?;
         ensure!(volume.daemon_log().contains("cgroup allows 256 MiB"), "{}", volume.daemon_log());
         survives(volume, &files)
@@ -204,7 +226,10 @@ fn shared_memory_that_fills_up_under_load() {
     proof(|| {
         for kib in [3600, 8 << 10, 40 << 10] {
             let memory = SmallMemory::new("fills", kib)?;
-            let volume = VolumeSpec::new("scarce-fills").options("cache=64M").options(&memory.option()).mount()?;
+            let volume = VolumeSpec::new("scarce-fills")
+                .options("cache=64M")
+                .options(&memory.option())
+                .mount()?;
             let mut files = load(&volume, 1, 9)?;
             memory.fill()?;
             files.extend(load(&volume, 2, 60)?);
@@ -215,8 +240,8 @@ fn shared_memory_that_fills_up_under_load() {
     });
 }
 
-/// Connections that take all descriptors of the daemon keep neither files nor, once they are gone, metrics from
-/// working.
+/// Connections that take all descriptors of the daemon keep neither files nor, once they are gone,
+/// metrics from working.
 #[test]
 fn sixty_four_descriptors() {
     proof(|| {
@@ -224,9 +249,11 @@ fn sixty_four_descriptors() {
         let options = format!("metrics={address},threads=4");
         let spec = VolumeSpec::new("scarce-files").options(&options).prepared_by("ulimit -n 64");
         let mut volume = spec.mount()?;
-        let held: Vec<TcpStream> = (0..100).filter_map(|_| TcpStream::connect(address).ok()).collect();
-        let open: Vec<File> =
-            (0..200).map(|i| File::create(volume.join(&format!("open-{i}")))).collect::<std::io::Result<_>>()?;
+        let held: Vec<TcpStream> =
+            (0..100).filter_map(|_| TcpStream::connect(address).ok()).collect();
+        let open: Vec<File> = (0..200)
+            .map(|i| File::create(volume.join(&format!("open-{i}"))))
+            .collect::<std::io::Result<_>>()?;
         let mut files = load(&volume, 1, 90)?;
         for (i, file) in open.iter().enumerate() {
             file.write_all_at(&[i as u8; 5000], 0)?;
@@ -242,13 +269,16 @@ fn sixty_four_descriptors() {
     });
 }
 
-/// The answer to a scrape, which a server that is still busy with earlier connections may refuse at first.
+/// The answer to a scrape, which a server that is still busy with earlier connections may refuse at
+/// first.
 fn metrics(address: SocketAddr) -> Result<String> {
     for _ in 0..600 {
         let scrape = || -> std::io::Result<String> {
             let mut stream = TcpStream::connect(address)?;
             stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+            stream.write_all(
+                b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            )?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer)?;
             Ok(answer)

@@ -27,7 +27,10 @@ fn create(database: &Path, journal_mode: &str) -> Result<()> {
              CREATE INDEX by_filler ON log(filler);"
         ),
     )?;
-    ensure!(made.trim().eq_ignore_ascii_case(journal_mode), "journal mode {made} instead of {journal_mode}");
+    ensure!(
+        made.trim().eq_ignore_ascii_case(journal_mode),
+        "journal mode {made} instead of {journal_mode}"
+    );
     Ok(())
 }
 
@@ -38,7 +41,9 @@ fn writer(database: &Path, journal_mode: &str, writer: u64, rows: u64) -> Result
          .output stdout\nPRAGMA synchronous = FULL;\n"
     );
     for number in 0..rows {
-        script += &format!("INSERT INTO log VALUES({writer}, {number}, randomblob(700)); SELECT {number};\n");
+        script += &format!(
+            "INSERT INTO log VALUES({writer}, {number}, randomblob(700)); SELECT {number};\n"
+        );
     }
     // Line by line: an acknowledgement that waits in a buffer would come too late.
     let mut child = Command::new("stdbuf")
@@ -64,7 +69,8 @@ fn intact_rows(database: &Path) -> Result<BTreeSet<(u64, u64)>> {
     sql(database, ".separator ' '\nSELECT writer, number FROM log;")?
         .lines()
         .map(|line| {
-            let (writer, number) = line.split_once(' ').with_context(|| format!("not a row: {line}"))?;
+            let (writer, number) =
+                line.split_once(' ').with_context(|| format!("not a row: {line}"))?;
             Ok((writer.parse()?, number.parse()?))
         })
         .collect()
@@ -74,7 +80,9 @@ fn concurrent_writers(journal_mode: &str) -> Result<()> {
     let mut volume = VolumeSpec::new("sqlite").pm_mib(48).mount()?;
     let database = volume.join("data.db");
     create(&database, journal_mode)?;
-    let writers = (0..WRITERS).map(|w| writer(&database, journal_mode, w, 120)).collect::<Result<Vec<_>>>()?;
+    let writers = (0..WRITERS)
+        .map(|w| writer(&database, journal_mode, w, 120))
+        .collect::<Result<Vec<_>>>()?;
     for child in writers {
         let output = child.wait_with_output()?;
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -83,7 +91,10 @@ fn concurrent_writers(journal_mode: &str) -> Result<()> {
     ensure!(intact_rows(&database)?.len() as u64 == WRITERS * 120, "rows are missing");
     sql(&database, "DELETE FROM log WHERE number % 3 = 0; VACUUM;")?;
     volume.check()?;
-    ensure!(intact_rows(&database)?.len() as u64 == WRITERS * 80, "rows are missing after a remount");
+    ensure!(
+        intact_rows(&database)?.len() as u64 == WRITERS * 80,
+        "rows are missing after a remount"
+    );
     Ok(())
 }
 
@@ -97,7 +108,9 @@ fn commit_until_killed(
 ) -> Result<BTreeSet<(u64, u64)>> {
     let acknowledged = Mutex::new(BTreeSet::new());
     let count = AtomicU64::new(0);
-    let mut writers = (0..WRITERS).map(|w| writer(database, journal_mode, w, 100_000)).collect::<Result<Vec<_>>>()?;
+    let mut writers = (0..WRITERS)
+        .map(|w| writer(database, journal_mode, w, 100_000))
+        .collect::<Result<Vec<_>>>()?;
     std::thread::scope(|scope| -> Result<()> {
         let mut readers = Vec::new();
         for (number, child) in writers.iter_mut().enumerate() {
@@ -131,7 +144,8 @@ fn committed_rows_survive(journal_mode: &str) -> Result<()> {
     for round in 0..3 {
         let database = volume.join(&format!("round-{round}.db"));
         create(&database, journal_mode)?;
-        let acknowledged = commit_until_killed(&mut volume, &database, journal_mode, 150 + 70 * round)?;
+        let acknowledged =
+            commit_until_killed(&mut volume, &database, journal_mode, 150 + 70 * round)?;
         volume.remount()?;
         let present = intact_rows(&database)?;
         let lost: Vec<_> = acknowledged.difference(&present).collect();

@@ -1,5 +1,6 @@
-//! A live daemon and people who mean it no good: any ioctl with any bytes, from any user, and anything on its socket
-//! for metrics. `TERRACE_SEED` chooses other bytes; with TERRACE_LONG there are a hundred times as many.
+//! A live daemon and people who mean it no good: any ioctl with any bytes, from any user, and
+//! anything on its socket for metrics. `TERRACE_SEED` chooses other bytes; with TERRACE_LONG there
+//! are a hundred times as many.
 
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
@@ -27,8 +28,8 @@ fn rounds() -> u64 {
 
 /// Lets this thread act as another user on file systems, which only root can.
 fn act_as(uid: u32) {
-    // SAFETY: setfsgid(2) and setfsuid(2) take any number and change nothing but this thread's identity on file
-    // systems.
+    // SAFETY: setfsgid(2) and setfsuid(2) take any number and change nothing but this thread's
+    // identity on file systems.
     unsafe {
         libc::setfsgid(uid);
         libc::setfsuid(uid);
@@ -39,9 +40,10 @@ fn act_as(uid: u32) {
 fn ioctl(file: &File, command: &Command) -> Option<i32> {
     let mut argument = command.page.clone();
     argument.resize(ARGUMENT_BYTES, 0);
-    // SAFETY: `argument` is ours alone and as long as any code can say, and no code of other file systems that this
-    // descriptor may understand takes more.
-    let result = unsafe { libc::ioctl(file.as_raw_fd(), command.opcode.into(), argument.as_mut_ptr()) };
+    // SAFETY: `argument` is ours alone and as long as any code can say, and no code of other file
+    // systems that this descriptor may understand takes more.
+    let result =
+        unsafe { libc::ioctl(file.as_raw_fd(), command.opcode.into(), argument.as_mut_ptr()) };
     (result < 0).then(|| std::io::Error::last_os_error().raw_os_error().unwrap_or_default())
 }
 
@@ -116,7 +118,8 @@ fn a_daemon_bears_whatever_it_is_told() {
         let mut volume = if is_root { spec.shared() } else { spec }.mount()?;
         let data = fill(&volume)?;
         let open = |name: &str| File::open(volume.join(name)).context("opening");
-        let files = || [open(""), open("kept"), open("pieces")].into_iter().collect::<Result<Vec<File>>>();
+        let files =
+            || [open(""), open("kept"), open("pieces")].into_iter().collect::<Result<Vec<File>>>();
         let mine = rustix::process::geteuid().as_raw();
         let users = if is_root { vec![0, NOBODY, 4321] } else { vec![mine] };
         thread::scope(|scope| -> Result<()> {
@@ -128,7 +131,9 @@ fn a_daemon_bears_whatever_it_is_told() {
             let mut rng = Rng::new(seed());
             (0..rounds()).try_for_each(|_| speak(&socket, &mut rng))?;
             ensure!(metrics(&socket)?.contains("\nterrace_volume_info{"), "no metrics");
-            attacks.into_iter().try_for_each(|attack| attack.join().expect("an attack does not panic"))
+            attacks
+                .into_iter()
+                .try_for_each(|attack| attack.join().expect("an attack does not panic"))
         })?;
         ensure!(fs::read(volume.join("kept"))? == data, "a file has changed");
         let status = run(volume.terrace("status")?.arg(volume.root()))?;

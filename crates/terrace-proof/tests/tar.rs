@@ -6,12 +6,15 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
-use terrace_proof::{MIB, Rng, Scratch, Tree, TreeScope, VolumeSpec, check_holes, proof, run, tool};
+use terrace_proof::{
+    MIB, Rng, Scratch, Tree, TreeScope, VolumeSpec, check_holes, proof, run, tool,
+};
 
 const EVERYTHING: TreeScope = TreeScope { all_times: true, xattrs: true };
 
-/// A tree of the file types that tar keeps (not sockets), hard links, long names, odd modes, owners, times before 1970 and after
-/// 2038, extended attributes and sparse files, and many ordinary files.
+/// A tree of the file types that tar keeps (not sockets), hard links, long names, odd modes,
+/// owners, times before 1970 and after 2038, extended attributes and sparse files, and many
+/// ordinary files.
 fn build_tree(root: &Path, files: u64) -> Result<()> {
     let mut rng = Rng::new(5);
     for number in 0..files {
@@ -31,7 +34,14 @@ fn build_tree(root: &Path, files: u64) -> Result<()> {
 fn odd_names(root: &Path) -> Result<()> {
     let odd = root.join("odd");
     std::fs::create_dir(&odd)?;
-    for name in ["x".repeat(255), "ü".repeat(127), " ".into(), "-rf".into(), "new\nline".into(), "\u{1}".into()] {
+    for name in [
+        "x".repeat(255),
+        "ü".repeat(127),
+        " ".into(),
+        "-rf".into(),
+        "new\nline".into(),
+        "\u{1}".into(),
+    ] {
         std::fs::write(odd.join(&name), &name)?;
     }
     let mut deep = root.join("deep");
@@ -53,7 +63,9 @@ fn links_and_special_files(root: &Path) -> Result<()> {
     symlink("original", dir.join("relative"))?;
     symlink("/nowhere/at/all", dir.join("dangling"))?;
     symlink("t".repeat(4000), dir.join("long"))?;
-    let make = |name: &str, kind, device| mknodat(CWD, dir.join(name), kind, Mode::from_raw_mode(0o640), device);
+    let make = |name: &str, kind, device| {
+        mknodat(CWD, dir.join(name), kind, Mode::from_raw_mode(0o640), device)
+    };
     make("fifo", FileType::Fifo, 0)?;
     make("null", FileType::CharacterDevice, rustix::fs::makedev(1, 3))?;
     make("loop", FileType::BlockDevice, rustix::fs::makedev(7, 300))?;
@@ -80,7 +92,12 @@ fn modes_owners_xattrs(root: &Path) -> Result<()> {
         std::fs::write(&path, "")?;
         std::os::unix::fs::chown(&path, Some(mode), Some(70_000 + mode))?;
         std::fs::set_permissions(&path, PermissionsExt::from_mode(mode))?;
-        rustix::fs::setxattr(&path, "user.proof", format!("{mode:o}").as_bytes(), XattrFlags::empty())?;
+        rustix::fs::setxattr(
+            &path,
+            "user.proof",
+            format!("{mode:o}").as_bytes(),
+            XattrFlags::empty(),
+        )?;
         rustix::fs::setxattr(&path, "user.empty", b"", XattrFlags::empty())?;
         rustix::fs::setxattr(&path, "trusted.proof", &[0, 1, 255], XattrFlags::empty())?;
     }
@@ -116,7 +133,10 @@ fn tar(mode: &[&str], archive: &Path, dir: &Path) -> Result<String> {
 #[test]
 fn extracted_tree_is_identical() {
     proof(|| {
-        ensure!(rustix::process::geteuid().is_root(), terrace_proof::skip("owners and devices need root"));
+        ensure!(
+            rustix::process::geteuid().is_root(),
+            terrace_proof::skip("owners and devices need root")
+        );
         let host = Scratch::new("tar")?;
         let original = host.join("original");
         std::fs::create_dir(&original)?;

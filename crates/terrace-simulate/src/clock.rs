@@ -1,7 +1,8 @@
 //! Virtual time, and the queue at the disk.
 //!
-//! Invariants: time never goes back. A disk moves one transfer at a time, in the order in which they were asked for, as the
-//! models of `terrace-media` do; latencies overlap. Whoever waits for the disk delays everything that the trace has after it.
+//! Invariants: time never goes back. A disk moves one transfer at a time, in the order in which
+//! they were asked for, as the models of `terrace-media` do; latencies overlap. Whoever waits for
+//! the disk delays everything that the trace has after it.
 
 use terrace_media::DeviceModel;
 
@@ -42,7 +43,8 @@ impl Clock {
 
     /// A read of the disk that begins now; when it is done.
     pub fn read(&mut self, bytes: u64) -> i64 {
-        self.transfer(transfer_ns(bytes, self.disk.read_bytes_per_s)).saturating_add(ns(self.disk.read_latency_ns))
+        self.transfer(transfer_ns(bytes, self.disk.read_bytes_per_s))
+            .saturating_add(ns(self.disk.read_latency_ns))
     }
 
     /// A write of the disk that begins now, made durable; when it is done.
@@ -84,7 +86,8 @@ pub(crate) fn write_ns(device: &DeviceModel, bytes: u64) -> u64 {
 fn transfer_ns(bytes: u64, bytes_per_s: u64) -> u64 {
     match bytes_per_s {
         0 => 0,
-        _ => u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_s)).unwrap_or(u64::MAX),
+        _ => u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_s))
+            .unwrap_or(u64::MAX),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where the blocks of a simulated file are, and what its predictors know of it.
 //!
-//! Invariants: extents do not overlap; `blocks_in` counts their blocks by place. A block that is dirty in the page cache is
-//! nowhere else: what it replaced is gone at once.
+//! Invariants: extents do not overlap; `blocks_in` counts their blocks by place. A block that is
+//! dirty in the page cache is nowhere else: what it replaced is gone at once.
 
 use std::collections::BTreeMap;
 
@@ -110,7 +110,10 @@ impl File {
 
     /// What a write to a range lands on.
     pub fn predecessors(&self, from: u64, to: u64) -> impl Iterator<Item = Overlap> + '_ {
-        let overlap = |(_, e): (u64, Extent)| Overlap { counter: e.counter, area_blocks: u64::from(e.area_blocks) };
+        let overlap = |(_, e): (u64, Extent)| Overlap {
+            counter: e.counter,
+            area_blocks: u64::from(e.area_blocks),
+        };
         self.overlaps(from, to).map(overlap)
     }
 
@@ -118,7 +121,11 @@ impl File {
     pub fn cut(&mut self, from: u64, to: u64) -> u64 {
         let mut cut_blocks = 0;
         let first = self.extents.range(..from).next_back().map(|(&start, _)| start).unwrap_or(from);
-        let mut next = self.extents.range(first..to.max(first)).next().map(|(&start, &extent)| (start, extent));
+        let mut next = self
+            .extents
+            .range(first..to.max(first))
+            .next()
+            .map(|(&start, &extent)| (start, extent));
         while let Some((start, extent)) = next {
             let end = start + u64::from(extent.blocks);
             let (a, b) = (start.max(from), end.min(to));
@@ -128,11 +135,16 @@ impl File {
                 self.extents.remove(&start);
                 for (left, right) in [(start, a), (b, end)] {
                     if left < right {
-                        self.extents.insert(left, Extent { blocks: (right - left) as u32, ..extent });
+                        self.extents
+                            .insert(left, Extent { blocks: (right - left) as u32, ..extent });
                     }
                 }
             }
-            next = self.extents.range(end..to.max(end)).next().map(|(&start, &extent)| (start, extent));
+            next = self
+                .extents
+                .range(end..to.max(end))
+                .next()
+                .map(|(&start, &extent)| (start, extent));
         }
         cut_blocks
     }
@@ -143,8 +155,9 @@ impl File {
         self.extents.insert(block, extent);
     }
 
-    /// Moves what is in a range and `wanted` to another place; returns the pieces (first block, blocks). What comes to the
-    /// disk side by side is one extent there, which keeps the least of the counters and the longest write.
+    /// Moves what is in a range and `wanted` to another place; returns the pieces (first block,
+    /// blocks). What comes to the disk side by side is one extent there, which keeps the least of
+    /// the counters and the longest write.
     pub fn relocate(
         &mut self,
         from: u64,
@@ -153,7 +166,9 @@ impl File {
         wanted: impl Fn(u64, &Extent) -> bool,
     ) -> Vec<(u64, u64)> {
         let mut moving: Vec<(u64, Extent)> = Vec::new();
-        for (start, extent) in self.overlaps(from, to).filter(|(start, extent)| wanted(*start, extent)) {
+        for (start, extent) in
+            self.overlaps(from, to).filter(|(start, extent)| wanted(*start, extent))
+        {
             let fits = |(before, e): &&mut (u64, Extent)| {
                 let blocks = u64::from(e.blocks);
                 *before + blocks == start && blocks + u64::from(extent.blocks) <= EXTENT_BLOCKS_MAX
@@ -170,7 +185,10 @@ impl File {
         }
         for &(start, extent) in &moving {
             self.cut(start, start + u64::from(extent.blocks));
-            self.put(start, Extent { place, area_blocks: area_on_media(extent.area_blocks), ..extent });
+            self.put(
+                start,
+                Extent { place, area_blocks: area_on_media(extent.area_blocks), ..extent },
+            );
         }
         moving.into_iter().map(|(start, extent)| (start, u64::from(extent.blocks))).collect()
     }
@@ -198,9 +216,11 @@ mod tests {
         file.put(10, extent(10, Place::Pm, 3));
         assert_eq!(file.cut(12, 15), 3);
         assert_eq!(file.blocks_at(Place::Pm), 7);
-        let left: Vec<_> = file.overlaps(0, 100).map(|(start, e)| (start, e.blocks, e.area_blocks)).collect();
+        let left: Vec<_> =
+            file.overlaps(0, 100).map(|(start, e)| (start, e.blocks, e.area_blocks)).collect();
         assert_eq!(left, [(10, 2, 10), (15, 5, 10)]);
-        let pieces: Vec<_> = file.pieces(11, 17).iter().map(|p| (p.0, p.1, p.2.is_some())).collect();
+        let pieces: Vec<_> =
+            file.pieces(11, 17).iter().map(|p| (p.0, p.1, p.2.is_some())).collect();
         assert_eq!(pieces, [(11, 1, true), (12, 3, false), (15, 2, true)]);
         assert_eq!(file.predecessors(0, 100).count(), 2);
         assert_eq!(file.relocate(16, 30, Place::Disk, |_, _| true), [(16, 4)]);

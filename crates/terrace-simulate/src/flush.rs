@@ -1,7 +1,7 @@
 //! Dirty pages and their way to the disk.
 //!
-//! Writeback in the background waits for an idle disk, so that its pages count as dirty while it is behind; whoever needs
-//! pages or durability waits in the queue.
+//! Writeback in the background waits for an idle disk, so that its pages count as dirty while it is
+//! behind; whoever needs pages or durability waits in the queue.
 
 use std::time::Duration;
 
@@ -28,7 +28,10 @@ impl Simulation {
     /// Makes room for a range of dirty pages. A program waits for what must be written first.
     pub(crate) fn take_pages(&mut self, ino: u64, from: u64, to: u64) {
         let dirty_already = |file: &crate::file::File| {
-            file.overlaps(from, to).filter(|(_, e)| e.place == Place::Dirty).map(|(_, e)| u64::from(e.blocks)).sum()
+            file.overlaps(from, to)
+                .filter(|(_, e)| e.place == Place::Dirty)
+                .map(|(_, e)| u64::from(e.blocks))
+                .sum()
         };
         let need = to - from - self.files.get(&ino).map_or(0, dirty_already);
         let budget = self.config.cache_pages();
@@ -52,7 +55,8 @@ impl Simulation {
         }
     }
 
-    /// Takes a file's dirty pages to the disk, in one run. When they are there; `None` if there are none.
+    /// Takes a file's dirty pages to the disk, in one run. When they are there; `None` if there are
+    /// none.
     fn flush(&mut self, ino: u64) -> Option<i64> {
         let file = self.files.get(&ino)?;
         let blocks = file.blocks_at(Place::Dirty);
@@ -95,7 +99,9 @@ impl Simulation {
             pages: file.blocks_at(Place::Dirty),
         };
         let age_limit = Duration::from_secs(self.config.writeback_seconds.into());
-        if writeback_due(state, age_limit, self.blocks_at(Place::Dirty), self.config.cache_pages()).is_some() {
+        if writeback_due(state, age_limit, self.blocks_at(Place::Dirty), self.config.cache_pages())
+            .is_some()
+        {
             self.flush(ino);
         }
     }

@@ -1,12 +1,13 @@
-//! What if the volume had more PM, less cache, another threshold? A trace is replayed through the decisions of
-//! `terrace-policy`, against models of devices, and what comes of it is counted. Pure: records in, numbers out; the same
-//! records give the same numbers on any machine.
+//! What if the volume had more PM, less cache, another threshold? A trace is replayed through the
+//! decisions of `terrace-policy`, against models of devices, and what comes of it is counted. Pure:
+//! records in, numbers out; the same records give the same numbers on any machine.
 //!
-//! [`Simulation`] is the volume that might have been, as its [`Config`] says; [`Outcome`] is what it did; [`advice`]
-//! compares several. `docs/WHATIF.md` says what is modelled and what is not.
+//! [`Simulation`] is the volume that might have been, as its [`Config`] says; [`Outcome`] is what
+//! it did; [`advice`] compares several. `docs/WHATIF.md` says what is modelled and what is not.
 //!
-//! `file` knows where the blocks of a file are, `pages` what the page cache holds, `clock` who waits for the disk how
-//! long. `write` and `read` are the operations, `flush` takes dirty pages to disk, `migrate` moves data between tiers.
+//! `file` knows where the blocks of a file are, `pages` what the page cache holds, `clock` who
+//! waits for the disk how long. `write` and `read` are the operations, `flush` takes dirty pages to
+//! disk, `migrate` moves data between tiers.
 
 mod clock;
 mod config;

@@ -1,14 +1,14 @@
 //! Migration: what moves between PM and the disk, one group at a time.
 //!
-//! Invariant: at most one move is under way. It has chosen its blocks when it began; when it ends, those move that are
-//! still where they were and were not written since.
+//! Invariant: at most one move is under way. It has chosen its blocks when it began; when it ends,
+//! those move that are still where they were and were not written since.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use terrace_policy::{
-    ColdCut, Flow, Pace, Param, Params, PartTimes, Piece, Pressure, cold_under, groups, hottest, is_read_dominated,
-    keeps_cached,
+    ColdCut, Flow, Pace, Param, Params, PartTimes, Piece, Pressure, cold_under, groups, hottest,
+    is_read_dominated, keeps_cached,
 };
 
 use crate::BLOCK_BYTES;
@@ -74,7 +74,12 @@ impl Simulation {
     /// Once a second: begins and ends read and reverse migration, and wakes the mover.
     pub(crate) fn choose_migrations(&mut self) {
         let (used, params) = (self.pm_used_percent(), &self.config.params);
-        self.dataflow.choose(self.traffic, used, self.utilization.threshold_percent(params), params);
+        self.dataflow.choose(
+            self.traffic,
+            used,
+            self.utilization.threshold_percent(params),
+            params,
+        );
         self.mover.rests = false;
         self.mover.hot = self.hot_files().into();
         self.wake_mover();
@@ -85,7 +90,8 @@ impl Simulation {
         let flow = self.dataflow.under_way();
         let is_candidate = |file: &File| match flow {
             Flow::FavoursPm => {
-                file.blocks_at(Place::Pm) > 0 && is_read_dominated(file.read_in_a_row, file.size_blocks(), params)
+                file.blocks_at(Place::Pm) > 0
+                    && is_read_dominated(file.read_in_a_row, file.size_blocks(), params)
             }
             Flow::FavoursDram => file.blocks_at(Place::Disk) > 0,
             Flow::Balanced => false,
@@ -93,8 +99,10 @@ impl Simulation {
         if flow == Flow::Balanced {
             return Vec::new();
         }
-        let candidates = self.files.iter().filter(|(_, file)| file.rtimes.blocks() > 0 && is_candidate(file));
-        let mut files: Vec<_> = candidates.map(|(&ino, file)| (file.rtimes.time_ns(), ino)).collect();
+        let candidates =
+            self.files.iter().filter(|(_, file)| file.rtimes.blocks() > 0 && is_candidate(file));
+        let mut files: Vec<_> =
+            candidates.map(|(&ino, file)| (file.rtimes.time_ns(), ino)).collect();
         hottest(&mut files, HOT_FILES);
         files.into_iter().map(|(_, ino)| ino).collect()
     }
@@ -112,7 +120,8 @@ impl Simulation {
             }
         }
         // Below the threshold it does not rest, but there was nothing to look for.
-        self.mover.rests &= self.is_above_threshold() || self.dataflow.under_way() != Flow::Balanced;
+        self.mover.rests &=
+            self.is_above_threshold() || self.dataflow.under_way() != Flow::Balanced;
     }
 
     fn is_wanted(&self, reason: Reason) -> bool {
@@ -123,7 +132,9 @@ impl Simulation {
                 self.dataflow.under_way() == Flow::FavoursPm
                     && self.room_for_clean() >= self.clean.len() + self.group_blocks()
             }
-            Reason::Reverse => self.dataflow.under_way() == Flow::FavoursDram && !self.is_above_threshold(),
+            Reason::Reverse => {
+                self.dataflow.under_way() == Flow::FavoursDram && !self.is_above_threshold()
+            }
         }
     }
 
@@ -137,7 +148,11 @@ impl Simulation {
             return true;
         }
         while let Some(ino) = self.mover.hot.pop_front() {
-            let reason = if self.dataflow.under_way() == Flow::FavoursPm { Reason::Read } else { Reason::Reverse };
+            let reason = if self.dataflow.under_way() == Flow::FavoursPm {
+                Reason::Read
+            } else {
+                Reason::Reverse
+            };
             if self.is_wanted(reason) {
                 self.plan_of(ino, reason, ColdCut::Whole);
             }
@@ -154,7 +169,8 @@ impl Simulation {
         while looked_at.len() < COLD_FILES && self.mover.planned.is_empty() {
             let files = &self.files;
             let in_pm = |ino| files.get(&ino).filter(|file| file.blocks_at(Place::Pm) > 0);
-            let Some((ino, amtime_ns)) = self.cold.pop_coldest(|ino| in_pm(ino).map(|file| file.mtimes.time_ns()))
+            let Some((ino, amtime_ns)) =
+                self.cold.pop_coldest(|ino| in_pm(ino).map(|file| file.mtimes.time_ns()))
             else {
                 break;
             };
@@ -162,7 +178,9 @@ impl Simulation {
             self.plan_under(Pressure::Low, ino, amtime_ns);
         }
         for pressure in Pressure::RISING {
-            looked_at.iter().for_each(|&(ino, amtime_ns)| self.plan_under(pressure, ino, amtime_ns));
+            looked_at
+                .iter()
+                .for_each(|&(ino, amtime_ns)| self.plan_under(pressure, ino, amtime_ns));
         }
         looked_at.into_iter().for_each(|(ino, amtime_ns)| self.cold.note(ino, amtime_ns));
         !self.mover.planned.is_empty()
@@ -187,15 +205,20 @@ impl Simulation {
     fn plan_of(&mut self, ino: u64, reason: Reason, cut: ColdCut) {
         let Some(file) = self.files.get(&ino) else { return };
         let (place, chosen_ns) = (source(reason), self.clock.now_ns());
-        let moving = file.overlaps(0, u64::MAX).filter(|(_, e)| e.place == place && cut.is_cold(e.mtime_ns));
-        let pieces = moving.map(|(block, extent)| Piece { block, blocks: u64::from(extent.blocks) });
+        let moving =
+            file.overlaps(0, u64::MAX).filter(|(_, e)| e.place == place && cut.is_cold(e.mtime_ns));
+        let pieces =
+            moving.map(|(block, extent)| Piece { block, blocks: u64::from(extent.blocks) });
         let planned = &mut self.mover.planned;
-        let mut plan = |block, blocks| planned.push_back(Move { reason, ino, block, blocks, chosen_ns, cut });
+        let mut plan =
+            |block, blocks| planned.push_back(Move { reason, ino, block, blocks, chosen_ns, cut });
         match reason {
             Reason::Reverse => pieces.for_each(|piece| plan(piece.block, piece.blocks)),
             _ => {
                 let group_blocks = self.config.params.get(Param::Group) / BLOCK_BYTES;
-                groups(pieces, group_blocks).into_iter().for_each(|group| plan(group.block, group.blocks));
+                groups(pieces, group_blocks)
+                    .into_iter()
+                    .for_each(|group| plan(group.block, group.blocks));
             }
         }
     }
@@ -205,9 +228,14 @@ impl Simulation {
         if next.reason == Reason::Reverse && !self.pm_has_room(next.blocks) {
             return;
         }
-        let done_ns = if next.reason == Reason::Reverse { self.clock.read(bytes) } else { self.clock.write(bytes) };
+        let done_ns = if next.reason == Reason::Reverse {
+            self.clock.read(bytes)
+        } else {
+            self.clock.write(bytes)
+        };
         let now = Duration::from_nanos(self.clock.now_ns().max(0) as u64);
-        let pause_ns = i64::try_from(self.mover.pace.pause(bytes, now).as_nanos()).unwrap_or(i64::MAX);
+        let pause_ns =
+            i64::try_from(self.mover.pace.pause(bytes, now).as_nanos()).unwrap_or(i64::MAX);
         let ends_ns = done_ns.max(self.clock.now_ns().saturating_add(pause_ns));
         self.mover.under_way = Some((ends_ns, next));
     }
@@ -215,15 +243,19 @@ impl Simulation {
     /// What the move under way has copied takes effect.
     pub(crate) fn finish_move(&mut self) {
         let Some((_, done)) = self.mover.under_way.take() else { return };
-        let (source, target) =
-            (source(done.reason), if done.reason == Reason::Reverse { Place::Pm } else { Place::Disk });
+        let (source, target) = (
+            source(done.reason),
+            if done.reason == Reason::Reverse { Place::Pm } else { Place::Disk },
+        );
         if self.files.contains_key(&done.ino) {
             // PM may have filled up meanwhile.
             let has_room = target == Place::Disk || self.pm_has_room(done.blocks);
             let moved = match has_room {
                 true => self.edit(done.ino, |file| {
                     file.relocate(done.block, done.block + done.blocks, target, |_, extent| {
-                        extent.place == source && extent.mtime_ns <= done.chosen_ns && done.cut.is_cold(extent.mtime_ns)
+                        extent.place == source
+                            && extent.mtime_ns <= done.chosen_ns
+                            && done.cut.is_cold(extent.mtime_ns)
                     })
                 }),
                 false => Vec::new(),
@@ -247,7 +279,8 @@ impl Simulation {
             match done.reason {
                 Reason::Reverse => self.clean.remove_range(done.ino, start, start + blocks),
                 _ if stays_cached => {
-                    (start..start + blocks).for_each(|block| self.clean.insert((done.ino, block), room));
+                    (start..start + blocks)
+                        .for_each(|block| self.clean.insert((done.ino, block), room));
                 }
                 _ => {}
             }

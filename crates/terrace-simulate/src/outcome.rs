@@ -66,7 +66,8 @@ impl Outcome {
         self.written_large_async_bytes + self.written_pm_full_bytes + self.written_joins_dirty_bytes
     }
 
-    /// How many times as long everything took as with everything in PM; 1 if nothing takes time there.
+    /// How many times as long everything took as with everything in PM; 1 if nothing takes time
+    /// there.
     pub fn slowdown(&self) -> f64 {
         if self.all_pm_ns == 0 { 1.0 } else { self.io_ns as f64 / self.all_pm_ns as f64 }
     }

@@ -1,7 +1,7 @@
 //! Clean pages in the page cache, the least recently used first to go.
 //!
-//! Invariants: `slots` has exactly the pages of the ring, and each is there once. The ring's oldest page follows its head,
-//! the youngest precedes it. The head itself is slot 0 and no page.
+//! Invariants: `slots` has exactly the pages of the ring, and each is there once. The ring's oldest
+//! page follows its head, the youngest precedes it. The head itself is slot 0 and no page.
 
 use rustc_hash::FxHashMap;
 

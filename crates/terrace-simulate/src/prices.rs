@@ -1,14 +1,20 @@
 //! What bytes cost.
 //!
-//! The table of the TPFS paper (May 2022), in US dollars per GB of 10^9 bytes. Other prices come from a text: a name and a
-//! price per line, `#` begins a remark.
+//! The table of the TPFS paper (May 2022), in US dollars per GB of 10^9 bytes. Other prices come
+//! from a text: a name and a price per line, `#` begins a remark.
 
 use terrace_media::DeviceModel;
 
 /// The name of memory in a table of prices; PM and disks have those of [`DeviceModel::NAMES`].
 const DRAM: &str = "dram";
-const DEFAULTS: [(&str, f64); 6] =
-    [(DRAM, 7.19), ("pm", 3.37), ("optane-ssd", 0.47), ("nvme-ssd", 0.26), ("sata-ssd", 0.20), ("hdd", 0.02)];
+const DEFAULTS: [(&str, f64); 6] = [
+    (DRAM, 7.19),
+    ("pm", 3.37),
+    ("optane-ssd", 0.47),
+    ("nvme-ssd", 0.26),
+    ("sata-ssd", 0.20),
+    ("hdd", 0.02),
+];
 const GB: f64 = 1e9;
 
 /// Prices per GB, by name.
@@ -47,12 +53,16 @@ impl Prices {
                 [name, price] => {
                     let known = prices.0.iter_mut().find(|(known, _)| known == name);
                     let names = || format!("{DRAM}, {}", DeviceModel::NAMES.join(", "));
-                    let entry = known.ok_or_else(|| bad(format!("{name:?} is none of {}", names())))?;
+                    let entry =
+                        known.ok_or_else(|| bad(format!("{name:?} is none of {}", names())))?;
                     let price: Option<f64> =
                         price.parse().ok().filter(|price: &f64| price.is_finite() && *price >= 0.0);
-                    entry.1 = price.ok_or_else(|| bad(format!("{:?} is no price per GB", words[1])))?;
+                    entry.1 =
+                        price.ok_or_else(|| bad(format!("{:?} is no price per GB", words[1])))?;
                 }
-                _ => return Err(bad("write a name and a price per GB, as in `pm 3.37`".to_owned())),
+                _ => {
+                    return Err(bad("write a name and a price per GB, as in `pm 3.37`".to_owned()));
+                }
             }
         }
         Ok(prices)

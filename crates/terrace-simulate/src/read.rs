@@ -29,8 +29,9 @@ impl Simulation {
         let (mut pm_bytes, mut cache_bytes, mut disk_bytes) = (0, 0, 0);
         for (start, blocks, extent) in pieces {
             // The first and the last block may be read in part.
-            let bytes =
-                |from: u64, blocks: u64| end.min((from + blocks) * BLOCK_BYTES) - offset.max(from * BLOCK_BYTES);
+            let bytes = |from: u64, blocks: u64| {
+                end.min((from + blocks) * BLOCK_BYTES) - offset.max(from * BLOCK_BYTES)
+            };
             match extent.map(|extent| extent.place) {
                 None => {}
                 Some(Place::Pm) => pm_bytes += bytes(start, blocks),
@@ -62,7 +63,8 @@ impl Simulation {
         self.traffic.dram_read += cache_bytes + disk_bytes;
     }
 
-    /// A range of the disk as runs of blocks that are in the page cache, which they are used in, and that are not.
+    /// A range of the disk as runs of blocks that are in the page cache, which they are used in,
+    /// and that are not.
     fn cached_runs(&mut self, ino: u64, start: u64, blocks: u64) -> Vec<(bool, u64, u64)> {
         let mut runs: Vec<(bool, u64, u64)> = Vec::new();
         for block in start..start + blocks {
@@ -75,7 +77,8 @@ impl Simulation {
         runs
     }
 
-    /// A program waits for blocks of the disk. Short runs come with some read-ahead and stay in the page cache.
+    /// A program waits for blocks of the disk. Short runs come with some read-ahead and stay in the
+    /// page cache.
     fn fetch(&mut self, ino: u64, start: u64, blocks: u64, sequential: bool) {
         let mut fetched = blocks;
         if !reads_past_cache(blocks) {
@@ -84,7 +87,11 @@ impl Simulation {
             // Up to where the disk has the file without a gap.
             let on_disk = self.files[&ino].overlaps(start, start + wanted);
             let extends = |end: u64, (at, extent): (u64, crate::file::Extent)| {
-                if at == end && extent.place == Place::Disk { at + u64::from(extent.blocks) } else { end }
+                if at == end && extent.place == Place::Disk {
+                    at + u64::from(extent.blocks)
+                } else {
+                    end
+                }
             };
             fetched = on_disk.fold(start, extends) - start;
             let room = self.room_for_clean();
@@ -94,15 +101,21 @@ impl Simulation {
         self.wait(done_ns);
     }
 
-    /// A write that covers its first or last block in part needs the rest of it, which may have to come from the disk.
+    /// A write that covers its first or last block in part needs the rest of it, which may have to
+    /// come from the disk.
     pub(crate) fn read_edges(&mut self, ino: u64, offset: u64, end: u64) {
         let Some(file) = self.files.get(&ino) else { return };
-        let (size_bytes, first, last) = (file.size_bytes, offset / BLOCK_BYTES, (end - 1) / BLOCK_BYTES);
+        let (size_bytes, first, last) =
+            (file.size_bytes, offset / BLOCK_BYTES, (end - 1) / BLOCK_BYTES);
         let first_is_partial = !offset.is_multiple_of(BLOCK_BYTES);
         let last_is_partial = !end.is_multiple_of(BLOCK_BYTES) && end < size_bytes;
-        let edges = [(first, first_is_partial), (last, last_is_partial && (first != last || !first_is_partial))];
+        let edges = [
+            (first, first_is_partial),
+            (last, last_is_partial && (first != last || !first_is_partial)),
+        ];
         for (block, _) in edges.into_iter().filter(|edge| edge.1) {
-            let on_disk = self.files[&ino].overlaps(block, block + 1).any(|(_, e)| e.place == Place::Disk);
+            let on_disk =
+                self.files[&ino].overlaps(block, block + 1).any(|(_, e)| e.place == Place::Disk);
             if on_disk && !self.clean.contains((ino, block)) {
                 self.fetch(ino, block, 1, false);
             }

@@ -1,16 +1,18 @@
 //! The simulated volume: its files, its time, and what each operation does first.
 //!
-//! Invariants: `blocks_in` is the sum over all files. Dirty and clean pages together fit the page cache's budget. Files with
-//! dirty pages are in `dirty_files`, with the time of the first; files with blocks in PM are in `cold`.
+//! Invariants: `blocks_in` is the sum over all files. Dirty and clean pages together fit the page
+//! cache's budget. Files with dirty pages are in `dirty_files`, with the time of the first; files
+//! with blocks in PM are in `cold`.
 //!
-//! Events between operations happen in the order of their times: once a second a tick, at which rates are looked at, and
-//! whenever the mover has finished a group.
+//! Events between operations happen in the order of their times: once a second a tick, at which
+//! rates are looked at, and whenever the mover has finished a group.
 
 use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 use terrace_policy::{
-    ColdList, Dataflow, Judged, Param, PmSpace, Traffic, Utilization, used_percent, write_migration_goes_on,
+    ColdList, Dataflow, Judged, Param, PmSpace, Traffic, Utilization, used_percent,
+    write_migration_goes_on,
 };
 use terrace_trace::{Operation, Record};
 
@@ -76,11 +78,15 @@ impl Simulation {
         match record.operation {
             Operation::Create => self.create(ino),
             Operation::Read => self.read(ino, record.offset, end),
-            Operation::Write => self.write(ino, record.offset, end, record.durable || self.config.durable),
+            Operation::Write => {
+                self.write(ino, record.offset, end, record.durable || self.config.durable)
+            }
             Operation::Fsync => self.fsync(ino),
             Operation::Truncate => self.truncate(ino, record.offset),
             Operation::Allocate => self.grow(ino, end),
-            Operation::Deallocate => self.punch(ino, record.offset.div_ceil(BLOCK_BYTES), end / BLOCK_BYTES),
+            Operation::Deallocate => {
+                self.punch(ino, record.offset.div_ceil(BLOCK_BYTES), end / BLOCK_BYTES)
+            }
             Operation::Remove => self.remove(ino),
         }
     }
@@ -146,7 +152,10 @@ impl Simulation {
     /// PM is fuller than formula (1) has it.
     pub(crate) fn is_above_threshold(&self) -> bool {
         self.blocks_at(Place::Pm) > 0
-            && write_migration_goes_on(self.pm_used_percent(), self.utilization.threshold_percent(&self.config.params))
+            && write_migration_goes_on(
+                self.pm_used_percent(),
+                self.utilization.threshold_percent(&self.config.params),
+            )
     }
 
     /// Changes a file, and what the volume knows of it.
@@ -154,7 +163,8 @@ impl Simulation {
         let file = self.files.entry(ino).or_default();
         let before = file.blocks_in();
         let result = change(file);
-        for ((total, before), after) in self.blocks_in.iter_mut().zip(before).zip(file.blocks_in()) {
+        for ((total, before), after) in self.blocks_in.iter_mut().zip(before).zip(file.blocks_in())
+        {
             *total = *total - before + after;
         }
         result
@@ -223,8 +233,12 @@ impl Simulation {
 
     /// Drops the clean pages of a range.
     pub(crate) fn drop_clean(&mut self, ino: u64, from: u64, to: u64) {
-        let Some(file) = self.files.get(&ino).filter(|file| file.blocks_at(Place::Disk) > 0) else { return };
-        for (start, extent) in file.overlaps(from, to).filter(|(_, extent)| extent.place == Place::Disk) {
+        let Some(file) = self.files.get(&ino).filter(|file| file.blocks_at(Place::Disk) > 0) else {
+            return;
+        };
+        for (start, extent) in
+            file.overlaps(from, to).filter(|(_, extent)| extent.place == Place::Disk)
+        {
             self.clean.remove_range(ino, start, start + u64::from(extent.blocks));
         }
     }
@@ -243,8 +257,8 @@ impl Simulation {
         }
     }
 
-    /// What of a range was there before recording began is met for the first time: as far as write migration would have
-    /// left it there, in PM; else on the disk.
+    /// What of a range was there before recording began is met for the first time: as far as write
+    /// migration would have left it there, in PM; else on the disk.
     pub(crate) fn find(&mut self, ino: u64, from: u64, to: u64) {
         let holes: Vec<_> = {
             let file = self.files.entry(ino).or_default();
@@ -257,10 +271,18 @@ impl Simulation {
             let mut at = start;
             while at < start + blocks {
                 let blocks = (start + blocks - at).min(EXTENT_BLOCKS_MAX);
-                let place =
-                    if self.pm_has_room(blocks) && !self.is_above_threshold() { Place::Pm } else { Place::Disk };
-                let extent =
-                    Extent { blocks: blocks as u32, area_blocks: blocks as u32, mtime_ns: 0, counter: 0, place };
+                let place = if self.pm_has_room(blocks) && !self.is_above_threshold() {
+                    Place::Pm
+                } else {
+                    Place::Disk
+                };
+                let extent = Extent {
+                    blocks: blocks as u32,
+                    area_blocks: blocks as u32,
+                    mtime_ns: 0,
+                    counter: 0,
+                    place,
+                };
                 let amtime_ns = self.edit(ino, |file| {
                     file.put(at, extent);
                     file.mtimes.add(blocks, 0);
@@ -289,13 +311,17 @@ mod tests {
             blocks_in.iter_mut().zip(file.blocks_in()).for_each(|(sum, blocks)| *sum += blocks);
         }
         assert_eq!(blocks_in, simulation.blocks_in);
-        assert!(simulation.clean.len() + blocks_in[Place::Dirty as usize] <= simulation.config.cache_pages());
+        assert!(
+            simulation.clean.len() + blocks_in[Place::Dirty as usize]
+                <= simulation.config.cache_pages()
+        );
         let dirty: BTreeSet<(i64, u64)> = (simulation.files.iter())
             .filter(|(_, file)| file.blocks_at(Place::Dirty) > 0)
             .map(|(&ino, file)| (file.dirty_since_ns, ino))
             .collect();
         assert_eq!(dirty, simulation.dirty_files);
-        for (ino, file) in simulation.files.iter().filter(|(_, file)| file.blocks_at(Place::Pm) > 0) {
+        for (ino, file) in simulation.files.iter().filter(|(_, file)| file.blocks_at(Place::Pm) > 0)
+        {
             assert!(simulation.cold.contains(*ino), "{ino}");
             assert!(file.committed_bytes <= file.size_bytes);
         }
@@ -319,8 +345,10 @@ mod tests {
             Operation::Deallocate,
             Operation::Remove,
         ]);
-        let range =
-            prop_oneof![(0..1u64 << 21, 1..1u64 << 20), (0..500u64, 1..200u64).prop_map(|(a, b)| (a * 4096, b * 4096))];
+        let range = prop_oneof![
+            (0..1u64 << 21, 1..1u64 << 20),
+            (0..500u64, 1..200u64).prop_map(|(a, b)| (a * 4096, b * 4096))
+        ];
         let gap_us = prop_oneof![0..1000u64, 0..2_000_000u64, Just(40_000_000)];
         (gap_us, operation, 1..6u64, range, prop::bool::weighted(0.1)).prop_map(
             |(gap_us, operation, ino, (offset, len), durable)| {

@@ -75,7 +75,8 @@ impl Simulation {
         let counter = next_counter(to - from, file.predecessors(from, to), params);
         let synchronous = durable || file.synchronicity.is_synchronous();
         let joins_dirty = file.size_bytes > file.committed_bytes
-            || (file.blocks_at(Place::Dirty) > 0 && file.overlaps(from, to).any(|(_, e)| e.place == Place::Dirty));
+            || (file.blocks_at(Place::Dirty) > 0
+                && file.overlaps(from, to).any(|(_, e)| e.place == Place::Dirty));
         let placed = if joins_dirty {
             Placed::JoinsDirty
         } else if prefers_disk(synchronous, is_large(counter, params)) {

@@ -1,7 +1,8 @@
-//! Small traces whose outcome can be computed by hand, and larger ones of which it is known what must come of more PM.
+//! Small traces whose outcome can be computed by hand, and larger ones of which it is known what
+//! must come of more PM.
 //!
-//! 4 KiB take 373 ns to write to PM (100 ns, 15 GB/s), 402 ns to read from PM (300 ns, 40 GB/s), and 263 ns either way in
-//! DRAM (100 ns, 25 GB/s).
+//! 4 KiB take 373 ns to write to PM (100 ns, 15 GB/s), 402 ns to read from PM (300 ns, 40 GB/s),
+//! and 263 ns either way in DRAM (100 ns, 25 GB/s).
 
 use terrace_policy::{Param, Params};
 use terrace_simulate::{Config, Outcome, Simulation};
@@ -16,7 +17,12 @@ const SECOND_US: u64 = 1_000_000;
 fn config(pm_blocks: u64, disk: &str, settings: &[(Param, u64)]) -> Config {
     let mut params = Params::default();
     settings.iter().for_each(|&(param, value)| params.set(param, value).unwrap());
-    let facts = Facts { pm_full_percent: 90, writeback_seconds: 5, cache_bytes: 64 << 20, ..Facts::default() };
+    let facts = Facts {
+        pm_full_percent: 90,
+        writeback_seconds: 5,
+        cache_bytes: 64 << 20,
+        ..Facts::default()
+    };
     Config { pm_bytes: pm_blocks * BLOCK, params, ..Config::new(&facts, disk.parse().unwrap()) }
 }
 
@@ -33,7 +39,14 @@ impl Run {
         self
     }
 
-    fn step(&mut self, operation: Operation, ino: u64, offset: u64, len: u64, durable: bool) -> &mut Run {
+    fn step(
+        &mut self,
+        operation: Operation,
+        ino: u64,
+        offset: u64,
+        len: u64,
+        durable: bool,
+    ) -> &mut Run {
         self.0.step(&Record { time_us: self.1, operation, durable, ino, offset, len });
         self
     }
@@ -98,7 +111,10 @@ fn when_pm_is_full_writes_go_to_the_page_cache_and_programs_wait_only_at_fsync()
         run.create(ino).write(ino, 0, 1);
     }
     let outcome = run.outcome();
-    assert_eq!((outcome.written_pm_bytes, outcome.written_pm_full_bytes), (224 * BLOCK, 76 * BLOCK));
+    assert_eq!(
+        (outcome.written_pm_bytes, outcome.written_pm_full_bytes),
+        (224 * BLOCK, 76 * BLOCK)
+    );
     assert_eq!((outcome.io_ns, outcome.disk_wait_ns), (224 * PM_WRITE_NS + 76 * DRAM_NS, 0));
     run.fsync(1).fsync(300);
     // 80 us for the write and for the flush, 260 MB/s.
@@ -117,7 +133,11 @@ fn the_sixth_write_of_an_asynchronous_file_is_large_and_goes_to_disk() {
     for _ in 0..7 {
         run.write(1, 0, 8);
         let outcome = run.outcome();
-        let counts = [outcome.written_pm_bytes, outcome.written_large_async_bytes, outcome.written_joins_dirty_bytes];
+        let counts = [
+            outcome.written_pm_bytes,
+            outcome.written_large_async_bytes,
+            outcome.written_joins_dirty_bytes,
+        ];
         placed.push(counts.map(|bytes| bytes / (8 * BLOCK)));
     }
     assert_eq!(placed[4..], [[5, 0, 0], [5, 1, 0], [5, 1, 1]]);
@@ -129,14 +149,16 @@ fn the_sixth_write_of_an_asynchronous_file_is_large_and_goes_to_disk() {
     assert_eq!(run.outcome().written_large_async_bytes, 16 * BLOCK);
     run.step(Operation::Write, 1, 0, 8 * BLOCK, true);
     assert_eq!(run.outcome().written_pm_bytes, 48 * BLOCK);
-    // The first was judged wrong together with the second, the next five right; the one between two fsyncs was too short.
+    // The first was judged wrong together with the second, the next five right; the one between two
+    // fsyncs was too short.
     assert_eq!((run.outcome().predicted_right, run.outcome().predicted_wrong), (5, 3));
 }
 
 #[test]
 fn what_is_older_than_its_file_leaves_pm_and_stays_cached_while_there_is_room() {
     for keep_cached in [50, 0] {
-        let settings = [(Param::MigrateStep, 0), (Param::MigrateAt, 50), (Param::KeepCached, keep_cached)];
+        let settings =
+            [(Param::MigrateStep, 0), (Param::MigrateAt, 50), (Param::KeepCached, keep_cached)];
         let mut run = Run::new(config(1000, "sata-ssd", &settings));
         run.create(1).create(2).fill(1, 0, 150).at(SECOND_US).fill(1, 150, 150);
         run.at(2 * SECOND_US).fill(2, 0, 300).at(3 * SECOND_US).fsync(2);
@@ -157,7 +179,13 @@ fn what_is_older_than_its_file_leaves_pm_and_stays_cached_while_there_is_room() 
 fn files_written_in_one_go_leave_pm_too_the_coldest_first_and_those_of_long_ago_as_a_whole() {
     let settings = [(Param::MigrateStep, 0), (Param::MigrateAt, 50)];
     let mut run = Run::new(config(1000, "sata-ssd", &settings));
-    run.create(1).create(2).fill(2, 0, 300).at(SECOND_US).fill(1, 0, 300).at(2 * SECOND_US).fsync(1);
+    run.create(1)
+        .create(2)
+        .fill(2, 0, 300)
+        .at(SECOND_US)
+        .fill(1, 0, 300)
+        .at(2 * SECOND_US)
+        .fsync(1);
     assert_eq!(run.outcome().migrated_write_bytes, 300 * BLOCK);
     run.read(1, 0, 300);
     assert_eq!(run.outcome().read_pm_bytes, 300 * BLOCK, "the younger one stayed");
@@ -183,7 +211,10 @@ fn long_writes_leave_the_last_room_to_short_ones() {
     // 900 blocks are for data.
     run.create(1).create(2).create(3).fill(1, 0, 300).write(2, 0, 200).write(3, 0, 16);
     let outcome = run.outcome();
-    assert_eq!((outcome.written_pm_bytes, outcome.written_pm_full_bytes), (316 * BLOCK, 200 * BLOCK));
+    assert_eq!(
+        (outcome.written_pm_bytes, outcome.written_pm_full_bytes),
+        (316 * BLOCK, 200 * BLOCK)
+    );
 }
 
 #[test]
@@ -195,7 +226,8 @@ fn what_is_read_most_moves_from_pm_to_dram() {
     }
     let outcome = run.outcome();
     assert_eq!(outcome.migrated_read_bytes, 128 * BLOCK, "the file as a whole");
-    // From 4.1 s on it comes from the page cache. The copy is made at 4 s, and takes about two milliseconds.
+    // From 4.1 s on it comes from the page cache. The copy is made at 4 s, and takes about two
+    // milliseconds.
     assert_eq!(outcome.read_cache_bytes, 4 * 64 * BLOCK);
     assert_eq!((outcome.read_disk_bytes, outcome.disk_wait_ns), (0, 0));
 }
@@ -205,21 +237,29 @@ fn what_is_read_from_disk_while_pm_idles_moves_to_pm() {
     let settings = [(Param::SyncBlocks, 1), (Param::LargeWrites, 0)];
     let mut run = Run::new(config(1000, "sata-ssd", &settings));
     run.create(1).write(1, 0, 32).write(1, 0, 32).fsync(1);
-    assert_eq!((run.outcome().written_large_async_bytes, run.outcome().pm_used_bytes), (32 * BLOCK, 0));
+    assert_eq!(
+        (run.outcome().written_large_async_bytes, run.outcome().pm_used_bytes),
+        (32 * BLOCK, 0)
+    );
     for tenth in 1..50 {
         run.at(tenth * SECOND_US / 10).read(1, 0, 32);
     }
     let outcome = run.outcome();
     assert_eq!(outcome.migrated_reverse_bytes, 32 * BLOCK);
     assert_eq!(outcome.pm_used_bytes, 32 * BLOCK);
-    // The tick at 4 s chooses, since in its second, and in the three before, DRAM only was read. The move takes 0.34 ms; the
-    // fsync has delayed all reads by more.
+    // The tick at 4 s chooses, since in its second, and in the three before, DRAM only was read.
+    // The move takes 0.34 ms; the fsync has delayed all reads by more.
     assert_eq!(outcome.read_pm_bytes, 10 * 32 * BLOCK);
 }
 
 #[test]
 fn without_migration_nothing_moves() {
-    let settings = [(Param::Migrate, 0), (Param::MigrateAt, 50), (Param::MigrateMin, 1), (Param::MigrateMax, 1)];
+    let settings = [
+        (Param::Migrate, 0),
+        (Param::MigrateAt, 50),
+        (Param::MigrateMin, 1),
+        (Param::MigrateMax, 1),
+    ];
     let mut run = Run::new(config(1000, "sata-ssd", &settings));
     run.create(1).fill(1, 0, 800).at(100 * SECOND_US).read(1, 0, 800).fsync(1);
     let outcome = run.outcome();
@@ -275,8 +315,12 @@ fn what_was_there_before_is_found_where_it_would_be() {
     assert_eq!(large.outcome().read_pm_bytes, 20 * BLOCK);
     let mut none = Run::new(config(0, "sata-ssd", &[]));
     none.read(1, 0, 10).read(1, 0, 10);
-    assert_eq!((none.outcome().read_disk_bytes, none.outcome().read_cache_bytes), (10 * BLOCK, 10 * BLOCK));
-    // 32 blocks of read-ahead would be fetched, but nothing is known of the file beyond the tenth: 40960 bytes at 500 MB/s.
+    assert_eq!(
+        (none.outcome().read_disk_bytes, none.outcome().read_cache_bytes),
+        (10 * BLOCK, 10 * BLOCK)
+    );
+    // 32 blocks of read-ahead would be fetched, but nothing is known of the file beyond the tenth:
+    // 40960 bytes at 500 MB/s.
     assert_eq!(none.outcome().disk_wait_ns, 80_000 + 81_920);
     // A file made while recording has holes, not a past.
     let mut new = Run::new(config(1000, "sata-ssd", &[]));
@@ -294,7 +338,11 @@ fn a_small_overwrite_of_a_disk_block_waits_for_the_rest_of_it() {
     run.create(2).write(2, 0, 200).fsync(2).create(3).write(3, 0, 200).fsync(3);
     let before = run.outcome().disk_wait_ns;
     run.step(Operation::Write, 1, 100, 10, false);
-    assert_eq!(run.outcome().disk_wait_ns - before, 10_000_000 + 40_960, "one block of a hard disk");
+    assert_eq!(
+        run.outcome().disk_wait_ns - before,
+        10_000_000 + 40_960,
+        "one block of a hard disk"
+    );
     run.step(Operation::Write, 1, 300, 10, false);
     assert_eq!(run.outcome().disk_wait_ns - before, 10_040_960, "now it is in the page cache");
 }
@@ -305,7 +353,10 @@ fn long_reads_go_past_the_page_cache() {
     run.read(1, 0, 64).read(1, 0, 64);
     assert_eq!(run.outcome().read_disk_bytes, 128 * BLOCK);
     run.read(1, 0, 63).read(1, 0, 63);
-    assert_eq!((run.outcome().read_disk_bytes, run.outcome().read_cache_bytes), (191 * BLOCK, 63 * BLOCK));
+    assert_eq!(
+        (run.outcome().read_disk_bytes, run.outcome().read_cache_bytes),
+        (191 * BLOCK, 63 * BLOCK)
+    );
 }
 
 #[test]
@@ -323,15 +374,24 @@ fn what_is_cut_off_or_punched_out_is_gone() {
     assert_eq!(run.outcome().pm_used_bytes, 0);
 }
 
-/// A skewed mixture of reads and writes with fsyncs on 40 files of 4 MiB, half of them there before.
+/// A skewed mixture of reads and writes with fsyncs on 40 files of 4 MiB, half of them there
+/// before.
 fn mixture(seed: u64, operations: u64) -> Vec<Record> {
     let mut state = seed;
     let mut random = move |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % below
     };
     let mut records: Vec<Record> = (1..=20)
-        .map(|ino| Record { time_us: 0, operation: Operation::Create, durable: false, ino, offset: 0, len: 0 })
+        .map(|ino| Record {
+            time_us: 0,
+            operation: Operation::Create,
+            durable: false,
+            ino,
+            offset: 0,
+            len: 0,
+        })
         .collect();
     for number in 0..operations {
         let hot = random(10) < 8;
@@ -364,9 +424,15 @@ fn more_pm_is_never_much_worse_and_enough_is_as_good_as_all() {
                 .to_vec();
             for pair in outcomes.windows(2) {
                 assert!(pair[1].io_ns <= pair[0].io_ns / 100 * 105, "{seed} {disk} {pair:#?}");
-                assert!(pair[1].written_pm_bytes >= pair[0].written_pm_bytes, "{seed} {disk} {pair:#?}");
+                assert!(
+                    pair[1].written_pm_bytes >= pair[0].written_pm_bytes,
+                    "{seed} {disk} {pair:#?}"
+                );
             }
-            assert!(outcomes[0].slowdown() > 20.0 && outcomes[4].slowdown() < 1.1, "{seed} {disk} {outcomes:#?}");
+            assert!(
+                outcomes[0].slowdown() > 20.0 && outcomes[4].slowdown() < 1.1,
+                "{seed} {disk} {outcomes:#?}"
+            );
             assert!(outcomes.iter().all(|o| o.written_bytes() == outcomes[0].written_bytes()));
         }
     }
@@ -375,7 +441,9 @@ fn more_pm_is_never_much_worse_and_enough_is_as_good_as_all() {
 #[test]
 fn a_slower_disk_takes_longer_and_a_larger_cache_less() {
     let records = mixture(9, 10_000);
-    let of = |disk, cache_bytes| outcome_of(Config { cache_bytes, ..config(4_000, disk, &[]) }, &records);
+    let of = |disk, cache_bytes| {
+        outcome_of(Config { cache_bytes, ..config(4_000, disk, &[]) }, &records)
+    };
     let times = ["optane-ssd", "nvme-ssd", "hdd"].map(|disk| of(disk, 16 << 20).io_ns);
     assert!(times.is_sorted(), "{times:?}");
     let [small, large] = [4 << 20, 256 << 20].map(|cache_bytes| of("nvme-ssd", cache_bytes));

@@ -1,8 +1,9 @@
 //! Blocks: a header with a checksum of its own, and a payload of records or of the trace's end.
 //!
-//! Header, little-endian: 0 length of the payload (u32), 4 number of records (u32), 8 number of the block (u64), 16 time of
-//! the first record in microseconds (u64), 24 operations lost so far (u64), 32 kind (u32: 0 records, 1 the end), 36 CRC32C of
-//! the payload (u32), 40 CRC32C of the bytes before (u32). A length is believed only after its checksum was.
+//! Header, little-endian: 0 length of the payload (u32), 4 number of records (u32), 8 number of the
+//! block (u64), 16 time of the first record in microseconds (u64), 24 operations lost so far (u64),
+//! 32 kind (u32: 0 records, 1 the end), 36 CRC32C of the payload (u32), 40 CRC32C of the bytes
+//! before (u32). A length is believed only after its checksum was.
 
 use crate::error::{TraceError, damaged};
 use crate::record::{Context, RECORD_BYTES_MAX, Record};
@@ -73,17 +74,28 @@ impl Header {
     }
 
     /// Appends the records of the payload to `records`.
-    pub fn decode_records(&self, payload: &[u8], offset: u64, records: &mut Vec<Record>) -> Result<(), TraceError> {
+    pub fn decode_records(
+        &self,
+        payload: &[u8],
+        offset: u64,
+        records: &mut Vec<Record>,
+    ) -> Result<(), TraceError> {
         let mut context = Context::new(self.time_us);
         let mut rest = payload;
         for number in 0..self.records {
             let record = context.decode(&mut rest).ok_or_else(|| {
-                damaged(offset, format!("record {number} of the block is none that this program knows"))
+                damaged(
+                    offset,
+                    format!("record {number} of the block is none that this program knows"),
+                )
             })?;
             records.push(record);
         }
         if !rest.is_empty() {
-            return Err(damaged(offset, format!("{} bytes follow the last record of the block", rest.len())));
+            return Err(damaged(
+                offset,
+                format!("{} bytes follow the last record of the block", rest.len()),
+            ));
         }
         Ok(())
     }
@@ -102,7 +114,8 @@ pub struct BlockEncoder {
 }
 
 impl BlockEncoder {
-    /// For blocks of at most `block_bytes` bytes altogether, within [`PAYLOAD_BYTES_MAX`]; at least one record always fits.
+    /// For blocks of at most `block_bytes` bytes altogether, within [`PAYLOAD_BYTES_MAX`]; at least
+    /// one record always fits.
     pub fn new(block_bytes: usize) -> Self {
         Self {
             payload_bytes_max: payload_bytes_max(block_bytes),
@@ -119,7 +132,8 @@ impl BlockEncoder {
         self.payload_bytes_max = payload_bytes_max(block_bytes);
     }
 
-    /// Adds a record; false if the block must be finished first. A time before that of the last record becomes that.
+    /// Adds a record; false if the block must be finished first. A time before that of the last
+    /// record becomes that.
     pub fn push(&mut self, record: &Record) -> bool {
         if self.payload.len() + RECORD_BYTES_MAX > self.payload_bytes_max {
             return false;
@@ -154,9 +168,24 @@ fn payload_bytes_max(block_bytes: usize) -> usize {
     block_bytes.saturating_sub(HEADER_BYTES).clamp(RECORD_BYTES_MAX, PAYLOAD_BYTES_MAX)
 }
 
-pub(crate) fn encode(kind: Kind, number: u64, records: u32, time_us: u64, lost: u64, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn encode(
+    kind: Kind,
+    number: u64,
+    records: u32,
+    time_us: u64,
+    lost: u64,
+    payload: &[u8],
+) -> Vec<u8> {
     let payload_crc = crc32c::crc32c(payload);
-    let header = Header { payload_bytes: payload.len() as u32, records, number, time_us, lost, kind, payload_crc };
+    let header = Header {
+        payload_bytes: payload.len() as u32,
+        records,
+        number,
+        time_us,
+        lost,
+        kind,
+        payload_crc,
+    };
     let mut block = header.encode().to_vec();
     block.extend_from_slice(payload);
     block

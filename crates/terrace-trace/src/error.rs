@@ -9,7 +9,10 @@ pub enum TraceError {
     #[error("this is no trace of `terrace record`")]
     Foreign,
     /// A later program wrote it.
-    #[error("the trace has format {major}, this program reads up to {}: use a newer terrace", crate::FORMAT_MAJOR)]
+    #[error(
+        "the trace has format {major}, this program reads up to {}: use a newer terrace",
+        crate::FORMAT_MAJOR
+    )]
     Newer {
         /// Its major version.
         major: u16,
@@ -21,7 +24,9 @@ pub enum TraceError {
         bytes: u64,
     },
     /// Something in it is not what was written.
-    #[error("the trace is damaged at byte {offset}: {what}; take another copy of it, or record it again")]
+    #[error(
+        "the trace is damaged at byte {offset}: {what}; take another copy of it, or record it again"
+    )]
     Damaged {
         /// Where the damaged piece begins.
         offset: u64,

@@ -1,7 +1,7 @@
 //! The preamble of a trace: what the volume was like.
 //!
-//! Layout: magic (8 bytes), major and minor version (u16 each), length of the facts (u32), the facts as JSON, CRC32C of
-//! all of that (u32). Numbers are little-endian.
+//! Layout: magic (8 bytes), major and minor version (u16 each), length of the facts (u32), the
+//! facts as JSON, CRC32C of all of that (u32). Numbers are little-endian.
 
 use std::io::{Read, Write};
 
@@ -55,7 +55,10 @@ impl Facts {
 
     /// Size of all disks in bytes.
     pub fn disk_bytes(&self) -> u64 {
-        self.tiers.iter().filter(|tier| tier.tier > 0).fold(0, |sum, tier| sum.saturating_add(tier.capacity_bytes))
+        self.tiers
+            .iter()
+            .filter(|tier| tier.tier > 0)
+            .fold(0, |sum, tier| sum.saturating_add(tier.capacity_bytes))
     }
 
     pub(crate) fn write(&self, out: &mut impl Write) -> Result<u64, TraceError> {
@@ -90,20 +93,26 @@ impl Facts {
         }
         let crc_at = FIXED_BYTES + facts_bytes as usize;
         read_more(input, &mut bytes, facts_bytes as usize + 4)?;
-        let Some((checked, crc)) = bytes.split_at_checked(crc_at).filter(|(_, crc)| crc.len() == 4) else {
+        let Some((checked, crc)) = bytes.split_at_checked(crc_at).filter(|(_, crc)| crc.len() == 4)
+        else {
             return Err(TraceError::NoHeader { bytes: bytes.len() as u64 });
         };
         if crc32c::crc32c(checked).to_le_bytes() != crc {
             return Err(damaged(0, "the checksum of the header does not match"));
         }
-        let facts = serde_json::from_slice(&checked[FIXED_BYTES..])
-            .map_err(|error| damaged(FIXED_BYTES as u64, format!("the facts of the volume: {error}")))?;
+        let facts = serde_json::from_slice(&checked[FIXED_BYTES..]).map_err(|error| {
+            damaged(FIXED_BYTES as u64, format!("the facts of the volume: {error}"))
+        })?;
         Ok((facts, bytes.len() as u64))
     }
 }
 
 /// Appends up to `len` bytes; fewer at the end of the input.
-pub(crate) fn read_more(input: &mut impl Read, bytes: &mut Vec<u8>, len: usize) -> Result<(), TraceError> {
+pub(crate) fn read_more(
+    input: &mut impl Read,
+    bytes: &mut Vec<u8>,
+    len: usize,
+) -> Result<(), TraceError> {
     input.take(len as u64).read_to_end(bytes)?;
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! Reading a trace.
 //!
-//! Invariant: every record that is handed out was in a block with two matching checksums, and its block came next. What is
-//! not whole at the very end is cut off ([`Ending::Torn`]); the same in the middle is damage.
+//! Invariant: every record that is handed out was in a block with two matching checksums, and its
+//! block came next. What is not whole at the very end is cut off ([`Ending::Torn`]); the same in
+//! the middle is damage.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -39,7 +40,8 @@ impl<R: Read> Reader<R> {
     /// Reads the preamble.
     ///
     /// # Errors
-    /// It is no trace, one of a newer version, damaged, or shorter than its preamble; `input` cannot be read.
+    /// It is no trace, one of a newer version, damaged, or shorter than its preamble; `input`
+    /// cannot be read.
     pub fn new(input: R) -> Result<Self, TraceError> {
         let mut input = BufReader::with_capacity(1 << 18, input);
         let (facts, whole_bytes) = Facts::read(&mut input)?;
@@ -66,7 +68,10 @@ impl<R: Read> Reader<R> {
         let offset = self.summary.whole_bytes;
         let Some(header) = self.read_header(offset)? else { return Ok(false) };
         if header.number != self.blocks {
-            return Err(damaged(offset, format!("block {} stands where {} comes next", header.number, self.blocks)));
+            return Err(damaged(
+                offset,
+                format!("block {} stands where {} comes next", header.number, self.blocks),
+            ));
         }
         self.payload.clear();
         read_more(&mut self.input, &mut self.payload, header.payload_bytes as usize)?;
@@ -100,7 +105,8 @@ impl<R: Read> Reader<R> {
             return Ok(None);
         };
         match Header::decode(bytes, offset) {
-            // A file system may have lengthened the file, but not written it, before the power failed.
+            // A file system may have lengthened the file, but not written it, before the power
+            // failed.
             Err(_) if bytes.iter().all(|&byte| byte == 0) && self.only_zeros_follow()? => {
                 self.ended = true;
                 Ok(None)
@@ -112,7 +118,8 @@ impl<R: Read> Reader<R> {
     fn end(&mut self, offset: u64) -> Result<(), TraceError> {
         let code = self.payload.first().copied().unwrap_or(u8::MAX);
         let ending = Ending::WRITTEN.get(usize::from(code));
-        self.summary.ending = *ending.ok_or_else(|| damaged(offset, format!("unknown ending {code}")))?;
+        self.summary.ending =
+            *ending.ok_or_else(|| damaged(offset, format!("unknown ending {code}")))?;
         self.ended = true;
         if !self.is_at_end()? {
             let after = offset + (HEADER_BYTES + self.payload.len()) as u64;

@@ -1,9 +1,10 @@
 //! One operation, and its bytes.
 //!
-//! A record is a tag byte (operation in the low four bits, then flags), then LEB128 numbers: the time since the record
-//! before it in microseconds; the inode's difference to the record before it, zigzag, unless the tag says that it is the
-//! same; offset and length, where the operation has them. An offset that goes on where the inode's last record in this block
-//! ended is left out, and offset and length in whole blocks are counted in blocks. Nothing refers to an earlier block.
+//! A record is a tag byte (operation in the low four bits, then flags), then LEB128 numbers: the
+//! time since the record before it in microseconds; the inode's difference to the record before it,
+//! zigzag, unless the tag says that it is the same; offset and length, where the operation has
+//! them. An offset that goes on where the inode's last record in this block ended is left out, and
+//! offset and length in whole blocks are counted in blocks. Nothing refers to an earlier block.
 
 use std::collections::HashMap;
 
@@ -133,14 +134,19 @@ impl Context {
         self.follow(&Record { offset, len, ..*record });
     }
 
-    /// Takes the first record from `bytes`; `None` if there is none that an encoder could have made.
+    /// Takes the first record from `bytes`; `None` if there is none that an encoder could have
+    /// made.
     pub fn decode(&mut self, bytes: &mut &[u8]) -> Option<Record> {
         let (&tag, rest) = bytes.split_first()?;
         *bytes = rest;
         let operation = *Operation::ALL.get(usize::from(tag & OPERATION_MASK))?;
         let unit = if tag & IN_BLOCKS != 0 { BLOCK_BYTES } else { 1 };
         let time_us = self.time_us.checked_add(take(bytes)?)?;
-        let ino = if tag & SAME_INO != 0 { self.ino } else { self.ino.wrapping_add(unzigzag(take(bytes)?)) };
+        let ino = if tag & SAME_INO != 0 {
+            self.ino
+        } else {
+            self.ino.wrapping_add(unzigzag(take(bytes)?))
+        };
         let offset = match operation.has_offset() {
             false => 0,
             true if tag & CONTINUES != 0 => self.end(ino),
@@ -202,12 +208,21 @@ mod tests {
             assert_eq!(unzigzag(zigzag(number)), number);
         }
         assert_eq!(take(&mut &[0xff; 11][..]), None);
-        assert_eq!(take(&mut &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02][..]), None, "65 bits");
+        assert_eq!(
+            take(&mut &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02][..]),
+            None,
+            "65 bits"
+        );
     }
 
     #[test]
     fn operations_are_numbered_as_they_are_listed() {
-        assert!(Operation::ALL.iter().enumerate().all(|(number, &operation)| operation as usize == number));
+        assert!(
+            Operation::ALL
+                .iter()
+                .enumerate()
+                .all(|(number, &operation)| operation as usize == number)
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Writing a trace.
 //!
-//! Invariant: blocks are numbered from 0 without a gap, and the last one says how the trace ended. A trace whose writer was
-//! killed lacks that one and is read all the same.
+//! Invariant: blocks are numbered from 0 without a gap, and the last one says how the trace ended.
+//! A trace whose writer was killed lacks that one and is read all the same.
 
 use std::io::Write;
 
@@ -15,7 +15,8 @@ use crate::record::Record;
 pub enum Ending {
     /// Whoever recorded had enough.
     Asked,
-    /// The volume was unmounted, or its daemon died: the operations of the last moment may be missing.
+    /// The volume was unmounted, or its daemon died: the operations of the last moment may be
+    /// missing.
     Unmounted,
     /// It just stops: its writer was killed, or the disk was full.
     Torn,
@@ -71,13 +72,19 @@ impl<W: Write> Writer<W> {
     /// It is none, or not the next; `out` cannot be written.
     pub fn append_block(&mut self, block: &[u8]) -> Result<(), TraceError> {
         let at = self.written_bytes;
-        let (header, payload) = block.split_first_chunk().ok_or_else(|| damaged(at, "a block without a header"))?;
+        let (header, payload) =
+            block.split_first_chunk().ok_or_else(|| damaged(at, "a block without a header"))?;
         let header = Header::decode(header, at)?;
-        if header.payload_bytes as usize != payload.len() || header.payload_crc != crc32c::crc32c(payload) {
+        if header.payload_bytes as usize != payload.len()
+            || header.payload_crc != crc32c::crc32c(payload)
+        {
             return Err(damaged(at, "the checksum of a block that was recorded does not match"));
         }
         if header.number != self.blocks {
-            return Err(damaged(at, format!("block {} was recorded where {} comes next", header.number, self.blocks)));
+            return Err(damaged(
+                at,
+                format!("block {} was recorded where {} comes next", header.number, self.blocks),
+            ));
         }
         self.out.write_all(block)?;
         self.written_bytes += block.len() as u64;
@@ -111,7 +118,8 @@ impl<W: Write> Writer<W> {
         Ok(self.out.flush()?)
     }
 
-    /// Ends the trace. `lost`: operations that nobody recorded, in all. [`Ending::Torn`] leaves the end out.
+    /// Ends the trace. `lost`: operations that nobody recorded, in all. [`Ending::Torn`] leaves the
+    /// end out.
     ///
     /// # Errors
     /// `out` cannot be written.
@@ -120,7 +128,8 @@ impl<W: Write> Writer<W> {
             self.finish_block()?;
         }
         if let Some(code) = Ending::WRITTEN.iter().position(|&written| written == ending) {
-            let end = encode(Kind::End, self.blocks, 0, self.last_us, lost.max(self.lost), &[code as u8]);
+            let end =
+                encode(Kind::End, self.blocks, 0, self.last_us, lost.max(self.lost), &[code as u8]);
             self.append_block(&end)?;
         }
         self.flush()?;

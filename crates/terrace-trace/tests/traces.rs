@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use terrace_trace::{
-    BlockEncoder, Ending, FORMAT_MAJOR, Facts, Operation, Reader, Record, Summary, TierFacts, TraceError, Writer,
+    BlockEncoder, Ending, FORMAT_MAJOR, Facts, Operation, Reader, Record, Summary, TierFacts,
+    TraceError, Writer,
 };
 
 fn facts() -> Facts {
@@ -27,7 +28,10 @@ fn read(bytes: &[u8]) -> Result<(Vec<Record>, Summary), TraceError> {
     while reader.next_block(&mut block)? {
         all.extend_from_slice(&block);
     }
-    assert!(!reader.next_block(&mut block)? && block.is_empty(), "after the last block there is none");
+    assert!(
+        !reader.next_block(&mut block)? && block.is_empty(),
+        "after the last block there is none"
+    );
     Ok((all, reader.summary()))
 }
 
@@ -37,7 +41,8 @@ fn written(records: &[Record], ending: Ending) -> Vec<u8> {
     writer.finish(ending, 3).unwrap()
 }
 
-/// As `terrace record` writes it: blocks come from the daemon. Returns where each block begins, too.
+/// As `terrace record` writes it: blocks come from the daemon. Returns where each block begins,
+/// too.
 fn in_small_blocks(records: &[Record]) -> (Vec<u8>, Vec<usize>) {
     let mut writer = Writer::new(Vec::new(), &facts()).unwrap();
     let mut encoder = BlockEncoder::new(100);
@@ -74,10 +79,13 @@ fn record() -> impl Strategy<Value = Record> {
     let operation = prop::sample::select(Operation::ALL.to_vec());
     (0..1u64 << 40, operation, any::<bool>(), number(), number(), number()).prop_map(
         |(time_us, operation, durable, ino, offset, len)| {
-            let has_len =
-                matches!(operation, Operation::Read | Operation::Write | Operation::Allocate | Operation::Deallocate);
+            let has_len = matches!(
+                operation,
+                Operation::Read | Operation::Write | Operation::Allocate | Operation::Deallocate
+            );
             let has_offset = has_len || operation == Operation::Truncate;
-            let (offset, len) = (if has_offset { offset } else { 0 }, if has_len { len } else { 0 });
+            let (offset, len) =
+                (if has_offset { offset } else { 0 }, if has_len { len } else { 0 });
             Record { time_us, operation, durable, ino, offset, len }
         },
     )
@@ -147,7 +155,10 @@ fn facts_come_back_and_add_up() {
     let bytes = written(&[], Ending::Asked);
     let reader = Reader::new(&bytes[..]).unwrap();
     assert_eq!(*reader.facts(), facts());
-    assert_eq!((reader.facts().pm_bytes(), reader.facts().disk_bytes()), (4 << 30, (100 << 30) + (1 << 40)));
+    assert_eq!(
+        (reader.facts().pm_bytes(), reader.facts().disk_bytes()),
+        (4 << 30, (100 << 30) + (1 << 40))
+    );
 }
 
 #[test]
@@ -156,7 +167,10 @@ fn a_newer_format_is_named_and_so_is_what_is_no_trace() {
     bytes[8..10].copy_from_slice(&(FORMAT_MAJOR + 1).to_le_bytes());
     let newer = read(&bytes).unwrap_err().to_string();
     assert!(newer.contains("format 2") && newer.contains("newer terrace"), "{newer}");
-    assert_eq!(read(b"#!/bin/sh\necho hello").unwrap_err().to_string(), "this is no trace of `terrace record`");
+    assert_eq!(
+        read(b"#!/bin/sh\necho hello").unwrap_err().to_string(),
+        "this is no trace of `terrace record`"
+    );
     assert!(matches!(read(b""), Err(TraceError::Foreign)));
     let short = read(&written(&[], Ending::Asked)[..20]).unwrap_err().to_string();
     assert!(short.contains("20 bytes") && short.contains("record it again"), "{short}");
@@ -171,7 +185,10 @@ fn facts_of_later_programs_are_passed_over() {
     bytes.extend_from_slice(&(json.len() as u32).to_le_bytes());
     bytes.extend_from_slice(json);
     bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
-    assert_eq!(*Reader::new(&bytes[..]).unwrap().facts(), Facts { cache_bytes: 7, ..Facts::default() });
+    assert_eq!(
+        *Reader::new(&bytes[..]).unwrap().facts(),
+        Facts { cache_bytes: 7, ..Facts::default() }
+    );
 }
 
 #[test]
@@ -199,7 +216,10 @@ fn blocks_come_in_their_order_and_nothing_after_the_end() {
     let mut longer = bytes.clone();
     longer.push(1);
     let error = read(&longer).unwrap_err().to_string();
-    assert!(error.contains(&format!("byte {}", bytes.len())) && error.contains("follows the end"), "{error}");
+    assert!(
+        error.contains(&format!("byte {}", bytes.len())) && error.contains("follows the end"),
+        "{error}"
+    );
     let mut writer = Writer::new(Vec::new(), &facts()).unwrap();
     let second = &bytes[starts[1]..starts[2]];
     assert!(writer.append_block(second).unwrap_err().to_string().contains("where 0 comes next"));
@@ -214,7 +234,14 @@ fn many_records_take_a_few_bytes_each() {
             at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let operation = if at >> 63 == 0 { Operation::Read } else { Operation::Write };
             let (ino, block) = (2 + (at >> 40) % 50, (at >> 33) % 25_000);
-            Record { time_us: number * 25, operation, durable: false, ino, offset: block * 4096, len: 4096 }
+            Record {
+                time_us: number * 25,
+                operation,
+                durable: false,
+                ino,
+                offset: block * 4096,
+                len: 4096,
+            }
         })
         .collect();
     let bytes = written(&records, Ending::Asked);
@@ -226,7 +253,11 @@ fn many_records_take_a_few_bytes_each() {
 fn times_never_go_back() {
     let mut records = writes(3);
     (records[0].time_us, records[1].time_us, records[2].time_us) = (10, 4, 12);
-    let times: Vec<u64> =
-        read(&written(&records, Ending::Asked)).unwrap().0.iter().map(|record| record.time_us).collect();
+    let times: Vec<u64> = read(&written(&records, Ending::Asked))
+        .unwrap()
+        .0
+        .iter()
+        .map(|record| record.time_us)
+        .collect();
     assert_eq!(times, [10, 10, 12]);
 }

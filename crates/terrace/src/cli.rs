@@ -1,6 +1,7 @@
 //! The command line: what clap parses, and the help texts and manual pages that come from it.
 //!
-//! Texts after the options are shown as they stand, in manual pages too: their lines are at most 80 characters long.
+//! Texts after the options are shown as they stand, in manual pages too: their lines are at most 80
+//! characters long.
 
 use std::path::PathBuf;
 
@@ -49,7 +50,8 @@ impl Cli {
     }
 }
 
-/// An error of the parser, in which what the user has typed is neither too long nor harms a terminal.
+/// An error of the parser, in which what the user has typed is neither too long nor harms a
+/// terminal.
 pub fn harmless(mut error: clap::Error) -> clap::Error {
     let shown = |(kind, value): (ContextKind, &ContextValue)| match value {
         ContextValue::String(typed) => {
@@ -218,7 +220,10 @@ fn parse_device(text: &str) -> Result<DeviceArg, String> {
         Some(size) if !std::path::Path::new(text).exists() => {
             let size_bytes = size?;
             if size_bytes < 4096 {
-                return Err(format!("{}: a device of {size_bytes} bytes is too small", output::quoted(text)));
+                return Err(format!(
+                    "{}: a device of {size_bytes} bytes is too small",
+                    output::quoted(text)
+                ));
             }
             Ok(DeviceArg { path: path.into(), size_bytes: Some(size_bytes) })
         }
@@ -229,8 +234,8 @@ fn parse_device(text: &str) -> Result<DeviceArg, String> {
 /// `format`
 #[derive(Args, Debug)]
 pub struct FormatArgs {
-    /// PM device: /dev/daxX.Y, a file on a DAX file system, on tmpfs (emulated) or on any file system (slow).
-    /// With :SIZE, a file is created
+    /// PM device: /dev/daxX.Y, a file on a DAX file system, on tmpfs (emulated) or on any file
+    /// system (slow). With :SIZE, a file is created
     #[arg(long, value_name = "PATH[:SIZE]", value_parser = parse_device)]
     pub pm: DeviceArg,
     /// Disk: a block device or a file; may be repeated. With :SIZE, a file is created
@@ -287,7 +292,8 @@ pub struct MountArgs {
     /// Stay in the foreground and log to standard error
     #[arg(long, short)]
     pub foreground: bool,
-    /// The daemon's log [default: below /var/log/terrace, or $XDG_STATE_HOME/terrace for other users]
+    /// The daemon's log [default: below /var/log/terrace, or $XDG_STATE_HOME/terrace for other
+    /// users]
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
     /// Make a device (pm, disk, disk1, …) as slow as MODEL; may be repeated
@@ -414,7 +420,8 @@ time.";
 pub struct SimulateArgs {
     /// What `terrace record` wrote
     pub trace: PathBuf,
-    /// Sizes of PM to try, separated by commas [default: a quarter of what there was, to four times as much]
+    /// Sizes of PM to try, separated by commas [default: a quarter of what there was, to four times
+    /// as much]
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size::parse_size)]
     pub pm: Vec<u64>,
     /// Sizes of the page cache to try [default: what there was]
@@ -679,7 +686,8 @@ pub struct CheckArgs {
     /// Repair what can be repaired; without it, nothing is written
     #[arg(long)]
     pub repair: bool,
-    /// Remove the files and directories that cannot be read; what only they named goes to /lost+found, but for empty directories
+    /// Remove the files and directories that cannot be read; what only they named goes to
+    /// /lost+found, but for empty directories
     #[arg(long, requires = "repair")]
     pub give_up: bool,
     /// Where a disk of the volume is now, if not where it was; may be repeated

@@ -1,8 +1,8 @@
 //! Becoming a daemon, and ending as one.
 //!
-//! The process forks before it starts any thread. The child does the work with the terminal still attached, so that
-//! the progress of recovery is seen; the parent waits on a pipe for one message: [`READY`], or the text of the error.
-//! Nothing at all means that the child died.
+//! The process forks before it starts any thread. The child does the work with the terminal still
+//! attached, so that the progress of recovery is seen; the parent waits on a pipe for one message:
+//! [`READY`], or the text of the error. Nothing at all means that the child died.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -46,19 +46,21 @@ impl Ready {
         };
         std::env::set_current_dir("/")?;
         setsid().context("cannot start a session")?;
-        let null = OpenOptions::new().read(true).write(true).open("/dev/null").context("/dev/null")?;
+        let null =
+            OpenOptions::new().read(true).write(true).open("/dev/null").context("/dev/null")?;
         for standard in 0..=2 {
             // SAFETY: both are open descriptors of this process; nothing owns the standard ones.
             if unsafe { libc::dup2(null.as_raw_fd(), standard) } < 0 {
-                return Err(io::Error::last_os_error()).context("cannot redirect standard input and output");
+                return Err(io::Error::last_os_error())
+                    .context("cannot redirect standard input and output");
             }
         }
         pipe.write_all(READY).context("the command that started this daemon is gone")
     }
 }
 
-/// Runs `work` in a child process and returns when it says that it serves, or with its error. To be called before
-/// any thread is started.
+/// Runs `work` in a child process and returns when it says that it serves, or with its error. To be
+/// called before any thread is started.
 ///
 /// # Errors
 /// What `work` returned; the child died.
@@ -79,13 +81,15 @@ pub fn in_background(work: impl FnOnce(&mut Ready) -> Result<()>) -> Result<()> 
     }
 }
 
-/// Closes what a careless parent left open: a daemon must not hold somebody's lock file or pipe for weeks.
+/// Closes what a careless parent left open: a daemon must not hold somebody's lock file or pipe for
+/// weeks.
 fn close_inherited(keep: &PipeWriter) {
     let keep = keep.as_raw_fd() as libc::c_uint;
     for (first, last) in [(3, keep - 1), (keep + 1, libc::c_uint::MAX)] {
         if first <= last {
-            // SAFETY: takes numbers only. Nothing in this process owns a descriptor above the standard ones yet,
-            // but for the one kept. Where the call is unknown, they stay open, as they did before.
+            // SAFETY: takes numbers only. Nothing in this process owns a descriptor above the
+            // standard ones yet, but for the one kept. Where the call is unknown, they stay open,
+            // as they did before.
             unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
         }
     }
@@ -112,13 +116,17 @@ fn parent(mut reader: PipeReader, pid: libc::pid_t) -> Result<()> {
         return Ok(());
     }
     let mut status = 0;
-    // SAFETY: `status` is a valid, writable int; `pid` is a child of this process that nobody else waits for.
+    // SAFETY: `status` is a valid, writable int; `pid` is a child of this process that nobody else
+    // waits for.
     unsafe { libc::waitpid(pid, &mut status, 0) };
     if !message.is_empty() {
         bail!("{}", String::from_utf8_lossy(&message));
     }
     match libc::WIFSIGNALED(status) {
-        true => bail!("the daemon was killed by signal {} before it served; see its log", libc::WTERMSIG(status)),
+        true => bail!(
+            "the daemon was killed by signal {} before it served; see its log",
+            libc::WTERMSIG(status)
+        ),
         false => bail!("the daemon ended before it served; see its log"),
     }
 }
@@ -158,7 +166,8 @@ pub fn start_log(log: &Log) -> Result<()> {
     Ok(())
 }
 
-/// A log in which each event, which is written at once, is one line, whatever files are called that it is about.
+/// A log in which each event, which is written at once, is one line, whatever files are called that
+/// it is about.
 struct Lines<W>(W);
 
 impl<W: Write> Write for Lines<W> {
@@ -182,17 +191,22 @@ fn open_log(path: &Path) -> Result<File> {
         let _ = fs::rename(path, old);
     }
     let file = terrace_media::private().append(true).create(true).open(path);
-    file.with_context(|| format!("{}: cannot write the log; choose another file with --log", path.display()))
+    file.with_context(|| {
+        format!("{}: cannot write the log; choose another file with --log", path.display())
+    })
 }
 
-/// Where the daemon for a mountpoint logs: /var/log/terrace for root, $XDG_STATE_HOME/terrace for other users. `None`
-/// where that directory cannot be made: a missing home is no reason not to mount.
+/// Where the daemon for a mountpoint logs: /var/log/terrace for root, $XDG_STATE_HOME/terrace for
+/// other users. `None` where that directory cannot be made: a missing home is no reason not to
+/// mount.
 pub fn default_log(mountpoint: &Path) -> Option<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let variable =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let dir = if geteuid().is_root() {
         PathBuf::from("/var/log")
     } else {
-        variable("XDG_STATE_HOME").or_else(|| variable("HOME").map(|home| home.join(".local/state")))?
+        variable("XDG_STATE_HOME")
+            .or_else(|| variable("HOME").map(|home| home.join(".local/state")))?
     };
     let dir = dir.join("terrace");
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).ok()?;
@@ -206,16 +220,21 @@ pub fn default_cache_dir() -> PathBuf {
     PathBuf::from(format!("/dev/shm/terrace-{}", geteuid().as_raw()))
 }
 
-/// The directory for the page cache's file: the one chosen, or the user's own below /dev/shm; made if need be. It
-/// outlives the daemon, and /dev/shm is open to everybody: so the user's own must belong to this user and be closed to
-/// all others.
+/// The directory for the page cache's file: the one chosen, or the user's own below /dev/shm; made
+/// if need be. It outlives the daemon, and /dev/shm is open to everybody: so the user's own must
+/// belong to this user and be closed to all others.
 ///
 /// # Errors
 /// It cannot be made, or is another's.
 pub fn cache_dir(chosen: Option<&Path>) -> Result<PathBuf> {
     let uid = geteuid().as_raw();
     let dir = chosen.map_or_else(default_cache_dir, Path::to_owned);
-    let advice = || format!("{}: cannot hold the page cache; choose a directory with -o cache_dir=DIR", dir.display());
+    let advice = || {
+        format!(
+            "{}: cannot hold the page cache; choose a directory with -o cache_dir=DIR",
+            dir.display()
+        )
+    };
     match fs::DirBuilder::new().mode(0o700).create(&dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             return Err(error).with_context(advice);
@@ -227,12 +246,14 @@ pub fn cache_dir(chosen: Option<&Path>) -> Result<PathBuf> {
     }
     let meta = fs::symlink_metadata(&dir).with_context(advice)?;
     if !meta.is_dir() || meta.uid() != uid || meta.mode() & 0o077 != 0 {
-        return Err(anyhow!("it is not a directory of user {uid} that is closed to others")).with_context(advice);
+        return Err(anyhow!("it is not a directory of user {uid} that is closed to others"))
+            .with_context(advice);
     }
     Ok(dir)
 }
 
-/// Says so if a daemon that died left pages of the volume on `pm`, which whoever looks at the devices only does not see.
+/// Says so if a daemon that died left pages of the volume on `pm`, which whoever looks at the
+/// devices only does not see.
 pub fn tell_waiting_pages(pm: &Pm, chosen: Option<&Path>, quiet: bool) {
     let dir = chosen.map_or_else(default_cache_dir, Path::to_owned);
     // What cannot be read says so when the volume is mounted.
@@ -261,8 +282,9 @@ static SIGNAL_PIPE: AtomicI32 = AtomicI32::new(-1);
 
 extern "C" fn on_signal(signal: libc::c_int) {
     let byte = signal as u8;
-    // SAFETY: write(2) is async-signal-safe; the descriptor stays open for the life of the process; one byte is read
-    // from a live local. The only thing the call can disturb is errno, which is put back.
+    // SAFETY: write(2) is async-signal-safe; the descriptor stays open for the life of the process;
+    // one byte is read from a live local. The only thing the call can disturb is errno, which is
+    // put back.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
@@ -271,7 +293,8 @@ extern "C" fn on_signal(signal: libc::c_int) {
     }
 }
 
-/// What receives each SIGTERM, SIGINT and SIGHUP from now on, for a command that shows something until one comes.
+/// What receives each SIGTERM, SIGINT and SIGHUP from now on, for a command that shows something
+/// until one comes.
 ///
 /// # Errors
 /// As [`on_termination`].
@@ -297,9 +320,13 @@ pub fn on_termination(act: impl Fn(i32) + Send + 'static) -> Result<()> {
             act(i32::from(signal[0]));
         }
     };
-    std::thread::Builder::new().name("signals".to_owned()).spawn(listen).context("cannot start a thread")?;
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(listen)
+        .context("cannot start a thread")?;
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
-        // SAFETY: all-zero is a valid sigaction (no flags, empty mask); the handler is async-signal-safe.
+        // SAFETY: all-zero is a valid sigaction (no flags, empty mask); the handler is
+        // async-signal-safe.
         let result = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_signal as *const () as usize;

@@ -1,6 +1,7 @@
 //! Opening a volume's devices: PM by its path, the disks by the device table in PM's superblock.
 //!
-//! The table's paths are only hints: what counts is the label (volume UUID, device index) on each disk.
+//! The table's paths are only hints: what counts is the label (volume UUID, device index) on each
+//! disk.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -10,7 +11,8 @@ use std::sync::Arc;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use terrace_engine::{DeviceLabel, FsError, VolumeLabel, read_disk_label, read_pm_label};
 use terrace_media::{
-    DeviceContents, Disk, DiskOpenOptions, IoEngine, MediaError, Pm, PmOpenOptions, open_disk, probe_device,
+    DeviceContents, Disk, DiskOpenOptions, IoEngine, MediaError, Pm, PmOpenOptions, open_disk,
+    probe_device,
 };
 
 use crate::options::{ModelChoice, model_of};
@@ -78,8 +80,9 @@ impl DeviceOptions<'_> {
         Ok(open_disk(&std::path::absolute(path)?, &options)?)
     }
 
-    /// As [`Self::open_disk`], a disk that is to become one of a volume. Unless by `force`, it is not if it holds something, but
-    /// for what is `left_over` of a volume with this UUID and had this index there.
+    /// As [`Self::open_disk`], a disk that is to become one of a volume. Unless by `force`, it is
+    /// not if it holds something, but for what is `left_over` of a volume with this UUID and had
+    /// this index there.
     ///
     /// # Errors
     /// As `open_disk`; what it holds.
@@ -118,8 +121,9 @@ impl Devices {
         [self.pm.path()].into_iter().chain(self.disks.iter().map(|disk| disk.path()))
     }
 
-    /// Opens the PM device at `pm` and the disks of its volume: those at `moved` (in any order), the others where
-    /// the table says they were. Disks that cannot be found are listed in `missing`.
+    /// Opens the PM device at `pm` and the disks of its volume: those at `moved` (in any order),
+    /// the others where the table says they were. Disks that cannot be found are listed in
+    /// `missing`.
     ///
     /// # Errors
     /// PM cannot be opened or holds no volume; a disk at `moved` is not one of this volume.
@@ -127,7 +131,8 @@ impl Devices {
         let pm_path = pm;
         let pm = options.open_pm(pm_path)?;
         let label = label_of(&pm, pm_path)?;
-        let expected: Vec<&DeviceLabel> = label.devices.iter().filter(|device| device.index > 0).collect();
+        let expected: Vec<&DeviceLabel> =
+            label.devices.iter().filter(|device| device.index > 0).collect();
         let mut found = Vec::with_capacity(expected.len());
         for path in moved {
             let index = index_of_moved(path, pm_path, &label)?;
@@ -157,12 +162,19 @@ impl Devices {
         if devices.missing.is_empty() {
             return Ok(devices);
         }
-        let missing: Vec<String> = devices.missing.iter().map(|error| format!("{error:#}")).collect();
-        bail!("{}: volume {} is not complete: {}", pm.display(), devices.label.uuid, missing.join("; "));
+        let missing: Vec<String> =
+            devices.missing.iter().map(|error| format!("{error:#}")).collect();
+        bail!(
+            "{}: volume {} is not complete: {}",
+            pm.display(),
+            devices.label.uuid,
+            missing.join("; ")
+        );
     }
 }
 
-/// Makes an error of the engine one about a device, which is named if the error does not name it already.
+/// Makes an error of the engine one about a device, which is named if the error does not name it
+/// already.
 pub fn about(path: &Path) -> impl FnOnce(FsError) -> Error {
     let name = std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
     move |error| match error.message() {
@@ -189,7 +201,8 @@ pub fn label_of(pm: &Pm, path: &Path) -> Result<VolumeLabel> {
     }
 }
 
-/// What makes two paths the same device: a file's place, a device's number, or the path of what does not exist yet.
+/// What makes two paths the same device: a file's place, a device's number, or the path of what
+/// does not exist yet.
 ///
 /// # Errors
 /// The working directory is gone.
@@ -203,8 +216,8 @@ pub fn identity(path: &Path) -> Result<(PathBuf, u64, u64)> {
     })
 }
 
-/// A word on what is open to others, who find everybody's data there, whatever the mount denies them. Devices belong to
-/// groups on purpose, files hardly do.
+/// A word on what is open to others, who find everybody's data there, whatever the mount denies
+/// them. Devices belong to groups on purpose, files hardly do.
 pub fn exposure(path: &Path) -> Option<String> {
     let meta = fs::metadata(path).ok()?;
     let mode = meta.mode() & if meta.is_file() { 0o066 } else { 0o006 };
@@ -215,7 +228,9 @@ pub fn exposure(path: &Path) -> Option<String> {
         (true, true) => "read and write",
     };
     let (path, mode) = (path.display(), meta.mode() & 0o7777);
-    Some(format!("{path}: its mode, {mode:04o}, lets other users {may} it; `chmod 600 {path}` ends that"))
+    Some(format!(
+        "{path}: its mode, {mode:04o}, lets other users {may} it; `chmod 600 {path}` ends that"
+    ))
 }
 
 /// Says so if a file or device is open to others.
@@ -260,7 +275,11 @@ fn volume_on_disk(disk: &dyn Disk) -> Option<String> {
 }
 
 /// Opens a disk where the table says it is, if it is still there.
-fn open_listed(device: &DeviceLabel, label: &VolumeLabel, options: &DeviceOptions<'_>) -> Result<Arc<dyn Disk>> {
+fn open_listed(
+    device: &DeviceLabel,
+    label: &VolumeLabel,
+    options: &DeviceOptions<'_>,
+) -> Result<Arc<dyn Disk>> {
     let index = device.index;
     let remedy = || {
         format!(
@@ -271,7 +290,8 @@ fn open_listed(device: &DeviceLabel, label: &VolumeLabel, options: &DeviceOption
     let disk = options.open_disk(&device.path, index).with_context(remedy)?;
     let found = read_disk_label(&*disk).with_context(remedy)?;
     match found {
-        Some((uuid, found_index)) if uuid == label.uuid && found_index == index => match disk.len() {
+        Some((uuid, found_index)) if uuid == label.uuid && found_index == index => match disk.len()
+        {
             len if len >= device.size_bytes => Ok(disk),
             len => bail!(
                 "{}: truncated: {len} bytes, the volume needs {}; restore the device's full size",
@@ -279,7 +299,10 @@ fn open_listed(device: &DeviceLabel, label: &VolumeLabel, options: &DeviceOption
                 device.size_bytes
             ),
         },
-        found => Err(anyhow!("{}: {}", device.path.display(), describe(found.as_ref())).context(remedy())),
+        found => {
+            Err(anyhow!("{}: {}", device.path.display(), describe(found.as_ref()))
+                .context(remedy()))
+        }
     }
 }
 
@@ -313,18 +336,23 @@ fn in_use(pm: &Path) -> Error {
     match mounts::of_pm(pm) {
         Ok(Some(mount)) => {
             let place = mount.mountpoint.display();
-            anyhow!("{pm_path}: is in use: its volume is mounted at {place}; unmount it with `terrace umount {place}`")
+            anyhow!(
+                "{pm_path}: is in use: its volume is mounted at {place}; unmount it with `terrace umount {place}`"
+            )
         }
-        _ => match mounts::elsewhere(|mount| fs::canonicalize(pm).is_ok_and(|pm| mount.source == pm)) {
-            Some((pid, mount)) => anyhow!(
-                "{pm_path}: is in use: its volume is mounted at {} in another mount namespace, that of process {pid}",
-                mount.mountpoint.display()
-            ),
-            None => anyhow!(
-                "{pm_path}: is in use: by another command, in another mount namespace, or by a daemon that was just \
+        _ => {
+            match mounts::elsewhere(|mount| fs::canonicalize(pm).is_ok_and(|pm| mount.source == pm))
+            {
+                Some((pid, mount)) => anyhow!(
+                    "{pm_path}: is in use: its volume is mounted at {} in another mount namespace, that of process {pid}",
+                    mount.mountpoint.display()
+                ),
+                None => anyhow!(
+                    "{pm_path}: is in use: by another command, in another mount namespace, or by a daemon that was just \
                  unmounted and is still writing (`terrace umount` waits for it); try again later"
-            ),
-        },
+                ),
+            }
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Called by mount(8) and umount(8), under the names they look for: `mount.terrace SPEC DIR [-sfnv] [-N NS] [-o OPTS]
-//! [-t TYPE]` and `umount.terrace DIR [-flnrv] [-N NS] [-t TYPE]`.
+//! Called by mount(8) and umount(8), under the names they look for: `mount.terrace SPEC DIR [-sfnv]
+//! [-N NS] [-o OPTS] [-t TYPE]` and `umount.terrace DIR [-flnrv] [-N NS] [-t TYPE]`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -90,14 +90,20 @@ impl Call {
         Ok(call)
     }
 
-    /// A group of one-letter flags; the last one may take a value, which follows it or is the next argument.
-    fn parse_flags(&mut self, flags: &str, args: &mut impl Iterator<Item = OsString>) -> Result<(), String> {
+    /// A group of one-letter flags; the last one may take a value, which follows it or is the next
+    /// argument.
+    fn parse_flags(
+        &mut self,
+        flags: &str,
+        args: &mut impl Iterator<Item = OsString>,
+    ) -> Result<(), String> {
         for (at, flag) in flags.char_indices() {
             match flag {
                 'f' => self.fake = true,
                 's' => self.sloppy = true,
                 'v' => self.verbose = true,
-                // No mtab to write; a read-only remount instead of unmounting, or a lazy one, is not offered.
+                // No mtab to write; a read-only remount instead of unmounting, or a lazy one, is
+                // not offered.
                 'n' | 'r' | 'l' => {}
                 'o' | 'N' | 't' => {
                     let attached = &flags[at + 1..];
@@ -105,14 +111,17 @@ impl Call {
                         "" => args.next().and_then(|value| value.into_string().ok()),
                         value => Some(value.to_owned()),
                     };
-                    let value = value.ok_or_else(|| format!("-{flag}: its value is missing or not UTF-8"))?;
+                    let value = value
+                        .ok_or_else(|| format!("-{flag}: its value is missing or not UTF-8"))?;
                     if flag == 'o' {
                         self.options.push(value);
                     }
                     return Ok(());
                 }
                 _ => {
-                    return Err(format!("-{flag}: no such flag; see `man 8 mount` for what helpers take"));
+                    return Err(format!(
+                        "-{flag}: no such flag; see `man 8 mount` for what helpers take"
+                    ));
                 }
             }
         }
@@ -161,7 +170,17 @@ mod tests {
 
     #[test]
     fn what_mount_passes_is_understood() {
-        let call = parse(&["/dev/shm/pm", "/mnt", "-sfv", "-n", "-N", "/proc/1/ns/mnt", "-o", "rw,noatime", "-oro"]);
+        let call = parse(&[
+            "/dev/shm/pm",
+            "/mnt",
+            "-sfv",
+            "-n",
+            "-N",
+            "/proc/1/ns/mnt",
+            "-o",
+            "rw,noatime",
+            "-oro",
+        ]);
         let call = call.unwrap();
         assert_eq!(call.options, ["rw,noatime", "ro"]);
         assert!(call.fake && call.sloppy && call.verbose);
@@ -174,7 +193,9 @@ mod tests {
     fn wrong_calls_say_what_is_wrong() {
         assert!(parse(&["-o"]).unwrap_err().contains("-o"));
         assert!(parse(&["-z"]).unwrap_err().contains("-z"));
-        assert!(parse(&["/dev/shm/pm"]).unwrap().mount_request().unwrap_err().contains("mountpoint"));
+        assert!(
+            parse(&["/dev/shm/pm"]).unwrap().mount_request().unwrap_err().contains("mountpoint")
+        );
         let unknown = ["/dev/shm/pm", "/mnt", "-o", "nonsense"];
         assert!(parse(&unknown).unwrap().mount_request().unwrap_err().contains("nonsense"));
         assert!(parse(&[&unknown[..], &["-s"]].concat()).unwrap().mount_request().is_ok());

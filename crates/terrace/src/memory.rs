@@ -1,7 +1,8 @@
-//! How much memory the daemon may use: what the machine has, and what the cgroups that it is in allow.
+//! How much memory the daemon may use: what the machine has, and what the cgroups that it is in
+//! allow.
 //!
-//! The page cache's file in shared memory counts for the cgroup of the daemon that wrote it, and the kernel kills a
-//! daemon that takes more than its cgroup may.
+//! The page cache's file in shared memory counts for the cgroup of the daemon that wrote it, and
+//! the kernel kills a daemon that takes more than its cgroup may.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,8 +12,8 @@ use crate::size::format_size;
 const CACHE_BYTES_MIN: u64 = 8 << 20;
 const CACHE_BYTES_MAX: u64 = 8 << 30;
 
-/// Memory for the page cache: an eighth of what may be used if none was `chosen`, at least 8 MiB, at most 8 GiB. More
-/// than half of what the cgroup allows is never taken, with a word about it.
+/// Memory for the page cache: an eighth of what may be used if none was `chosen`, at least 8 MiB,
+/// at most 8 GiB. More than half of what the cgroup allows is never taken, with a word about it.
 pub fn cache_bytes(chosen: Option<u64>) -> u64 {
     let limit = cgroup_limit();
     let usable = limit.unwrap_or(u64::MAX).min(ram_bytes());
@@ -34,11 +35,13 @@ pub fn cache_bytes(chosen: Option<u64>) -> u64 {
 
 fn ram_bytes() -> u64 {
     // SAFETY: sysconf has no preconditions.
-    let (pages, page_bytes) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    let (pages, page_bytes) =
+        unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
     u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(page_bytes).unwrap_or(0))
 }
 
-/// The least that a cgroup of this process, or one that contains it, allows; `None`: no limit is known.
+/// The least that a cgroup of this process, or one that contains it, allows; `None`: no limit is
+/// known.
 fn cgroup_limit() -> Option<u64> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     limit(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"))
@@ -46,15 +49,22 @@ fn cgroup_limit() -> Option<u64> {
 
 /// The same, from the contents of these two files.
 fn limit(cgroups: &str, mounts: &str) -> Option<u64> {
-    let version_1 = |cgroup: &Cgroup<'_>| cgroup.controllers.split(',').any(|controller| controller == "memory");
+    let version_1 = |cgroup: &Cgroup<'_>| {
+        cgroup.controllers.split(',').any(|controller| controller == "memory")
+    };
     let version_2 = |cgroup: &Cgroup<'_>| cgroup.hierarchy == "0";
     let cgroups: Vec<Cgroup<'_>> = cgroups.lines().filter_map(Cgroup::parse).collect();
     let hierarchies = [
         (cgroups.iter().find(|cgroup| version_1(cgroup)), "cgroup", &["memory.limit_in_bytes"][..]),
-        (cgroups.iter().find(|cgroup| version_2(cgroup)), "cgroup2", &["memory.max", "memory.high"][..]),
+        (
+            cgroups.iter().find(|cgroup| version_2(cgroup)),
+            "cgroup2",
+            &["memory.max", "memory.high"][..],
+        ),
     ];
     let limits = hierarchies.into_iter().filter_map(|(cgroup, kind, files)| {
-        let mount = mounts.lines().filter_map(CgroupMount::parse).find(|mount| mount.is_of_memory(kind))?;
+        let mount =
+            mounts.lines().filter_map(CgroupMount::parse).find(|mount| mount.is_of_memory(kind))?;
         let dirs = mount.directories_of(cgroup?.path);
         dirs.iter().flat_map(|dir| files.iter().filter_map(|file| bytes_in(&dir.join(file)))).min()
     });
@@ -107,8 +117,13 @@ impl<'a> CgroupMount<'a> {
     /// The directories of a cgroup and of those that contain it, as far as they can be seen.
     fn directories_of(&self, cgroup: &str) -> Vec<PathBuf> {
         // A cgroup beyond the mount's root is seen as the root itself.
-        let below = Path::new(cgroup).strip_prefix(self.root).ok().filter(|below| !below.starts_with(".."));
-        below.unwrap_or(Path::new("")).ancestors().map(|dir| Path::new(self.mountpoint).join(dir)).collect()
+        let below =
+            Path::new(cgroup).strip_prefix(self.root).ok().filter(|below| !below.starts_with(".."));
+        below
+            .unwrap_or(Path::new(""))
+            .ancestors()
+            .map(|dir| Path::new(self.mountpoint).join(dir))
+            .collect()
     }
 }
 
@@ -170,7 +185,10 @@ mod tests {
         assert_eq!(found(&files, "0::/\n", "/", V2), Some(64 << 20));
         assert_eq!(found(&files, "0::/../other\n", "/docker/1234", V2), Some(64 << 20));
         assert_eq!(found(&files, "0::/../other\n", "/", V2), Some(64 << 20));
-        assert_eq!(found(&[("memory.limit_in_bytes", "64")], "4:cpu,memory:/d\n", "/d", V1), Some(64));
+        assert_eq!(
+            found(&[("memory.limit_in_bytes", "64")], "4:cpu,memory:/d\n", "/d", V1),
+            Some(64)
+        );
     }
 
     #[test]

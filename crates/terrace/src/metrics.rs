@@ -1,4 +1,5 @@
-//! What a mount does, for Prometheus: `-o metrics=ADDRESS` has the daemon answer GET /metrics there.
+//! What a mount does, for Prometheus: `-o metrics=ADDRESS` has the daemon answer GET /metrics
+//! there.
 
 mod http;
 mod server;
@@ -31,8 +32,8 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// A path has a slash in it. A port by itself is one of the loopback interface; any other interface must be given by
-/// its number, so that nobody is let in by what a name happens to resolve to.
+/// A path has a slash in it. A port by itself is one of the loopback interface; any other interface
+/// must be given by its number, so that nobody is let in by what a name happens to resolve to.
 impl FromStr for Address {
     type Err = String;
 
@@ -43,9 +44,16 @@ impl FromStr for Address {
         let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let port = text.strip_prefix("localhost").unwrap_or(text);
         let port = port.strip_prefix(':').unwrap_or(if port == text { text } else { "" });
-        let address = port.parse().map(|port| SocketAddr::new(loopback, port)).ok().or_else(|| text.parse().ok());
+        let address = port
+            .parse()
+            .map(|port| SocketAddr::new(loopback, port))
+            .ok()
+            .or_else(|| text.parse().ok());
         address.filter(|address| address.port() > 0).map(Address::Tcp).ok_or_else(|| {
-            format!("{} is neither a path with a slash in it, nor PORT, localhost:PORT or NUMBERS:PORT", quoted(text))
+            format!(
+                "{} is neither a path with a slash in it, nor PORT, localhost:PORT or NUMBERS:PORT",
+                quoted(text)
+            )
         })
     }
 }
@@ -68,7 +76,17 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Address>(), expected, "{text}");
         }
-        for text in ["sock", "example.org:80", "localhost", "localhost80", "0", ":0", "65536", "127.0.0.1", ""] {
+        for text in [
+            "sock",
+            "example.org:80",
+            "localhost",
+            "localhost80",
+            "0",
+            ":0",
+            "65536",
+            "127.0.0.1",
+            "",
+        ] {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }
     }

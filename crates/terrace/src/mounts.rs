@@ -19,7 +19,8 @@ pub fn at(mountpoint: &Path) -> Result<Option<Mount>> {
     mount_table::at(&resolve(mountpoint)?)
 }
 
-/// Whether a file lies on the file system mounted at `mountpoint`, or would if it were made; symbolic links are followed.
+/// Whether a file lies on the file system mounted at `mountpoint`, or would if it were made;
+/// symbolic links are followed.
 ///
 /// # Errors
 /// There is no such directory.
@@ -29,7 +30,8 @@ pub fn lies_on(mountpoint: &Path, file: &Path) -> Result<bool> {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         _ => Path::new("."),
     };
-    let of_file = device(file).or_else(|_| device(dir)).with_context(|| dir.display().to_string())?;
+    let of_file =
+        device(file).or_else(|_| device(dir)).with_context(|| dir.display().to_string())?;
     Ok(of_file == device(mountpoint).with_context(|| mountpoint.display().to_string())?)
 }
 
@@ -41,9 +43,16 @@ pub fn terrace_at(mountpoint: &Path) -> Result<Mount> {
     match at(mountpoint)? {
         Some(mount) if mount.is_terrace() => Ok(mount),
         Some(mount) => {
-            bail!("{}: the file system mounted here is {}, not Terrace", mountpoint.display(), mount.fs_type.display())
+            bail!(
+                "{}: the file system mounted here is {}, not Terrace",
+                mountpoint.display(),
+                mount.fs_type.display()
+            )
         }
-        None => bail!("{}: no file system is mounted here; `findmnt -t {FS_TYPE}` lists volumes", mountpoint.display()),
+        None => bail!(
+            "{}: no file system is mounted here; `findmnt -t {FS_TYPE}` lists volumes",
+            mountpoint.display()
+        ),
     }
 }
 
@@ -68,10 +77,12 @@ pub fn of_pm(pm: &Path) -> Result<Option<Mount>> {
 
 /// Whether the PM device of a mount of ours is the same file as `pm`.
 pub fn is_of(mount: &Mount, pm: &Path) -> bool {
-    fs::canonicalize(pm).is_ok_and(|pm| fs::canonicalize(&mount.source).is_ok_and(|source| source == pm))
+    fs::canonicalize(pm)
+        .is_ok_and(|pm| fs::canonicalize(&mount.source).is_ok_and(|source| source == pm))
 }
 
-/// A live mount of ours in another mount namespace, and a process of that; `None` also if it is hidden from this user.
+/// A live mount of ours in another mount namespace, and a process of that; `None` also if it is
+/// hidden from this user.
 pub fn elsewhere(is_wanted: impl Fn(&Mount) -> bool) -> Option<(String, Mount)> {
     let is_live = |pid: &str, mount: &Mount| {
         let root = Path::new("/proc").join(pid).join("root");
@@ -79,14 +90,19 @@ pub fn elsewhere(is_wanted: impl Fn(&Mount) -> bool) -> Option<(String, Mount)> 
     };
     let of = |pid: String| {
         let mut mounts = mount_table::of_process(&pid).ok()?.into_iter();
-        let mount = mounts.find(|mount| mount.is_terrace() && is_wanted(mount) && is_live(&pid, mount))?;
+        let mount =
+            mounts.find(|mount| mount.is_terrace() && is_wanted(mount) && is_live(&pid, mount))?;
         Some((pid, mount))
     };
-    let processes = fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let processes = fs::read_dir("/proc")
+        .ok()?
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok());
     processes.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).find_map(of)
 }
 
-/// The absolute path without symbolic links, also of a mountpoint whose daemon is dead and that cannot be entered.
+/// The absolute path without symbolic links, also of a mountpoint whose daemon is dead and that
+/// cannot be entered.
 ///
 /// # Errors
 /// The directory above it does not exist.
@@ -97,15 +113,16 @@ pub fn resolve(mountpoint: &Path) -> Result<PathBuf> {
     let path = std::path::absolute(mountpoint)?;
     match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) => {
-            let parent = fs::canonicalize(parent).with_context(|| format!("{}", parent.display()))?;
+            let parent =
+                fs::canonicalize(parent).with_context(|| format!("{}", parent.display()))?;
             Ok(parent.join(name))
         }
         _ => Ok(path),
     }
 }
 
-/// Unmounts: with the system call if we may, else with fusermount3. `detach` hides a busy mount at once and ends it
-/// when the last user is gone.
+/// Unmounts: with the system call if we may, else with fusermount3. `detach` hides a busy mount at
+/// once and ends it when the last user is gone.
 ///
 /// # Errors
 /// `EBUSY` where files are in use and `detach` is not set; what else the system says.
@@ -127,7 +144,9 @@ pub fn unmount(mountpoint: &Path, detach: bool) -> io::Result<()> {
 fn unmount_by_helper(mountpoint: &Path, detach: bool) -> io::Result<()> {
     let mut command = Command::new("fusermount3");
     command.arg(if detach { "-uz" } else { "-u" }).arg("--").arg(mountpoint).env("LC_ALL", "C");
-    let output = command.output().map_err(|error| io::Error::new(error.kind(), format!("fusermount3: {error}")))?;
+    let output = command
+        .output()
+        .map_err(|error| io::Error::new(error.kind(), format!("fusermount3: {error}")))?;
     if output.status.success() {
         return Ok(());
     }
@@ -151,7 +170,10 @@ mod tests {
 
     #[test]
     fn a_path_that_cannot_be_entered_resolves_by_its_parent() {
-        assert_eq!(resolve(Path::new("/proc/self/../no such")).unwrap(), Path::new("/proc/no such"));
+        assert_eq!(
+            resolve(Path::new("/proc/self/../no such")).unwrap(),
+            Path::new("/proc/no such")
+        );
         assert!(resolve(Path::new("/no/such/dir")).is_err());
     }
 }

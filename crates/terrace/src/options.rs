@@ -1,7 +1,8 @@
-//! Mount options: what follows `-o`, on the command line, from mount(8) and from fstab. Pure: text in, values out.
+//! Mount options: what follows `-o`, on the command line, from mount(8) and from fstab. Pure: text
+//! in, values out.
 //!
-//! Every option stands in [`OPTIONS`], from which the help and the error for an unknown option are made; a test
-//! holds the table and the parser together.
+//! Every option stands in [`OPTIONS`], from which the help and the error for an unknown option are
+//! made; a test holds the table and the parser together.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -19,15 +20,27 @@ use crate::thresholds;
 pub const OPTIONS: &[(&str, &str)] = &[
     ("ro", "read-only; nothing is written to any device, not even by recovery"),
     ("rw", "read and write (default)"),
-    ("remount", "of a mount, change those of ro, rw, dev, suid and exec that are given, and nothing else; for root"),
-    ("relatime", "update access times that are not after the modification time or older than a day (default)"),
+    (
+        "remount",
+        "of a mount, change those of ro, rw, dev, suid and exec that are given, and nothing else; for root",
+    ),
+    (
+        "relatime",
+        "update access times that are not after the modification time or older than a day (default)",
+    ),
     ("noatime", "never update access times"),
     ("strictatime", "update access times at every read that reaches the daemon"),
     ("durable", "every write is durable when it returns; fsync then costs nothing"),
     ("sync", "the same as durable"),
     ("allow_other", "other users may use the mount"),
-    ("default_permissions", "the kernel checks permissions (always, but for root's mounts without allow_other)"),
-    ("cache=SIZE", "memory for the page cache (default: an eighth of what machine and cgroup allow, 8M to 8G)"),
+    (
+        "default_permissions",
+        "the kernel checks permissions (always, but for root's mounts without allow_other)",
+    ),
+    (
+        "cache=SIZE",
+        "memory for the page cache (default: an eighth of what machine and cgroup allow, 8M to 8G)",
+    ),
     ("cache_dir=DIR", "tmpfs directory for the page cache's file (default: /dev/shm/terrace-UID)"),
     ("writeback=SECONDS", "age at which dirty data is written back (default: 5)"),
     (
@@ -57,8 +70,8 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Options that mount(8) and fstab pass along and that mean nothing to a file system. Those ending in `=` or `-`
-/// are prefixes.
+/// Options that mount(8) and fstab pass along and that mean nothing to a file system. Those ending
+/// in `=` or `-` are prefixes.
 const IGNORED: &[&str] = &[
     "defaults",
     "user",
@@ -128,7 +141,8 @@ impl FromStr for ModelChoice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let form = || format!("{}: a model is given as pm=MODEL, disk=MODEL or disk1=MODEL", quoted(text));
+        let form =
+            || format!("{}: a model is given as pm=MODEL, disk=MODEL or disk1=MODEL", quoted(text));
         let (device, model) = text.split_once('=').ok_or_else(form)?;
         let target = match device {
             "pm" => ModelTarget::Pm,
@@ -146,7 +160,9 @@ impl FromStr for ModelChoice {
 
 /// The model chosen for a device (0: PM), the most particular one first, the last one given first.
 pub fn model_of(models: &[ModelChoice], device_index: u16) -> Option<DeviceModel> {
-    let find = |target| models.iter().rev().find(|choice| choice.target == target).map(|choice| choice.model);
+    let find = |target| {
+        models.iter().rev().find(|choice| choice.target == target).map(|choice| choice.model)
+    };
     match device_index {
         0 => find(ModelTarget::Pm),
         index => find(ModelTarget::Disk(index)).or_else(|| find(ModelTarget::Disks)),
@@ -200,12 +216,14 @@ pub struct MountOptions {
     pub params: Params,
     /// `metrics=ADDRESS`.
     pub metrics: Option<metrics::Address>,
-    /// The options given that take no value, in the order given: of these, a remount changes what it can.
+    /// The options given that take no value, in the order given: of these, a remount changes what
+    /// it can.
     flags: Vec<String>,
 }
 
 impl MountOptions {
-    /// The defaults; device files and set-id bits count only for root, whose devices nobody else can forge.
+    /// The defaults; device files and set-id bits count only for root, whose devices nobody else
+    /// can forge.
     pub fn new(privileged: bool) -> Self {
         MountOptions {
             read_only: false,
@@ -234,7 +252,8 @@ impl MountOptions {
         }
     }
 
-    /// The options of a mount after a remount with these; `in_force` is what the kernel's table says of it.
+    /// The options of a mount after a remount with these; `in_force` is what the kernel's table
+    /// says of it.
     ///
     /// # Errors
     /// As [`MountOptions::apply`].
@@ -245,8 +264,8 @@ impl MountOptions {
         Ok(options)
     }
 
-    /// Applies a comma-separated list; a later option overrides an earlier one. `\,` is a comma inside a value.
-    /// `sloppy` skips options that are unknown, as `mount -s` asks.
+    /// Applies a comma-separated list; a later option overrides an earlier one. `\,` is a comma
+    /// inside a value. `sloppy` skips options that are unknown, as `mount -s` asks.
     ///
     /// # Errors
     /// A sentence that names the option, what it takes, and for an unknown one what exists.
@@ -256,7 +275,11 @@ impl MountOptions {
                 Some((name, value)) => (name, Some(value)),
                 None => (option.as_str(), None),
             };
-            if is_ignored(&option) || self.apply_flag(name, value)? || self.apply_value(name, value)? || sloppy {
+            if is_ignored(&option)
+                || self.apply_flag(name, value)?
+                || self.apply_value(name, value)?
+                || sloppy
+            {
                 continue;
             }
             return Err(unknown(name));
@@ -288,7 +311,10 @@ impl MountOptions {
             _ => return Ok(false),
         }
         match value {
-            Some(value) => Err(format!("mount option {name:?} takes no value, but {} was given", quoted(value))),
+            Some(value) => Err(format!(
+                "mount option {name:?} takes no value, but {} was given",
+                quoted(value)
+            )),
             None => {
                 self.flags.push(name.to_owned());
                 Ok(true)
@@ -298,7 +324,9 @@ impl MountOptions {
 
     /// Applies an option that takes a value; false if there is none of this name.
     fn apply_value(&mut self, name: &str, value: Option<&str>) -> Result<bool, String> {
-        let Some(form) = OPTIONS.iter().map(|(form, _)| form).find(|form| value_option(form) == Some(name)) else {
+        let Some(form) =
+            OPTIONS.iter().map(|(form, _)| form).find(|form| value_option(form) == Some(name))
+        else {
             return self.apply_threshold(name, value);
         };
         let value = value.unwrap_or_default();
@@ -339,7 +367,11 @@ fn value_option<'a>(form: &&'a str) -> Option<&'a str> {
     form.split_once('=').map(|(name, _)| name)
 }
 
-fn number<T: FromStr + PartialOrd + std::fmt::Display>(text: &str, least: T, most: T) -> Result<T, String> {
+fn number<T: FromStr + PartialOrd + std::fmt::Display>(
+    text: &str,
+    least: T,
+    most: T,
+) -> Result<T, String> {
     match text.parse() {
         Ok(number) if number >= least && number <= most => Ok(number),
         _ => Err(format!("{} is not a whole number from {least} to {most}", quoted(text))),
@@ -349,9 +381,11 @@ fn number<T: FromStr + PartialOrd + std::fmt::Display>(text: &str, least: T, mos
 /// Without any page cache, nothing could reach a disk.
 fn cache_size(text: &str) -> Result<u64, String> {
     match parse_size(text)? {
-        bytes if bytes < CACHE_BYTES_MIN => {
-            Err(format!("{} is too small; it takes at least {}", quoted(text), format_size(CACHE_BYTES_MIN)))
-        }
+        bytes if bytes < CACHE_BYTES_MIN => Err(format!(
+            "{} is too small; it takes at least {}",
+            quoted(text),
+            format_size(CACHE_BYTES_MIN)
+        )),
         bytes => Ok(bytes),
     }
 }
@@ -397,7 +431,8 @@ fn split_list(list: &str) -> Vec<String> {
 fn forms() -> impl Iterator<Item = (String, String)> {
     let options = OPTIONS.iter().map(|&(form, what)| (form.to_owned(), what.to_owned()));
     let default = |tunable: &Tunable| thresholds::value_text(tunable, tunable.default);
-    let about = move |tunable: &Tunable| format!("{} (default: {})", tunable.about, default(tunable));
+    let about =
+        move |tunable: &Tunable| format!("{} (default: {})", tunable.about, default(tunable));
     options.chain(TUNABLES.iter().map(move |tunable| (thresholds::form(tunable), about(tunable))))
 }
 
@@ -504,7 +539,11 @@ mod tests {
                 Some((name, choices)) => format!("{name}={}", choices.split('|').next().unwrap()),
             };
             assert!(parse(&text).is_ok(), "{text}");
-            assert_eq!(parse(&text.replace('=', "")).is_ok(), !text.contains('='), "{text} without its value");
+            assert_eq!(
+                parse(&text.replace('=', "")).is_ok(),
+                !text.contains('='),
+                "{text} without its value"
+            );
             assert!(help().contains(form));
         }
     }
@@ -518,7 +557,11 @@ mod tests {
             assert!(error.starts_with("mount option") && error.contains(tunable.name), "{error}");
             assert!(help().contains(&thresholds::form(tunable)), "{}: {}", tunable.name, help());
             // `group` without a value is an option of mount(8).
-            assert!(parse(tunable.name).is_err() || is_ignored(tunable.name), "{} without its value", tunable.name);
+            assert!(
+                parse(tunable.name).is_err() || is_ignored(tunable.name),
+                "{} without its value",
+                tunable.name
+            );
         }
     }
 
@@ -532,7 +575,10 @@ mod tests {
     #[test]
     fn unknown_options_are_named_and_the_known_ones_listed() {
         let message = parse("rw,nobarrier=1").unwrap_err();
-        assert!(message.contains("\"nobarrier\"") && message.contains("writeback=SECONDS"), "{message}");
+        assert!(
+            message.contains("\"nobarrier\"") && message.contains("writeback=SECONDS"),
+            "{message}"
+        );
         let mut sloppy = MountOptions::new(false);
         assert_eq!(sloppy.apply("nobarrier=1,ro", true), Ok(()));
         assert!(sloppy.read_only);
@@ -574,8 +620,10 @@ mod tests {
 
     #[test]
     fn the_most_particular_model_is_taken() {
-        let models: Vec<ModelChoice> =
-            ["disk=hdd", "disk2=sata-ssd", "disk=optane-ssd"].iter().map(|text| text.parse().unwrap()).collect();
+        let models: Vec<ModelChoice> = ["disk=hdd", "disk2=sata-ssd", "disk=optane-ssd"]
+            .iter()
+            .map(|text| text.parse().unwrap())
+            .collect();
         assert_eq!(model_of(&models, 0), None);
         assert_eq!(model_of(&models, 1), "optane-ssd".parse().ok());
         assert_eq!(model_of(&models, 2), "sata-ssd".parse().ok());

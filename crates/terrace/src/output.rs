@@ -1,8 +1,9 @@
-//! Standard output, remarks and errors. A reader that has read enough (`terrace status | head -1`) is no error.
+//! Standard output, remarks and errors. A reader that has read enough (`terrace status | head -1`)
+//! is no error.
 //!
-//! Invariant: what a file is called, a label says or a user has typed reaches neither a terminal nor a file as a
-//! control character. Everything is written here, and names that stand in longer texts go through [`in_a_line`] before:
-//! what a line has of them is harmless, and stays one line.
+//! Invariant: what a file is called, a label says or a user has typed reaches neither a terminal
+//! nor a file as a control character. Everything is written here, and names that stand in longer
+//! texts go through [`in_a_line`] before: what a line has of them is harmless, and stays one line.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -73,9 +74,11 @@ pub fn shortened(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// What a terminal obeys instead of showing it: control characters, and those that turn the direction of others.
+/// What a terminal obeys instead of showing it: control characters, and those that turn the
+/// direction of others.
 fn is_control(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn escaped(text: &str, is_unsafe: impl Fn(char) -> bool) -> Cow<'_, str> {
@@ -110,7 +113,11 @@ mod tests {
             assert_eq!(in_a_line(text), shown);
             assert_eq!(in_a_line(shown), shown, "what is safe stays");
         }
-        assert!((0..=0x10_ffff).filter_map(char::from_u32).all(|c| !in_a_line(&c.to_string()).contains(is_control)));
+        assert!(
+            (0..=0x10_ffff)
+                .filter_map(char::from_u32)
+                .all(|c| !in_a_line(&c.to_string()).contains(is_control))
+        );
     }
 
     #[test]
@@ -125,6 +132,11 @@ mod tests {
     fn what_is_quoted_is_not_too_long() {
         assert_eq!(quoted("no\nsuch"), r#""no\nsuch""#);
         let long = quoted(&"ä".repeat(100_000));
-        assert!(long.starts_with("\"ää") && long.ends_with("ä… (100000 characters)\"") && long.len() < 300, "{long}");
+        assert!(
+            long.starts_with("\"ää")
+                && long.ends_with("ä… (100000 characters)\"")
+                && long.len() < 300,
+            "{long}"
+        );
     }
 }

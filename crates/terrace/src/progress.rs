@@ -1,4 +1,5 @@
-//! Progress of long work, on standard error: a bar on a terminal, now and then a line elsewhere, or nothing.
+//! Progress of long work, on standard error: a bar on a terminal, now and then a line elsewhere, or
+//! nothing.
 
 use std::io::{IsTerminal, stderr};
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +13,8 @@ use crate::size::percent;
 /// How often a line is printed where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Shows the progress of one piece of work. What it shows is gone from a terminal when it is dropped.
+/// Shows the progress of one piece of work. What it shows is gone from a terminal when it is
+/// dropped.
 #[derive(Debug)]
 pub struct Progress {
     view: View,
@@ -39,7 +41,10 @@ impl Progress {
             View::Nothing
         } else if stderr().is_terminal() {
             let style = ProgressStyle::with_template("{msg} {bar:30} {percent}% {eta}");
-            View::Bar(ProgressBar::no_length().with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
+            View::Bar(
+                ProgressBar::no_length()
+                    .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())),
+            )
         } else {
             View::Lines(Mutex::new(Lines { what: String::new(), next: Instant::now() }))
         };
@@ -112,8 +117,14 @@ mod tests {
         let mut lines = Lines { what: String::new(), next: start };
         assert_eq!(lines.line("reading logs", 0, 200, start).as_deref(), Some("reading logs …"));
         assert_eq!(lines.line("reading logs", 50, 200, start + LINE_EVERY / 2), None);
-        assert_eq!(lines.line("reading logs", 50, 200, start + LINE_EVERY).as_deref(), Some("reading logs: 25 %"));
+        assert_eq!(
+            lines.line("reading logs", 50, 200, start + LINE_EVERY).as_deref(),
+            Some("reading logs: 25 %")
+        );
         assert_eq!(lines.line("reading logs", 60, 200, start + LINE_EVERY), None);
-        assert_eq!(lines.line("verifying", 0, 0, start + LINE_EVERY).as_deref(), Some("verifying …"));
+        assert_eq!(
+            lines.line("verifying", 0, 0, start + LINE_EVERY).as_deref(),
+            Some("verifying …")
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! What people read: tables of a volume's state, of a file's extents, of what a check found. Pure: values in, text out.
+//! What people read: tables of a volume's state, of a file's extents, of what a check found. Pure:
+//! values in, text out.
 //!
-//! States and maps come as JSON, from a daemon that may be of another version: only what is shown is read of them,
-//! and what is absent counts as zero, empty or false.
+//! States and maps come as JSON, from a daemon that may be of another version: only what is shown
+//! is read of them, and what is absent counts as zero, empty or false.
 
 mod devices;
 mod scrub;
@@ -118,7 +119,8 @@ fn line(text: &str) -> String {
 
 /// The state of a volume.
 pub fn status(status: &Status) -> String {
-    let mut text = format!("volume {}\nformat {}\nstate  {}\n", status.uuid, status.format, status.state);
+    let mut text =
+        format!("volume {}\nformat {}\nstate  {}\n", status.uuid, status.format, status.state);
     if let Some(reason) = &status.read_only {
         text += &line(&format!("READ-ONLY: {reason}"));
     }
@@ -138,14 +140,20 @@ pub fn status(status: &Status) -> String {
         );
     }
     if let Some(migration) = &status.migration {
-        let Migration { state, pm_used_percent: used, threshold_percent: threshold, .. } = migration;
-        let _ = writeln!(text, "migration: {state} (PM is {used} % full, the threshold {threshold} %)");
+        let Migration { state, pm_used_percent: used, threshold_percent: threshold, .. } =
+            migration;
+        let _ =
+            writeln!(text, "migration: {state} (PM is {used} % full, the threshold {threshold} %)");
         if let Some(trouble) = &migration.trouble {
             text += &line(&format!("migration waits: {trouble}"));
         }
         if migration.pinned_files > 0 {
-            let (files, elsewhere) = (counted(migration.pinned_files, "file", "files"), migration.pinned_elsewhere);
-            let _ = writeln!(text, "pinned: {files} used since the mount, {elsewhere} with data on another tier");
+            let (files, elsewhere) =
+                (counted(migration.pinned_files, "file", "files"), migration.pinned_elsewhere);
+            let _ = writeln!(
+                text,
+                "pinned: {files} used since the mount, {elsewhere} with data on another tier"
+            );
         }
     }
     if let Some(removal) = status.removal_in_a_line() {
@@ -161,7 +169,8 @@ pub fn status(status: &Status) -> String {
 }
 
 fn devices(status: &Status) -> String {
-    let mut table = Table::new(&["DEVICE", "TIER", ">SIZE", ">USED", ">USE%", "KIND", "HEALTH", "PATH"]);
+    let mut table =
+        Table::new(&["DEVICE", "TIER", ">SIZE", ">USED", ">USE%", "KIND", "HEALTH", "PATH"]);
     for device in &status.devices {
         table.row([
             device_name(device.index),
@@ -208,7 +217,8 @@ fn tiers(status: &Status) -> String {
 
 /// Where a file is: its share of each tier, then extents and holes in file order.
 pub fn file_map(path: &Path, map: &FileMap) -> String {
-    let mut text = format!("{}: inode {}, {}", path.display(), map.ino, format_size(map.size_bytes));
+    let mut text =
+        format!("{}: inode {}, {}", path.display(), map.ino, format_size(map.size_bytes));
     let mut shares = BTreeMap::<&str, u64>::new();
     for extent in &map.extents {
         *shares.entry(&extent.tier).or_default() += extent.len_bytes;
@@ -253,13 +263,22 @@ fn in_words(opinion: &FileOpinion) -> String {
     format!("{synchronous}{dominated}{cold}; on average written {written}, read {read}\n")
 }
 
-/// Extents, what waits in memory, and the holes between them. What waits over an extent is newer than it.
+/// Extents, what waits in memory, and the holes between them. What waits over an extent is newer
+/// than it.
 fn extents(map: &FileMap) -> String {
     let on_devices = map.extents.iter().map(|extent| {
         let unwritten = if extent.unwritten { "unwritten" } else { "" };
-        let (at, cached) = (extent.device_offset_bytes.to_string(), extent.cached_bytes.to_string());
+        let (at, cached) =
+            (extent.device_offset_bytes.to_string(), extent.cached_bytes.to_string());
         let rewritten = extent.write_counter.to_string();
-        let cells = [extent.tier.clone(), at, cached, rewritten, unwritten.to_owned(), extent.device.clone()];
+        let cells = [
+            extent.tier.clone(),
+            at,
+            cached,
+            rewritten,
+            unwritten.to_owned(),
+            extent.device.clone(),
+        ];
         (extent.offset_bytes, extent.len_bytes, cells)
     });
     let alone = |name: &str| {
@@ -267,11 +286,22 @@ fn extents(map: &FileMap) -> String {
         name.clone_into(&mut cells[0]);
         cells
     };
-    let dirty = map.dirty.iter().map(|range| (range.offset_bytes, range.len_bytes, alone("page cache (dirty)")));
+    let dirty = map
+        .dirty
+        .iter()
+        .map(|range| (range.offset_bytes, range.len_bytes, alone("page cache (dirty)")));
     let mut pieces: Vec<(u64, u64, [String; 6])> = on_devices.chain(dirty).collect();
     pieces.sort_by_key(|&(offset_bytes, ..)| offset_bytes);
-    let mut table =
-        Table::new(&[">OFFSET", ">LENGTH", "TIER", ">DEVICE OFFSET", ">CACHED", ">REWRITTEN", "", "DEVICE"]);
+    let mut table = Table::new(&[
+        ">OFFSET",
+        ">LENGTH",
+        "TIER",
+        ">DEVICE OFFSET",
+        ">CACHED",
+        ">REWRITTEN",
+        "",
+        "DEVICE",
+    ]);
     let mut row = |offset_bytes: u64, len_bytes: u64, cells: [String; 6]| {
         table.row([offset_bytes.to_string(), len_bytes.to_string()].into_iter().chain(cells));
     };
@@ -341,7 +371,8 @@ impl Table {
     /// A table with these headings; a column whose heading begins with `>` is aligned to the right.
     pub fn new(headings: &[&str]) -> Self {
         let right = headings.iter().map(|heading| heading.starts_with('>')).collect();
-        let names = headings.iter().map(|heading| heading.trim_start_matches('>').to_owned()).collect();
+        let names =
+            headings.iter().map(|heading| heading.trim_start_matches('>').to_owned()).collect();
         Table { right, rows: vec![names] }
     }
 
@@ -352,7 +383,9 @@ impl Table {
 
     /// The table in lines.
     pub fn to_text(&self) -> String {
-        let width = |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let width = |column: usize| {
+            self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
+        };
         let widths: Vec<usize> = (0..self.right.len()).map(width).collect();
         let mut text = String::new();
         for row in &self.rows {
@@ -474,7 +507,10 @@ note: contents are lost at reboot
             extents: vec![extent(4096, 8192, "pm", false), extent(12288, 4096, "disk1", true)],
             dirty_bytes: 12288,
             dirty: [(8192, 4096), (20480, 8192)]
-                .map(|(offset_bytes, len_bytes)| terrace_engine::DirtyRange { offset_bytes, len_bytes })
+                .map(|(offset_bytes, len_bytes)| terrace_engine::DirtyRange {
+                    offset_bytes,
+                    len_bytes,
+                })
                 .to_vec(),
             log_pages: 2,
             log_archive: Some(ArchiveInfo {
@@ -530,17 +566,23 @@ OFFSET  LENGTH  TIER                DEVICE OFFSET  CACHED  REWRITTEN            
             blocks_verified: 9,
             problems: vec![],
         };
-        let counts =
-            "9 inodes, 2 of them directories; 30 log entries; data blocks per device: 4, 5; 9 blocks verified\n";
+        let counts = "9 inodes, 2 of them directories; 30 log entries; data blocks per device: 4, 5; 9 blocks verified\n";
         assert_eq!(check(&report), format!("{counts}no damage\n"));
         report.problems = vec![problem(true, true), problem(true, false)];
-        assert!(check(&report).starts_with("inode 5: the log ends early [repaired, with loss of data]\n"));
+        assert!(
+            check(&report)
+                .starts_with("inode 5: the log ends early [repaired, with loss of data]\n")
+        );
         assert!(check(&report).ends_with("2 problems, all repaired\n"));
         report.problems.push(problem(false, false));
         assert!(check(&report).ends_with("3 problems, 2 repaired\n"));
         report.problems = vec![problem(false, true)];
-        assert!(check(&report).ends_with("1 problem; `terrace check --repair` repairs what can be\n"));
+        assert!(
+            check(&report).ends_with("1 problem; `terrace check --repair` repairs what can be\n")
+        );
         report.problems[0].can_be_given_up = true;
-        assert!(check(&report).ends_with("or give them up with `terrace check --repair --give-up`\n"));
+        assert!(
+            check(&report).ends_with("or give them up with `terrace check --repair --give-up`\n")
+        );
     }
 }

@@ -44,7 +44,8 @@ impl Sampler {
         let now = match ask(&self.mountpoint) {
             Ok(now) => now,
             Err(error) => {
-                let is_mounted = mounts::at(&self.mountpoint)?.is_some_and(|mount| mount.is_terrace());
+                let is_mounted =
+                    mounts::at(&self.mountpoint)?.is_some_and(|mount| mount.is_terrace());
                 return if is_mounted { Err(error) } else { Ok(None) };
             }
         };
@@ -52,7 +53,8 @@ impl Sampler {
     }
 }
 
-/// What was done between two answers. If the volume was unmounted and mounted again meanwhile: since then.
+/// What was done between two answers. If the volume was unmounted and mounted again meanwhile:
+/// since then.
 fn following(now: &Stats, before: &Stats) -> Stats {
     let same_mount = now.uuid == before.uuid && now.elapsed_ms >= before.elapsed_ms;
     if same_mount { now.since(before) } else { now.clone() }
@@ -60,7 +62,8 @@ fn following(now: &Stats, before: &Stats) -> Stats {
 
 fn ask(mountpoint: &Path) -> Result<Stats> {
     let answer = control::stats(mountpoint)?;
-    serde_json::from_str(&answer).with_context(|| format!("{}: answer of the daemon", mountpoint.display()))
+    serde_json::from_str(&answer)
+        .with_context(|| format!("{}: answer of the daemon", mountpoint.display()))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What `terrace top` draws: how full the tiers are, what they do, what flows between them, and the hottest and coldest files.
-//! Pure: values in, cells out.
+//! What `terrace top` draws: how full the tiers are, what they do, what flows between them, and the
+//! hottest and coldest files. Pure: values in, cells out.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -41,7 +41,8 @@ impl View<'_> {
 
 /// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
-    let lines = |rows: usize| Constraint::Length(u16::try_from(rows + FRAME_LINES).unwrap_or(u16::MAX));
+    let lines =
+        |rows: usize| Constraint::Length(u16::try_from(rows + FRAME_LINES).unwrap_or(u16::MAX));
     let [title, tiers, flows, rest, files] = Layout::vertical([
         Constraint::Length(1),
         lines(view.interval.tiers.len()),
@@ -59,7 +60,8 @@ pub fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
 
 fn draw_title(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
     let seconds = view.total.elapsed_ms / 1000;
-    let mounted = format!("mounted for {}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let mounted =
+        format!("mounted for {}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
     frame.render_widget(Line::from(format!(" {}, {mounted}", in_a_line(view.place))).bold(), area);
     frame.render_widget(Line::from("q quits ").right_aligned(), area);
 }
@@ -68,7 +70,10 @@ fn draw_tiers(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
     let rows = view.interval.tiers.iter().map(|tier| {
         Row::new([
             Line::from(tier.name.clone()),
-            Line::from(bar(&[(tier.used_bytes, fullness(tier.used_bytes, tier.capacity_bytes))], tier.capacity_bytes)),
+            Line::from(bar(
+                &[(tier.used_bytes, fullness(tier.used_bytes, tier.capacity_bytes))],
+                tier.capacity_bytes,
+            )),
             right(format!("{} %", percent(tier.used_bytes, tier.capacity_bytes))),
             right(format_size(tier.free_bytes)),
             right(view.rate(tier.reads).to_string()),
@@ -93,30 +98,45 @@ fn draw_flows(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
         ]);
         if lately > 0 { row.bold() } else { row.dim() }
     });
-    frame.render_widget(table(rows, ["WAY", "", ">PER SECOND", ">IN ALL"], [23, 18, 10, 10], "flows"), area);
+    frame.render_widget(
+        table(rows, ["WAY", "", ">PER SECOND", ">IN ALL"], [23, 18, 10, 10], "flows"),
+        area,
+    );
 }
 
 /// The page cache, and what the predictors are worth.
 fn draw_rest(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
     let (lately, cache) = (view.interval, &view.interval.cache);
-    let mut cached = bar(&[(cache.dirty_bytes, Color::Yellow), (cache.clean_bytes, Color::Green)], cache.budget_bytes);
+    let mut cached = bar(
+        &[(cache.dirty_bytes, Color::Yellow), (cache.clean_bytes, Color::Green)],
+        cache.budget_bytes,
+    );
     cached.push(Span::raw(format!(" {}", cache_line(lately))));
-    let predictions =
-        format!("{} lately, {} in all", share(lately.predictor_accuracy), share(view.total.predictor_accuracy));
+    let predictions = format!(
+        "{} lately, {} in all",
+        share(lately.predictor_accuracy),
+        share(view.total.predictor_accuracy)
+    );
     let text = vec![
         Line::from(cached),
         Line::from(format!("predictions that came true: {predictions}")),
         Line::from(format!("stored to PM: {}", pm_stores(view.total))),
     ];
-    frame.render_widget(Paragraph::new(text).block(Block::bordered().title("page cache, predictors")), area);
+    frame.render_widget(
+        Paragraph::new(text).block(Block::bordered().title("page cache, predictors")),
+        area,
+    );
 }
 
 /// The hottest and the coldest files, as many as there is room for.
 fn draw_files(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
     let files = view.files;
     let row = |what: &'static str, file: &RankedFile| {
-        let bytes: Vec<String> =
-            file.bytes.iter().map(|(tier, &bytes)| format!("{tier} {}", format_size(bytes))).collect();
+        let bytes: Vec<String> = file
+            .bytes
+            .iter()
+            .map(|(tier, &bytes)| format!("{tier} {}", format_size(bytes)))
+            .collect();
         let path = file.path.clone().unwrap_or_else(|| format!("inode {}", file.ino));
         Row::new([
             Line::from(what),
@@ -130,10 +150,17 @@ fn draw_files(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
     let room = usize::from(area.height).saturating_sub(FRAME_LINES);
     let cold = files.coldest.len().min(room / 2).max(room.saturating_sub(files.hottest.len()));
     let hot = files.hottest.iter().take(room.saturating_sub(cold.min(files.coldest.len())));
-    let rows = hot.map(|file| row("hot", file)).chain(files.coldest.iter().take(cold).map(|file| row("cold", file)));
+    let rows = hot
+        .map(|file| row("hot", file))
+        .chain(files.coldest.iter().take(cold).map(|file| row("cold", file)));
     let heading = ["", "FILE", "BYTES", ">READ", ">WRITTEN"];
-    let widths =
-        [Constraint::Length(4), Constraint::Fill(1), Constraint::Fill(1), Constraint::Length(6), Constraint::Length(7)];
+    let widths = [
+        Constraint::Length(4),
+        Constraint::Fill(1),
+        Constraint::Fill(1),
+        Constraint::Length(6),
+        Constraint::Length(7),
+    ];
     frame.render_widget(table(rows, heading, widths, "hottest and coldest files"), area);
 }
 
@@ -242,7 +269,13 @@ mod tests {
         FileRanking {
             hottest: vec![
                 file(7, Some("/db/wal"), &[("pm", 3 * MIB), ("cache", MIB)], Some(2), 1),
-                file(8, Some("/a path that is too long for its column"), &[("disk1", MIB)], None, 240),
+                file(
+                    8,
+                    Some("/a path that is too long for its column"),
+                    &[("disk1", MIB)],
+                    None,
+                    240,
+                ),
             ],
             coldest: vec![file(9, None, &[("disk2", MIB)], Some(20_000), 400_000)],
         }
@@ -251,7 +284,11 @@ mod tests {
     fn drawn(width: u16, height: u16, interval: &Stats) -> Terminal<TestBackend> {
         let total = stats(3_725_000, 10);
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| draw(frame, &View { place: "/mnt", total: &total, interval, files: &files() })).unwrap();
+        terminal
+            .draw(|frame| {
+                draw(frame, &View { place: "/mnt", total: &total, interval, files: &files() })
+            })
+            .unwrap();
         terminal
     }
 
@@ -259,7 +296,11 @@ mod tests {
         let buffer = terminal.backend().buffer();
         let width = usize::from(buffer.area.width);
         let lines = buffer.content.chunks(width);
-        lines.map(|cells| cells.iter().map(|cell| cell.symbol()).collect::<String>().trim_end().to_owned()).collect()
+        lines
+            .map(|cells| {
+                cells.iter().map(|cell| cell.symbol()).collect::<String>().trim_end().to_owned()
+            })
+            .collect()
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Sizes as people write them, and as people read them.
 //!
-//! `K`, `M`, `G`, `T` (and `KiB`, `MiB`, …) are powers of 1024; `kB`, `MB`, `GB`, `TB` are powers of 1000; a bare
-//! number, or one with `B`, is bytes. Case does not matter and fractions are allowed: `4G`, `1.5G`, `512MiB`, `10GB`.
+//! `K`, `M`, `G`, `T` (and `KiB`, `MiB`, …) are powers of 1024; `kB`, `MB`, `GB`, `TB` are powers
+//! of 1000; a bare number, or one with `B`, is bytes. Case does not matter and fractions are
+//! allowed: `4G`, `1.5G`, `512MiB`, `10GB`.
 
 use crate::output::quoted;
 
@@ -44,7 +45,9 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     }
     let unit = unit.trim().to_ascii_lowercase();
     let Some(&(_, factor)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-        return complain("the units are K, M, G, T (KiB, …: powers of 1024) and kB, MB, GB, TB (powers of 1000)");
+        return complain(
+            "the units are K, M, G, T (KiB, …: powers of 1024) and kB, MB, GB, TB (powers of 1000)",
+        );
     };
     match scaled(whole, fraction, factor) {
         Some(bytes) => Ok(bytes),
@@ -64,12 +67,15 @@ fn scaled(whole: &str, fraction: &str, factor: u64) -> Option<u64> {
     u64::try_from(whole_bytes.checked_add(fraction_bytes)?).ok()
 }
 
-/// Splits `PATH:SIZE` at its last colon. The size is `None` where there is no colon or what follows it is part of
-/// the path (it has a `/` or does not begin with a digit), and an error where it is meant as a size but is none.
+/// Splits `PATH:SIZE` at its last colon. The size is `None` where there is no colon or what follows
+/// it is part of the path (it has a `/` or does not begin with a digit), and an error where it is
+/// meant as a size but is none.
 pub fn split_path_size(text: &str) -> (&str, Option<Result<u64, String>>) {
     match text.rsplit_once(':') {
         Some((path, tail))
-            if !path.is_empty() && !tail.contains('/') && tail.starts_with(|c: char| c.is_ascii_digit()) =>
+            if !path.is_empty()
+                && !tail.contains('/')
+                && tail.starts_with(|c: char| c.is_ascii_digit()) =>
         {
             (path, Some(parse_size(tail)))
         }
@@ -150,7 +156,10 @@ mod tests {
             ("99999999999999999999999999999999999999999999", "too large"),
         ] {
             let message = parse_size(text).unwrap_err();
-            assert!(message.contains(why) && message.contains(&format!("{text:?}")), "{text}: {message}");
+            assert!(
+                message.contains(why) && message.contains(&format!("{text:?}")),
+                "{text}: {message}"
+            );
         }
     }
 

@@ -42,14 +42,18 @@ pub fn parse_value(param: Param, text: &str) -> Result<u64, String> {
         _ => text.parse().ok(),
     };
     let form = form(tunable);
-    let value = value.ok_or_else(|| format!("{form}: {} is not a value; {}", quoted(text), range(tunable)))?;
-    tunable.check(value).map_err(|_| format!("{form}: {} is out of range; {}", quoted(text), range(tunable)))?;
+    let value = value
+        .ok_or_else(|| format!("{form}: {} is not a value; {}", quoted(text), range(tunable)))?;
+    tunable
+        .check(value)
+        .map_err(|_| format!("{form}: {} is out of range; {}", quoted(text), range(tunable)))?;
     Ok(value)
 }
 
 /// The range of a threshold in words.
 pub fn range(tunable: &Tunable) -> String {
-    let [min, max, default] = [tunable.min, tunable.max, tunable.default].map(|value| value_text(tunable, value));
+    let [min, max, default] =
+        [tunable.min, tunable.max, tunable.default].map(|value| value_text(tunable, value));
     format!("it may be from {min} to {max}, by default {default}")
 }
 
@@ -58,8 +62,9 @@ pub fn range(tunable: &Tunable) -> String {
 /// # Errors
 /// As [`parse_value`]; a name that there is not.
 pub fn parse_setting(text: &str) -> Result<(Param, u64), String> {
-    let (name, value) =
-        text.split_once('=').ok_or_else(|| format!("{}: give a threshold as NAME=VALUE", quoted(text)))?;
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("{}: give a threshold as NAME=VALUE", quoted(text)))?;
     let param = Param::from_name(name).ok_or_else(|| {
         let names: Vec<&str> = TUNABLES.iter().map(|tunable| tunable.name).collect();
         format!("there is no threshold {}; there are: {}", quoted(name), names.join(", "))
@@ -80,7 +85,10 @@ mod tests {
                 }
                 _ => tunable.default.to_string(),
             };
-            assert_eq!(parse_setting(&format!("{}={text}", tunable.name)), Ok((tunable.param, tunable.default)));
+            assert_eq!(
+                parse_setting(&format!("{}={text}", tunable.name)),
+                Ok((tunable.param, tunable.default))
+            );
             let error = parse_value(tunable.param, &(tunable.max + 1).to_string()).unwrap_err();
             assert!(error.contains(tunable.name) && error.contains("by default"), "{error}");
             assert!(parse_value(tunable.param, "many").is_err());

@@ -1,5 +1,6 @@
-//! Who may do what: modes and owners of everything that is created, what is said of devices that are open to others,
-//! and what each command may do as another user, in another group, and on a file that cannot be read.
+//! Who may do what: modes and owners of everything that is created, what is said of devices that
+//! are open to others, and what each command may do as another user, in another group, and on a
+//! file that cannot be read.
 
 mod common;
 
@@ -30,8 +31,8 @@ fn chmod(path: &str, mode: u32) {
     fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
 }
 
-/// Type, mode and owner of everything below a directory on the same file system, by name. Names of volumes are left
-/// out.
+/// Type, mode and owner of everything below a directory on the same file system, by name. Names of
+/// volumes are left out.
 fn created(dir: &Path, uuid: &str) -> Vec<String> {
     let device = fs::symlink_metadata(dir).unwrap().dev();
     let (mut open, mut found) = (vec![dir.to_owned()], Vec::new());
@@ -98,7 +99,8 @@ fn everything_that_is_created_is_for_its_owner_alone() {
     unmasked(&["restore", &place.path("saved"), &place.path("restored")]).ok();
     chmod(&disk, 0o666);
     unmasked(&["format", "--force", "--pm", &sized("pm"), "--disk", &sized("disk")]).ok();
-    let table = ["disk 100600 mine", "pm 100600 mine", "restored 100600 mine", "saved 100600 mine"].map(str::to_owned);
+    let table = ["disk 100600 mine", "pm 100600 mine", "restored 100600 mine", "saved 100600 mine"]
+        .map(str::to_owned);
     assert_eq!(created(place.dir(), &uuid), table);
     // Manual pages are for everybody.
     fs::create_dir(place.path("man")).unwrap();
@@ -159,7 +161,9 @@ fn a_device_that_is_open_to_others_is_named_with_its_mode_and_the_remedy() {
     // Where a device is taken in, too. The log has the word also if nobody is to see remarks.
     fs::File::create(place.path("new")).unwrap().set_len(64 << 20).unwrap();
     chmod(&place.path("new"), 0o604);
-    let added = |ran: Ran| assert!(ran.stderr.contains("/new: its mode, 0604, lets other users read it"), "{ran:?}");
+    let added = |ran: Ran| {
+        assert!(ran.stderr.contains("/new: its mode, 0604, lets other users read it"), "{ran:?}")
+    };
     added(terrace(["format", "--pm", &place.path("other:16M"), "--disk", &place.path("new")]));
     place.mount("pm", &[]).ok();
     added(terrace(["device", "add", "--force", &mnt, &place.path("new")]));
@@ -202,11 +206,15 @@ impl May {
     #[track_caller]
     fn is_so_of(self, what: &str, ran: &Ran) {
         assert_eq!(ran.code, Some(i32::from(self != Do)), "{what}: {ran:?}");
-        assert!(ran.stderr.contains(self.text()) && !ran.stderr.contains("fusermount"), "{self:?}, {what}: {ran:?}");
+        assert!(
+            ran.stderr.contains(self.text()) && !ran.stderr.contains("fusermount"),
+            "{self:?}, {what}: {ran:?}"
+        );
     }
 }
 
-/// Files that differ in who may read and who owns them; every command that takes files, by whom, and what comes of it.
+/// Files that differ in who may read and who owns them; every command that takes files, by whom,
+/// and what comes of it.
 #[test]
 fn what_others_may_do_with_files() {
     if !can_mount() {
@@ -259,7 +267,11 @@ fn what_others_may_do_with_files() {
         ),
         (
             file("common", 0o660, 0, GROUP),
-            vec![(&["evict"], [NotRead, NotAsk]), (&["pin", "1"], [NotRead, Do]), (&["unpin"], [NotRead, Do])],
+            vec![
+                (&["evict"], [NotRead, NotAsk]),
+                (&["pin", "1"], [NotRead, Do]),
+                (&["unpin"], [NotRead, Do]),
+            ],
         ),
         (
             file("own", 0o600, NOBODY, 0),
@@ -281,14 +293,15 @@ fn what_others_may_do_with_files() {
                 may.is_so_of(&format!("{args:?} in {group}"), &as_nobody(group, &args));
             }
         }
-        let is_pinned = rows.iter().any(|(command, mays)| command[0] == "pin" && mays.contains(&Do));
+        let is_pinned =
+            rows.iter().any(|(command, mays)| command[0] == "pin" && mays.contains(&Do));
         assert!(is_pinned || map() == before, "{path} is where it was");
     }
     place.umount();
 }
 
-/// Every command that takes a volume, by a stranger: on a mount that lets others in, on one that does not, and on
-/// devices.
+/// Every command that takes a volume, by a stranger: on a mount that lets others in, on one that
+/// does not, and on devices.
 #[test]
 fn what_others_may_do_with_volumes() {
     if !can_mount() {
@@ -322,7 +335,12 @@ fn what_others_may_do_with_volumes() {
         place.mount("pm", &["-o", options]).ok();
         let listed = || -> Value {
             let status = place.status("mnt");
-            status["devices"].as_array().unwrap().iter().map(|device| device["path"].clone()).collect()
+            status["devices"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|device| device["path"].clone())
+                .collect()
         };
         let before = (listed(), place.names());
         for &(args, open, closed) in table {

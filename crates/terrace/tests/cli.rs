@@ -47,7 +47,8 @@ fn the_parser_accepts_the_examples_in_the_help() {
         assert!(!examples.is_empty() || name == "dump", "{name} has no example");
         for example in examples {
             // A remark stands apart; what follows the command belongs to the shell.
-            let command = example.split("   ").next().and_then(|text| text.split(['|', '>', '&']).next());
+            let command =
+                example.split("   ").next().and_then(|text| text.split(['|', '>', '&']).next());
             let args = command.unwrap_or_default().split_whitespace();
             // The parser looks at what precedes --help.
             let ran = terrace(args.chain(["--help"]));
@@ -86,7 +87,8 @@ fn sizes_are_explained() {
         ("0", "too small"),
     ] {
         let disk = format!("/dev/shm/terrace-no-such:{size}");
-        terrace(["format", "--pm", "/dev/shm/terrace-no-such-pm:4M", "--disk", &disk]).fails(2, &[size, why]);
+        terrace(["format", "--pm", "/dev/shm/terrace-no-such-pm:4M", "--disk", &disk])
+            .fails(2, &[size, why]);
     }
 }
 
@@ -103,11 +105,17 @@ fn models_and_tiers_are_explained() {
 #[test]
 fn an_unknown_mount_option_is_named_and_the_known_ones_are_listed() {
     let place = Place::new();
-    place.mount("pm", &["-o", "noatime,barrier=1"]).fails(2, &["\"barrier\"", "noatime", "writeback=SECONDS"]);
+    place
+        .mount("pm", &["-o", "noatime,barrier=1"])
+        .fails(2, &["\"barrier\"", "noatime", "writeback=SECONDS"]);
     place.mount("pm", &["-o", "cache=lots"]).fails(2, &["cache=SIZE", "lots"]);
-    place.mount("pm", &["-o", "cache=0"]).fails(2, &["cache=SIZE", "\"0\" is too small; it takes at least 1 MiB"]);
+    place
+        .mount("pm", &["-o", "cache=0"])
+        .fails(2, &["cache=SIZE", "\"0\" is too small; it takes at least 1 MiB"]);
     place.mount("pm", &["-o", "writeback=0"]).fails(2, &["writeback=SECONDS", "1 to 86400"]);
-    place.mount("pm", &["-o", "migrate_at=0"]).fails(2, &["migrate_at=PERCENT", "from 1 % to 100 %"]);
+    place
+        .mount("pm", &["-o", "migrate_at=0"])
+        .fails(2, &["migrate_at=PERCENT", "from 1 % to 100 %"]);
 }
 
 /// The whole of what a user has typed by mistake tells nobody more than its beginning.
@@ -118,8 +126,18 @@ fn what_is_long_and_unknown_is_not_repeated_whole() {
     symlink(TERRACE, &helper).unwrap();
     let long = "x".repeat(100_000);
     let with = |prefix: &str| format!("{prefix}{long}");
-    let options =
-        ["", "cache=", "writeback=", "engine=", "ro=", "model=", "model=disk=", "metrics=", "group="].map(with);
+    let options = [
+        "",
+        "cache=",
+        "writeback=",
+        "engine=",
+        "ro=",
+        "model=",
+        "model=disk=",
+        "metrics=",
+        "group=",
+    ]
+    .map(with);
     for option in &options {
         let by_helper = Ran::of(Command::new(&helper).args([&pm, &mnt, "-o", option]));
         for (ran, code) in [(place.mount("pm", &["-o", option]), 2), (by_helper, 1)] {
@@ -148,8 +166,11 @@ fn what_is_long_and_unknown_is_not_repeated_whole() {
 fn a_device_that_is_missing_can_be_created() {
     let place = Place::new();
     let (pm, absent) = (place.path("pm"), place.path("absent"));
-    let remedy = format!("{absent}: No such file or directory (os error 2); with a size behind it, as in {absent}:4G,");
-    terrace(["format", "--pm", &absent, "--disk", &(place.path("disk") + ":64M")]).fails(1, &[&remedy]);
+    let remedy = format!(
+        "{absent}: No such file or directory (os error 2); with a size behind it, as in {absent}:4G,"
+    );
+    terrace(["format", "--pm", &absent, "--disk", &(place.path("disk") + ":64M")])
+        .fails(1, &[&remedy]);
     terrace(["format", "--pm", &(pm.clone() + ":16M"), "--disk", &absent]).fails(1, &[&remedy]);
     assert_eq!(place.names(), ["mnt"]);
     if can_mount() {
@@ -214,7 +235,8 @@ fn a_device_that_holds_something_is_refused_and_left_alone() {
     Ran::of(Command::new("mkfs.ext4").args(["-q", "-F", &disk])).ok();
     let before = fs::read(&disk).unwrap();
     let pm = place.path("pm:64M");
-    terrace(["format", "--pm", &pm, "--disk", &disk]).fails(1, &["an ext4 file system", "--force", &disk]);
+    terrace(["format", "--pm", &pm, "--disk", &disk])
+        .fails(1, &["an ext4 file system", "--force", &disk]);
     assert!(fs::read(&disk).unwrap() == before, "the disk was changed");
     assert_eq!(place.names(), ["disk", "mnt"], "the PM file made before must be gone");
 }
@@ -224,7 +246,8 @@ fn unknown_data_is_refused() {
     let place = Place::new();
     fs::write(place.path("pm"), vec![7; 64 << 20]).unwrap();
     let disk = place.path("disk:256M");
-    terrace(["format", "--pm", &place.path("pm"), "--disk", &disk]).fails(1, &["holds data", "--force"]);
+    terrace(["format", "--pm", &place.path("pm"), "--disk", &disk])
+        .fails(1, &["holds data", "--force"]);
     assert_eq!(place.names(), ["mnt", "pm"]);
 }
 
@@ -234,9 +257,12 @@ fn what_is_no_device_is_refused() {
     let (pm, mnt) = (place.path("pm:64M"), place.path("mnt"));
     terrace(["format", "--pm", &pm, "--disk", &mnt]).fails(1, &[&mnt]);
     terrace(["format", "--pm", &mnt, "--disk", &place.path("disk:256M")]).fails(1, &[&mnt]);
-    terrace(["format", "--pm", "/dev/null", "--disk", &place.path("disk:256M")]).fails(1, &["/dev/null"]);
-    terrace(["format", "--pm", &pm, "--disk", &place.path("no-disk")]).fails(1, &["no-disk", "No such file"]);
-    terrace(["format", "--pm", &pm, "--disk", &place.path("no/disk:1M")]).fails(1, &["no/disk", "No such file"]);
+    terrace(["format", "--pm", "/dev/null", "--disk", &place.path("disk:256M")])
+        .fails(1, &["/dev/null"]);
+    terrace(["format", "--pm", &pm, "--disk", &place.path("no-disk")])
+        .fails(1, &["no-disk", "No such file"]);
+    terrace(["format", "--pm", &pm, "--disk", &place.path("no/disk:1M")])
+        .fails(1, &["no/disk", "No such file"]);
     assert_eq!(place.names(), ["mnt"]);
 }
 
@@ -253,7 +279,8 @@ fn a_file_to_be_created_must_not_exist() {
 #[test]
 fn emulated_pm_larger_than_memory_is_refused() {
     let place = Place::new();
-    terrace(["format", "--pm", &place.path("pm:900T"), "--disk", &place.path("disk:1M")]).fails(1, &["memory"]);
+    terrace(["format", "--pm", &place.path("pm:900T"), "--disk", &place.path("disk:1M")])
+        .fails(1, &["memory"]);
     assert_eq!(place.names(), ["mnt"]);
 }
 
@@ -276,7 +303,8 @@ fn what_was_not_saved_by_terrace_is_not_restored() {
     let place = Place::new();
     fs::write(place.path("saved"), "this is something else").unwrap();
     terrace(["restore", &place.path("saved"), &place.path("pm")]).fails(1, &["saved"]);
-    terrace(["restore", &place.path("none"), &place.path("pm")]).fails(1, &["none", "No such file"]);
+    terrace(["restore", &place.path("none"), &place.path("pm")])
+        .fails(1, &["none", "No such file"]);
     terrace(["restore", "-", &place.path("pm")]).fails(1, &["-"]);
     assert_eq!(place.names(), ["mnt", "saved"]);
 }
@@ -324,7 +352,8 @@ fn as_a_helper_it_answers_as_mount_expects() {
 
 #[test]
 fn a_reader_that_stops_early_is_no_error() {
-    let ran = Ran::of(Command::new("sh").args(["-c", "\"$0\" completions bash | head -n 1", TERRACE]));
+    let ran =
+        Ran::of(Command::new("sh").args(["-c", "\"$0\" completions bash | head -n 1", TERRACE]));
     assert_eq!(ran.stderr, "");
     assert!(!ran.ok().is_empty());
 }

@@ -38,13 +38,23 @@ fn disks_are_listed_added_replaced_and_removed() {
     let number = |row: &Value, name: &str| row[name].as_u64().unwrap();
     assert_eq!(number(&rows[1], "used_bytes") + number(&rows[1], "free_bytes"), 256 << 20);
     let table = terrace(["device", "list", &place.path("pm")]).ok();
-    assert!(table.contains("STATE") && table.contains("disk1") && table.contains("in use"), "{table}");
+    assert!(
+        table.contains("STATE") && table.contains("disk1") && table.contains("in use"),
+        "{table}"
+    );
 
     let second = file(&place, "second", 64 << 20);
-    let added = terrace(["device", "add", &mnt, &second, &(place.path("third") + ":64M"), "--tier", "2"]);
-    assert!(added.stderr.contains("second: added, device 2") && added.stderr.contains("third: added, device 3"));
+    let added =
+        terrace(["device", "add", &mnt, &second, &(place.path("third") + ":64M"), "--tier", "2"]);
+    assert!(
+        added.stderr.contains("second: added, device 2")
+            && added.stderr.contains("third: added, device 3")
+    );
     added.ok();
-    assert_eq!(list(&place).iter().map(|row| number(row, "tier")).collect::<Vec<_>>(), [0, 1, 2, 2]);
+    assert_eq!(
+        list(&place).iter().map(|row| number(row, "tier")).collect::<Vec<_>>(),
+        [0, 1, 2, 2]
+    );
 
     let fourth = file(&place, "fourth", 64 << 20);
     let replaced = terrace(["device", "replace", &mnt, &disk, &fourth]);
@@ -60,8 +70,11 @@ fn disks_are_listed_added_replaced_and_removed() {
     assert_eq!(fs::read(place.path("mnt/file")).unwrap(), data);
     place.umount();
     // What left is no volume's any more: whatever data there is counts as anybody's would.
-    let format =
-        |more: &[&str]| terrace(["format", "--pm", &(place.path("pm2") + ":64M"), "--disk", &disk].iter().chain(more));
+    let format = |more: &[&str]| {
+        terrace(
+            ["format", "--pm", &(place.path("pm2") + ":64M"), "--disk", &disk].iter().chain(more),
+        )
+    };
     format(&[]).fails(1, &["disk: holds data of an unknown kind"]);
     format(&["--force"]).ok();
     terrace(["check", &place.path("pm")]).ok();
@@ -100,7 +113,8 @@ fn what_cannot_be_is_refused_by_name() {
     let own = place.path("mnt/own");
     add(&(own.clone() + ":64M")).fails(1, &["mnt/own: lies on the volume itself"]);
     assert!(!std::path::Path::new(&own).exists());
-    add(&place.path("foreign")).fails(1, &["foreign: holds device 1 of the Terrace volume", "--force"]);
+    add(&place.path("foreign"))
+        .fails(1, &["foreign: holds device 1 of the Terrace volume", "--force"]);
     fs::write(place.path("text"), vec![b'x'; 4 << 20]).unwrap();
     add(&place.path("text")).fails(1, &["text", "--force"]);
     add(&(place.path("disk") + ":4G")).fails(1, &["exists"]);
@@ -116,21 +130,33 @@ fn what_cannot_be_is_refused_by_name() {
     terrace(["device", "add", "--force", "--quiet", &mnt, &place.path("foreign")]).ok();
 
     let remove = |path: &str| terrace(["device", "remove", &mnt, path]);
-    remove(&place.path("pm")).fails(1, &["is the PM device of the volume, which cannot be removed"]);
+    remove(&place.path("pm"))
+        .fails(1, &["is the PM device of the volume, which cannot be removed"]);
     remove(&place.path("text")).fails(1, &["is no device of the volume", "terrace device list"]);
     remove("/no/such").fails(1, &["/no/such"]);
-    terrace(["device", "replace", &mnt, &place.path("text"), &new]).fails(1, &["is no device of the volume"]);
+    terrace(["device", "replace", &mnt, &place.path("text"), &new])
+        .fails(1, &["is no device of the volume"]);
     // Twelve more make sixteen.
     let more: Vec<String> = (0..12).map(|i| file(&place, &format!("more{i}"), 2 << 20)).collect();
-    terrace(["device", "add", "--quiet", &mnt].iter().copied().chain(more.iter().map(String::as_str))).ok();
+    terrace(
+        ["device", "add", "--quiet", &mnt].iter().copied().chain(more.iter().map(String::as_str)),
+    )
+    .ok();
     add(&file(&place, "seventeenth", 2 << 20)).fails(1, &["seventeenth", "16 devices"]);
     // More than PM takes, on the last disk.
-    terrace(["device", "remove", "--quiet", &mnt].iter().copied().chain(more.iter().map(String::as_str))).ok();
+    terrace(
+        ["device", "remove", "--quiet", &mnt]
+            .iter()
+            .copied()
+            .chain(more.iter().map(String::as_str)),
+    )
+    .ok();
     terrace(["device", "remove", "--quiet", &mnt, &twice, &place.path("foreign")]).ok();
     let data = vec![7; 90 << 20];
     fs::write(place.path("mnt/large"), &data).unwrap();
     terrace(["sync", &mnt]).ok();
-    remove(&disk).fails(1, &["disk: holds ", " of them have no room on the other devices: add a disk"]);
+    remove(&disk)
+        .fails(1, &["disk: holds ", " of them have no room on the other devices: add a disk"]);
     assert_eq!(list(&place)[1]["state"], "in use");
     assert!(fs::read(place.path("mnt/large")).unwrap() == data);
     place.umount();

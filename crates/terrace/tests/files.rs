@@ -12,7 +12,8 @@ use serde_json::Value;
 #[track_caller]
 fn failed_for(ran: &Ran, files: &[&str]) {
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    let errors: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("terrace: ")).collect();
+    let errors: Vec<&str> =
+        ran.stderr.lines().filter(|line| line.starts_with("terrace: ")).collect();
     assert_eq!(errors.len(), files.len(), "{ran:?}");
     for (error, file) in errors.iter().zip(files) {
         assert!(error.contains(file), "{file}: {error}");
@@ -28,7 +29,9 @@ fn a_file_that_fails_is_named_and_the_others_are_done() {
     place.format("pm", "disk", &[]);
     place.mount("pm", &["-o", "migrate=0"]).ok();
     let path = |name: &str| place.path(&format!("mnt/{name}"));
-    let map = |name: &str| -> Value { serde_json::from_str(&terrace(["where", "--json", &path(name)]).ok()).unwrap() };
+    let map = |name: &str| -> Value {
+        serde_json::from_str(&terrace(["where", "--json", &path(name)]).ok()).unwrap()
+    };
     let tiers = |name: &str| -> Vec<String> {
         let extents = map(name)[0]["extents"].as_array().unwrap().clone();
         extents.iter().map(|extent| extent["tier"].as_str().unwrap().to_owned()).collect()
@@ -40,11 +43,19 @@ fn a_file_that_fails_is_named_and_the_others_are_done() {
     let (bad, gone, good, other) = (path("tree/bad"), path("gone"), path("good"), path("other"));
 
     failed_for(&terrace(["evict", &gone, &bad, &good, &other]), &[&gone]);
-    assert_eq!([tiers("tree/bad"), tiers("good"), tiers("other")], [["disk1"], ["disk1"], ["disk1"]]);
+    assert_eq!(
+        [tiers("tree/bad"), tiers("good"), tiers("other")],
+        [["disk1"], ["disk1"], ["disk1"]]
+    );
 
     // A block that does not match its checksum.
     let at = map("tree/bad")[0]["extents"][0]["device_offset_bytes"].as_u64().unwrap();
-    fs::OpenOptions::new().write(true).open(place.path("disk")).unwrap().write_all_at(b"x", at + 5).unwrap();
+    fs::OpenOptions::new()
+        .write(true)
+        .open(place.path("disk"))
+        .unwrap()
+        .write_all_at(b"x", at + 5)
+        .unwrap();
     failed_for(&terrace(["warm", &bad, &good, &gone, &other]), &[&bad, &gone]);
     assert_eq!([tiers("tree/bad"), tiers("good"), tiers("other")], [["disk1"], ["pm"], ["pm"]]);
 
@@ -68,8 +79,9 @@ fn a_file_that_fails_is_named_and_the_others_are_done() {
     place.umount();
 }
 
-/// Longer than what one request moves; most of it lies on the disk before it is moved there, as a file does that is
-/// longer than PM. Some blocks are reserved: their extents go on beyond the end of a piece.
+/// Longer than what one request moves; most of it lies on the disk before it is moved there, as a
+/// file does that is longer than PM. Some blocks are reserved: their extents go on beyond the end
+/// of a piece.
 #[test]
 fn long_files_are_evicted_warmed_and_pinned() {
     if !can_mount() {
@@ -88,7 +100,8 @@ fn long_files_are_evicted_warmed_and_pinned() {
     let tiers = || {
         let map: Value = serde_json::from_str(&terrace(["where", "--json", &file]).ok()).unwrap();
         let extents = map[0]["extents"].as_array().unwrap().clone();
-        let mut tiers: Vec<String> = extents.iter().map(|e| e["tier"].as_str().unwrap().to_owned()).collect();
+        let mut tiers: Vec<String> =
+            extents.iter().map(|e| e["tier"].as_str().unwrap().to_owned()).collect();
         tiers.dedup();
         tiers
     };

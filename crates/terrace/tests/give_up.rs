@@ -46,7 +46,10 @@ fn a_damaged_directory_is_given_up_and_its_files_are_saved() {
     place.umount();
     let found = terrace(["check", &pm]);
     assert_eq!(found.code, Some(8), "{found:?}");
-    assert!(found.stdout.contains("give them up with `terrace check --repair --give-up`"), "{found:?}");
+    assert!(
+        found.stdout.contains("give them up with `terrace check --repair --give-up`"),
+        "{found:?}"
+    );
     assert_eq!(terrace(["check", "--repair", &pm]).code, Some(8));
 
     let given_up = terrace(["check", "--repair", "--give-up", "--json", &pm]);
@@ -61,12 +64,18 @@ fn a_damaged_directory_is_given_up_and_its_files_are_saved() {
         })
     };
     assert!(has(format!("inode {dir} (/dir)"), ": given up"), "{problems:#?}");
-    assert!(has(format!("inode {file} (/lost+found/inode-{file})"), "it has got this one"), "{problems:#?}");
+    assert!(
+        has(format!("inode {file} (/lost+found/inode-{file})"), "it has got this one"),
+        "{problems:#?}"
+    );
     assert!(terrace(["check", &pm]).ok().contains("no damage"));
 
     place.mount("pm", &[]).ok();
     assert_eq!(fs::metadata(place.path("mnt/dir")).unwrap_err().kind(), ErrorKind::NotFound);
-    assert_eq!(fs::metadata(place.path("mnt/lost+found")).unwrap().permissions().mode() & 0o7777, 0o700);
+    assert_eq!(
+        fs::metadata(place.path("mnt/lost+found")).unwrap().permissions().mode() & 0o7777,
+        0o700
+    );
     let saved = place.path(&format!("mnt/lost+found/inode-{file}"));
     assert!(fs::read(&saved).unwrap() == vec![b'x'; 50_000]);
     assert_eq!(fs::read(place.path("mnt/other")).unwrap(), b"whole");

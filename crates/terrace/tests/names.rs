@@ -1,5 +1,5 @@
-//! Whatever files, devices and directories are called: what is said of them harms no terminal and keeps to its lines.
-//! And one thing is not called several.
+//! Whatever files, devices and directories are called: what is said of them harms no terminal and
+//! keeps to its lines. And one thing is not called several.
 
 mod common;
 
@@ -12,18 +12,21 @@ use std::process::Command;
 use common::{Place, Ran, TERRACE, can_mount, terrace};
 use serde_json::Value;
 
-/// A line that is forged, a colour, C1's way to clear the screen, a text that runs backwards, a bell, a tabulator.
+/// A line that is forged, a colour, C1's way to clear the screen, a text that runs backwards, a
+/// bell, a tabulator.
 const HOSTILE: &str = "x\nforged: line\r\u{1b}[31m\u{9b}2J\u{202e}\u{7}\ty";
 const HARMLESS: &str = "plain";
 
-/// Everything that commands say of a volume that lies in `dir`, with what was said of what. One file is damaged
-/// meanwhile.
+/// Everything that commands say of a volume that lies in `dir`, with what was said of what. One
+/// file is damaged meanwhile.
 fn everything_said(dir: &Path) -> Vec<(String, Ran)> {
     let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
     let (pm, disk, mnt, log) = (path("pm"), path("disk"), path("mnt"), path("log"));
     let cache = format!("cache=64M,migrate=0,cache_dir={}", path("cache"));
     let mut said = Vec::new();
-    let mut say = |args: &[&str]| said.push((args.join(" ").replace(dir.to_str().unwrap(), "DIR"), terrace(args)));
+    let mut say = |args: &[&str]| {
+        said.push((args.join(" ").replace(dir.to_str().unwrap(), "DIR"), terrace(args)))
+    };
     fs::create_dir_all(&mnt).unwrap();
     say(&["format", "--pm", &pm, "--disk", &disk]);
     say(&["format", "--pm", &(pm.clone() + ":64M"), "--disk", &(disk.clone() + ":128M")]);
@@ -52,8 +55,15 @@ fn everything_said(dir: &Path) -> Vec<(String, Ran)> {
     ] {
         say(&[args, &[&mnt]].concat());
     }
-    for command in [&["where"][..], &["where", "--json"], &["evict"], &["warm"], &["pin", "pm"], &["unpin"], &["evict"]]
-    {
+    for command in [
+        &["where"][..],
+        &["where", "--json"],
+        &["evict"],
+        &["warm"],
+        &["pin", "pm"],
+        &["unpin"],
+        &["evict"],
+    ] {
         for name in [&file, &tree, &path("mnt/none"), &pm] {
             say(&[command, &[name]].concat());
         }
@@ -75,7 +85,12 @@ fn everything_said(dir: &Path) -> Vec<(String, Ran)> {
     say(&["warm", &file]);
     say(&["umount", &mnt]);
     say(&["umount", &mnt]);
-    for args in [&["check"][..], &["check", "--json"], &["dump", "superblock"], &["dump", "inode", "1", "--log"]] {
+    for args in [
+        &["check"][..],
+        &["check", "--json"],
+        &["dump", "superblock"],
+        &["dump", "inode", "1", "--log"],
+    ] {
         say(&[args, &[&pm]].concat());
     }
     say(&["dump", "inode", "2", "--log", &pm]);
@@ -89,7 +104,9 @@ fn everything_said(dir: &Path) -> Vec<(String, Ran)> {
     say(&["check", &pm]);
     say(&["status", &pm]);
     // Where nothing of the kind is expected.
-    for name in ["", "--"].map(|prefix| prefix.to_owned() + dir.file_name().and_then(OsStr::to_str).unwrap()) {
+    for name in ["", "--"]
+        .map(|prefix| prefix.to_owned() + dir.file_name().and_then(OsStr::to_str).unwrap())
+    {
         say(&[&name]);
         say(&["status", &mnt, &name]);
         say(&["set", &mnt, &name]);
@@ -125,16 +142,19 @@ fn names_harm_no_terminal_and_make_no_lines() {
         for (text, plain) in [(&ran.stdout, &plain.stdout), (&ran.stderr, &plain.stderr)] {
             let is_obeyed = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
             assert!(!text.contains(is_obeyed), "{what}: {text:?}");
-            // How often progress is shown depends on how long it takes, and what would help with a name on the name.
-            let is_counted =
-                |line: &&str| !(line.is_empty() || line.ends_with(['…', '%']) || line.starts_with("  tip: "));
+            // How often progress is shown depends on how long it takes, and what would help with a
+            // name on the name.
+            let is_counted = |line: &&str| {
+                !(line.is_empty() || line.ends_with(['…', '%']) || line.starts_with("  tip: "))
+            };
             let lines = |text: &str| text.lines().filter(is_counted).count();
             assert_eq!(lines(text), lines(plain), "{what}: {text}\n{plain}");
         }
         assert_eq!(ran.code, plain.code, "{what}: {ran:?} {plain:?}");
     }
     // It is really named.
-    let all: String = hostile.iter().map(|(_, ran)| format!("{}{}", ran.stdout, ran.stderr)).collect();
+    let all: String =
+        hostile.iter().map(|(_, ran)| format!("{}{}", ran.stdout, ran.stderr)).collect();
     let shown = r"x\nforged: line\r\u001b[31m\u009b2J\u202e\u0007\ty";
     assert!(all.contains(&format!("/{shown}/mnt/tree/{shown}: inode ")), "{all}");
 }
@@ -148,7 +168,9 @@ fn one_thing_is_not_called_several() {
     for (what, ran) in everything_said(&place.dir().join(HARMLESS)) {
         for line in ran.stdout.lines().chain(ran.stderr.lines()) {
             let words: Vec<&str> = line.split(' ').collect();
-            for pair in words.windows(2).filter(|pair| pair[0].trim_start_matches(['(', '"']) == "1") {
+            for pair in
+                words.windows(2).filter(|pair| pair[0].trim_start_matches(['(', '"']) == "1")
+            {
                 let word = pair[1].trim_end_matches(|c: char| !c.is_ascii_alphabetic());
                 let is_several = word.len() > 2 && word.ends_with('s') && word != "as";
                 assert!(!is_several, "{what}: {line}");

@@ -46,19 +46,26 @@ fn a_scrub_finds_and_names_what_is_damaged() {
     let repaired = terrace(["scrub", "--wait", "--rate", "0", &mnt]);
     assert_eq!(repaired.code, Some(4), "{repaired:?}");
     let line = format!("{disk}, superblock at byte 4096: copy 1 of the superblock is damaged");
-    assert!(repaired.stdout.contains(&line) && repaired.stdout.contains("[repaired]"), "{repaired:?}");
+    assert!(
+        repaired.stdout.contains(&line) && repaired.stdout.contains("[repaired]"),
+        "{repaired:?}"
+    );
 
     // Data has none.
     let map = json(&terrace(["where", "--json", &place.path("mnt/dir/file")]).ok());
     let extents = map[0]["extents"].as_array().unwrap();
-    let extent = extents.iter().find(|extent| extent["device"] == disk.as_str()).expect("data on the disk");
+    let extent =
+        extents.iter().find(|extent| extent["device"] == disk.as_str()).expect("data on the disk");
     let at = extent["device_offset_bytes"].as_u64().unwrap() + 8192;
     overwrite(&disk, at + 5, b"y");
     // A volume is also meant by its PM device.
     let found = terrace(["scrub", "start", "--wait", "--json", &place.path("pm")]);
     assert_eq!(found.code, Some(8), "{found:?}");
     let report = json(&found.stdout);
-    assert_eq!((&report["state"], &report["errors"], &report["repaired"]), (&"finished".into(), &1.into(), &0.into()));
+    assert_eq!(
+        (&report["state"], &report["errors"], &report["repaired"]),
+        (&"finished".into(), &1.into(), &0.into())
+    );
     let damage = &report["damage"][0];
     assert_eq!((&damage["kind"], &damage["device"]), (&"data".into(), &disk.as_str().into()));
     assert_eq!((&damage["path"], &damage["offset_bytes"]), (&"/dir/file".into(), &at.into()));
@@ -69,7 +76,10 @@ fn a_scrub_finds_and_names_what_is_damaged() {
     assert!(text.contains("/dir/file (inode ") && text.contains("1 error in"), "{text}");
     assert_eq!(place.status("mnt")["scrub"]["errors"], 1);
     let log = fs::read_to_string(place.path("log")).unwrap();
-    assert!(log.contains(&format!("scrub: {disk}: at byte {at}")) && log.contains("/dir/file"), "{log}");
+    assert!(
+        log.contains(&format!("scrub: {disk}: at byte {at}")) && log.contains("/dir/file"),
+        "{log}"
+    );
     place.umount();
 
     place.mount("pm", &["-o", "ro"]).ok();
@@ -111,7 +121,9 @@ fn a_scrub_is_started_cancelled_and_ended_by_an_unmount() {
 
     terrace(["scrub", "--rate", "1", "--quiet", &mnt]).ok();
     place.umount();
-    assert!(fs::read_to_string(place.path("log")).unwrap().contains("scrub: stopped by the unmount"));
+    assert!(
+        fs::read_to_string(place.path("log")).unwrap().contains("scrub: stopped by the unmount")
+    );
     terrace(["check", &place.path("pm")]).ok();
     place.mount("pm", &[]).ok();
     assert!(terrace(["scrub", "status", &mnt]).ok().contains("none since the volume was mounted"));

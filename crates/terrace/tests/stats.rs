@@ -13,7 +13,12 @@ use serde_json::Value;
 fn start(place: &Place, more: &[&str]) -> Child {
     let mut command = Command::new(TERRACE);
     command.args(["stats", &place.path("mnt")]).args(more);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs")
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs")
 }
 
 /// Waits for its end, which must be a success; returns what it had left to say.
@@ -42,7 +47,10 @@ fn totals_tell_what_was_done_since_the_volume_was_mounted() {
     assert_eq!(line.lines().count(), 1, "{line}");
     let stats: Value = serde_json::from_str(&line).unwrap();
     assert_eq!(stats["counters"]["pm_written_bytes"], 100_000);
-    assert_eq!((&stats["tiers"][0]["written_bytes"], &stats["counters"]["fsyncs"]), (&100_000.into(), &1.into()));
+    assert_eq!(
+        (&stats["tiers"][0]["written_bytes"], &stats["counters"]["fsyncs"]),
+        (&100_000.into(), &1.into())
+    );
     assert!(stats["pm_write_amplification"].as_f64().unwrap() > 1.0);
     assert_eq!(
         (&stats["tiers"][1]["name"], &stats["tiers"][1]["capacity_bytes"]),
@@ -50,10 +58,17 @@ fn totals_tell_what_was_done_since_the_volume_was_mounted() {
     );
     assert_eq!(stats["uuid"], place.status("mnt")["uuid"]);
     let hottest = &stats["files"]["hottest"][0];
-    assert_eq!((&hottest["path"], &hottest["bytes"]["pm"]), (&"/file".into(), &102_400.into()), "{hottest}");
+    assert_eq!(
+        (&hottest["path"], &hottest["bytes"]["pm"]),
+        (&"/file".into(), &102_400.into()),
+        "{hottest}"
+    );
 
     let by_device = terrace(["stats", "--once", &place.path("pm")]).ok();
-    assert!(by_device.contains("\npm_written_bytes ") && by_device.contains(" 97.7 KiB "), "{by_device}");
+    assert!(
+        by_device.contains("\npm_written_bytes ") && by_device.contains(" 97.7 KiB "),
+        "{by_device}"
+    );
     place.umount();
     terrace(["stats", &mnt]).fails(1, &["no file system is mounted here"]);
 }
@@ -66,7 +81,8 @@ fn live_lines_come_until_a_signal_the_end_of_the_reader_or_of_the_mount() {
     let place = Place::new();
     place.format("pm", "disk", &[]);
     place.mount("pm", &[]).ok();
-    let (mut interrupted, mut unmounted) = (start(&place, &["--json"]), start(&place, &["--interval", "1"]));
+    let (mut interrupted, mut unmounted) =
+        (start(&place, &["--json"]), start(&place, &["--interval", "1"]));
 
     // `head` goes after one line; the next one finds no reader.
     let head = shell("\"$TERRACE\" stats \"$DIR/mnt\" | head -1", place.dir());

@@ -26,8 +26,11 @@ impl Terminal {
     fn new() -> Terminal {
         let (mut master, mut line) = (-1, -1);
         let size = libc::winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
-        // SAFETY: both numbers are writable; the name and the settings may be null; `size` outlives the call.
-        let result = unsafe { libc::openpty(&mut master, &mut line, std::ptr::null_mut(), std::ptr::null(), &size) };
+        // SAFETY: both numbers are writable; the name and the settings may be null; `size` outlives
+        // the call.
+        let result = unsafe {
+            libc::openpty(&mut master, &mut line, std::ptr::null_mut(), std::ptr::null(), &size)
+        };
         assert_eq!(result, 0, "a pseudoterminal");
         // SAFETY: both are open descriptors that nobody else owns.
         let (master, line) = unsafe { (File::from_raw_fd(master), OwnedFd::from_raw_fd(line)) };

@@ -8,7 +8,9 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Place, Ran, TERRACE, can_mount, has, kill, shell, terrace, wait_until, wait_until_ended};
+use common::{
+    Place, Ran, TERRACE, can_mount, has, kill, shell, terrace, wait_until, wait_until_ended,
+};
 use serde_json::Value;
 use terrace_engine::PIN_XATTR;
 use terrace_layout::{FORMAT_MAJOR, FORMAT_MINOR, MediaStruct, Superblock};
@@ -46,7 +48,8 @@ fn the_life_of_a_volume() {
     let table = terrace(["status", &place.path("mnt")]).ok();
     assert!(table.contains("0 (PM)") && table.contains("disk1"), "{table}");
 
-    let where_is = terrace(["where", "--json", &place.path("mnt/dir/file"), &place.path("mnt/sparse")]).ok();
+    let where_is =
+        terrace(["where", "--json", &place.path("mnt/dir/file"), &place.path("mnt/sparse")]).ok();
     let maps: Value = serde_json::from_str(&where_is).unwrap();
     assert_eq!(maps[0]["path"], place.path("mnt/dir/file"));
     assert_eq!(maps[0]["ino"], fs::metadata(place.path("mnt/dir/file")).unwrap().ino());
@@ -62,7 +65,8 @@ fn the_life_of_a_volume() {
     assert!(!place.is_mounted("mnt"));
     assert_eq!(place.status("pm")["state"], "clean");
 
-    let report: Value = serde_json::from_str(&terrace(["check", "--json", &place.path("pm")]).ok()).unwrap();
+    let report: Value =
+        serde_json::from_str(&terrace(["check", "--json", &place.path("pm")]).ok()).unwrap();
     assert_eq!(report["problems"], Value::Array(vec![]));
     assert!(terrace(["check", &place.path("pm")]).ok().contains("no damage"));
 
@@ -80,10 +84,17 @@ fn thresholds_are_set_and_files_moved_by_hand() {
     place.format("pm", "disk", &[]);
     place.mount("pm", &["-o", "group=1M,cold_age=7"]).ok();
     let mnt = place.path("mnt");
-    let values = || -> Value { serde_json::from_str(&terrace(["set", "--json", &mnt]).ok()).unwrap() };
-    assert_eq!((&values()["group"], &values()["cold_age"]), (&Value::from(1 << 20), &Value::from(7)));
+    let values =
+        || -> Value { serde_json::from_str(&terrace(["set", "--json", &mnt]).ok()).unwrap() };
+    assert_eq!(
+        (&values()["group"], &values()["cold_age"]),
+        (&Value::from(1 << 20), &Value::from(7))
+    );
     assert!(terrace(["set", &mnt, "migrate_rate=100M", "cold_age=9"]).ok().is_empty());
-    assert_eq!((&values()["migrate_rate"], &values()["cold_age"]), (&Value::from(100 << 20), &Value::from(9)));
+    assert_eq!(
+        (&values()["migrate_rate"], &values()["cold_age"]),
+        (&Value::from(100 << 20), &Value::from(9))
+    );
     let table = terrace(["set", &mnt]).ok();
     assert!(table.contains("cold_age") && table.contains("100 MiB/s"), "{table}");
     terrace(["set", &mnt, "cold_age=1", "group=3"]).fails(2, &["group=SIZE"]);
@@ -94,7 +105,12 @@ fn thresholds_are_set_and_files_moved_by_hand() {
     fs::write(&file, &data).unwrap();
     let tiers = |file: &str| -> Vec<String> {
         let maps: Value = serde_json::from_str(&terrace(["where", "--json", file]).ok()).unwrap();
-        maps[0]["extents"].as_array().unwrap().iter().map(|e| e["tier"].as_str().unwrap().to_owned()).collect()
+        maps[0]["extents"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|e| e["tier"].as_str().unwrap().to_owned())
+            .collect()
     };
     assert!(tiers(&file).iter().all(|tier| tier == "pm"));
     assert!(terrace(["where", &file]).ok().contains("synchronous; on average written"));
@@ -126,7 +142,9 @@ fn files_and_trees_are_pinned() {
     place.format("pm", "disk", &["--disk", &second, "--tier", "1,2"]);
     // Movers rest but for one step: else they would be faster than the commands now and then.
     place.mount("pm", &["-o", "migrate=0"]).ok();
-    let movers = |on: &str| assert_eq!(terrace(["set", &place.path("mnt"), &format!("migrate={on}")]).ok(), "");
+    let movers = |on: &str| {
+        assert_eq!(terrace(["set", &place.path("mnt"), &format!("migrate={on}")]).ok(), "")
+    };
     let path = |name: &str| place.path(&format!("mnt/{name}"));
     let pin = |name: &str| {
         let mut value = [0; 16];
@@ -139,7 +157,8 @@ fn files_and_trees_are_pinned() {
         }
     };
     let map = |name: &str| -> Value {
-        let maps: Value = serde_json::from_str(&terrace(["where", "--json", &path(name)]).ok()).unwrap();
+        let maps: Value =
+            serde_json::from_str(&terrace(["where", "--json", &path(name)]).ok()).unwrap();
         maps[0].clone()
     };
     let is_on = |name: &str, tier: &str| {
@@ -152,7 +171,10 @@ fn files_and_trees_are_pinned() {
     fs::write(path("tree/sub/file"), [1; 100_000]).unwrap();
     symlink("sub/file", path("tree/link")).unwrap();
     let pinned = terrace(["pin", "2", &path("tree")]);
-    for part in ["1 file, 2 directories pinned to 2; 100 KiB moved", "1 symbolic link or special file cannot"] {
+    for part in [
+        "1 file, 2 directories pinned to 2; 100 KiB moved",
+        "1 symbolic link or special file cannot",
+    ] {
         assert!(pinned.stderr.contains(part), "{pinned:?}");
     }
     pinned.ok();
@@ -161,7 +183,13 @@ fn files_and_trees_are_pinned() {
     assert!(terrace(["where", &path("tree/sub/file")]).ok().contains(", pinned to disk2"));
     // What is made there, and a copy elsewhere.
     fs::write(path("tree/sub/new"), [2; 5000]).unwrap();
-    assert!(Command::new("cp").args(["-a", &path("tree/sub"), &path("copy")]).status().unwrap().success());
+    assert!(
+        Command::new("cp")
+            .args(["-a", &path("tree/sub"), &path("copy")])
+            .status()
+            .unwrap()
+            .success()
+    );
     fs::rename(path("tree/sub/new"), path("moved")).unwrap();
     for name in ["tree", "tree/sub", "tree/sub/file", "moved", "copy", "copy/new"] {
         assert_eq!(pin(name).as_deref(), Some("2"), "{name}");
@@ -170,11 +198,18 @@ fn files_and_trees_are_pinned() {
     lies_on("moved", "disk2");
     // It was written before it was pinned: a mover brings it.
     movers("1");
-    wait_until("the copy is where it belongs", || is_on("copy/new", "disk2") && is_on("copy/file", "disk2"));
+    wait_until("the copy is where it belongs", || {
+        is_on("copy/new", "disk2") && is_on("copy/file", "disk2")
+    });
     movers("0");
     // Programs set them, within reason; symbolic links have none.
     let set = |name: &str, value: &str| {
-        rustix::fs::lsetxattr(path(name), PIN_XATTR, value.as_bytes(), rustix::fs::XattrFlags::empty())
+        rustix::fs::lsetxattr(
+            path(name),
+            PIN_XATTR,
+            value.as_bytes(),
+            rustix::fs::XattrFlags::empty(),
+        )
     };
     assert_eq!(set("moved", "pm"), Ok(()));
     for wrong in ["3", "0", "disk1"] {
@@ -190,7 +225,10 @@ fn files_and_trees_are_pinned() {
     terrace(["pin", "pm", &path("moved")]).ok();
     lies_on("moved", "pm");
     let status = terrace(["status", &place.path("mnt")]).ok();
-    assert!(status.contains("pinned: 4 files used since the mount, 0 with data on another tier"), "{status}");
+    assert!(
+        status.contains("pinned: 4 files used since the mount, 0 with data on another tier"),
+        "{status}"
+    );
     place.umount();
     place.mount("pm", &["-o", "migrate=0"]).ok();
     assert_eq!((pin("moved").as_deref(), pin("copy/file").as_deref()), (Some("pm"), Some("2")));
@@ -230,7 +268,10 @@ fn save_and_restore_carry_pm_across_a_reboot() {
     terrace(["save", &pm, &saved]).ok();
     shell("\"$TERRACE\" save \"$DIR/pm\" - | cat >\"$DIR/piped\"", place.dir()).ok();
     // They differ in when they were saved.
-    assert_eq!(fs::metadata(place.path("piped")).unwrap().len(), fs::metadata(&saved).unwrap().len());
+    assert_eq!(
+        fs::metadata(place.path("piped")).unwrap().len(),
+        fs::metadata(&saved).unwrap().len()
+    );
 
     terrace(["restore", &saved, &pm]).fails(1, &["the Terrace volume", "--force"]);
     fs::remove_file(&pm).unwrap();
@@ -271,9 +312,11 @@ fn formatting_again_needs_force_and_an_unused_device() {
     place.format("pm", "disk", &[]);
     let first = uuid(&place, "pm");
     let (pm, disk) = (place.path("pm"), place.path("disk"));
-    terrace(["format", "--pm", &pm, "--disk", &disk]).fails(1, &["the Terrace volume", &first, "--force"]);
+    terrace(["format", "--pm", &pm, "--disk", &disk])
+        .fails(1, &["the Terrace volume", &first, "--force"]);
     let other_pm = place.path("other:64M");
-    terrace(["format", "--pm", &other_pm, "--disk", &disk]).fails(1, &["device 1 of the Terrace volume", &first]);
+    terrace(["format", "--pm", &other_pm, "--disk", &disk])
+        .fails(1, &["device 1 of the Terrace volume", &first]);
     assert!(!place.names().contains(&"other".to_owned()));
     place.mount("pm", &[]).ok();
     terrace(["format", "--force", "--pm", &pm, "--disk", &disk]).fails(1, &["in use"]);
@@ -324,8 +367,15 @@ fn where_shows_what_waits_in_memory() {
     fs::write(&file, vec![b'x'; 2 << 20]).unwrap();
     let waiting = terrace(["where", &file]).ok();
     assert!(waiting.contains("  page cache (dirty)") && !waiting.contains("hole"), "{waiting}");
-    let map = |file: &str| -> Value { serde_json::from_str(&terrace(["where", "--json", file]).ok()).unwrap() };
-    let dirty: u64 = map(&file)[0]["dirty"].as_array().unwrap().iter().map(|r| r["len_bytes"].as_u64().unwrap()).sum();
+    let map = |file: &str| -> Value {
+        serde_json::from_str(&terrace(["where", "--json", file]).ok()).unwrap()
+    };
+    let dirty: u64 = map(&file)[0]["dirty"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| r["len_bytes"].as_u64().unwrap())
+        .sum();
     assert_eq!(map(&file)[0]["dirty_bytes"], dirty);
     assert!(dirty > 1 << 20);
     terrace(["sync", &place.path("mnt")]).ok();
@@ -339,10 +389,15 @@ fn a_path_may_have_colons_and_several_tiers_are_listed() {
     let place = Place::new();
     let devices = [place.path("p:m:64M"), place.path("d:1:128M"), place.path("d:2:128M")];
     let [pm, fast, slow] = devices.each_ref().map(String::as_str);
-    terrace(["format", "--pm", pm, "--disk", slow, "--disk", fast, "--tier", "2", "--tier", "1", "--shards", "2"]).ok();
+    terrace([
+        "format", "--pm", pm, "--disk", slow, "--disk", fast, "--tier", "2", "--tier", "1",
+        "--shards", "2",
+    ])
+    .ok();
     assert_eq!(place.names(), ["d:1", "d:2", "mnt", "p:m"]);
     let status = place.status("p:m");
-    let tiers: Vec<_> = status["devices"].as_array().unwrap().iter().map(|device| device["tier"].clone()).collect();
+    let tiers: Vec<_> =
+        status["devices"].as_array().unwrap().iter().map(|device| device["tier"].clone()).collect();
     assert_eq!(tiers, [0, 2, 1]);
     assert_eq!(status["devices"][1]["path"], place.path("d:2"));
 }
@@ -384,7 +439,8 @@ id -u; stat -c %u mnt mnt/file
 ./terrace check pm
 "#;
     fs::write(place.path("script"), script).unwrap();
-    // Everybody may open /dev/fuse on most machines; here, if need be, it is made so for this test alone.
+    // Everybody may open /dev/fuse on most machines; here, if need be, it is made so for this test
+    // alone.
     let frame = r#"
 if [ "$(stat -c %a /dev/fuse)" != 666 ]; then
     mkdir "$DIR/dev"
@@ -395,7 +451,10 @@ fi
 setpriv --reuid=65534 --regid=65534 --clear-groups sh -euc "$(cat "$DIR/script")"
 "#;
     let printed = in_namespace(frame, place.dir()).ok();
-    assert!(printed.starts_with("65534\n65534\n65534\n1\n") && printed.contains("no damage"), "{printed}");
+    assert!(
+        printed.starts_with("65534\n65534\n65534\n1\n") && printed.contains("no damage"),
+        "{printed}"
+    );
     assert!(fs::read_dir(place.path("state/terrace")).unwrap().count() == 1, "its log");
     assert_eq!(fs::metadata(place.path("pm")).unwrap().uid(), NOBODY);
 }
@@ -513,8 +572,9 @@ fn a_missing_disk_is_named_with_the_remedy_and_found_elsewhere() {
 fn truncated_devices_are_refused() {
     let place = Place::new();
     place.format("pm", "disk", &[]);
-    let truncate =
-        |name: &str, len| fs::OpenOptions::new().write(true).open(place.path(name)).unwrap().set_len(len).unwrap();
+    let truncate = |name: &str, len| {
+        fs::OpenOptions::new().write(true).open(place.path(name)).unwrap().set_len(len).unwrap()
+    };
     truncate("disk", 128 << 20);
     place.mount("pm", &[]).fails(1, &["disk"]);
     let notes = place.status(&place.path("pm"))["notes"].to_string();
@@ -548,7 +608,8 @@ fn a_newer_format_is_refused_by_name() {
     terrace(["status", &place.path("pm")]).fails(1, &[&version]);
     terrace(["check", "--repair", &place.path("pm")]).fails(1, &[&version]);
     let other = place.path("disk2:256M");
-    terrace(["format", "--pm", &place.path("pm"), "--disk", &other]).fails(1, &["Terrace volume", "--force"]);
+    terrace(["format", "--pm", &place.path("pm"), "--disk", &other])
+        .fails(1, &["Terrace volume", "--force"]);
 }
 
 #[test]
@@ -607,7 +668,8 @@ fn a_read_only_mount_changes_nothing_even_after_a_crash() {
     assert!(before == after, "a device was changed");
 }
 
-/// What a daemon that died left in memory is seen by nobody but a writable mount: the others say so, and how to get it.
+/// What a daemon that died left in memory is seen by nobody but a writable mount: the others say
+/// so, and how to get it.
 #[test]
 fn pages_of_a_dead_daemon_are_not_forgotten() {
     if !can_mount() {
@@ -627,10 +689,18 @@ fn pages_of_a_dead_daemon_are_not_forgotten() {
     let (pm, saved) = (place.path("pm"), place.path("saved"));
     terrace(["save", &pm, &saved]).fails(1, &["1024 pages", "mount the volume once"]);
     let checked = terrace(["check", &pm]);
-    assert!(checked.stderr.contains("1024 pages") && checked.stderr.contains("without -o ro"), "{}", checked.stderr);
+    assert!(
+        checked.stderr.contains("1024 pages") && checked.stderr.contains("without -o ro"),
+        "{}",
+        checked.stderr
+    );
     let read_only = place.mount("pm", &["-o", "ro", "-o", &default_dir]);
     assert!(read_only.stderr.contains("1024 pages"), "{}", read_only.stderr);
-    assert_eq!(fs::metadata(place.path("mnt/file")).unwrap().len(), 0, "only what is on the devices");
+    assert_eq!(
+        fs::metadata(place.path("mnt/file")).unwrap().len(),
+        0,
+        "only what is on the devices"
+    );
     place.umount();
     place.mount("pm", &["-o", &default_dir]).ok();
     assert!(fs::read(place.path("mnt/file")).unwrap() == data);
@@ -750,10 +820,12 @@ fn damaged_data_is_found() {
     place.mount("pm", &[]).ok();
     fs::write(place.path("mnt/file"), vec![b'x'; 64 << 10]).unwrap();
     terrace(["sync", &place.path("mnt")]).ok();
-    let maps: Value = serde_json::from_str(&terrace(["where", "--json", &place.path("mnt/file")]).ok()).unwrap();
+    let maps: Value =
+        serde_json::from_str(&terrace(["where", "--json", &place.path("mnt/file")]).ok()).unwrap();
     place.umount();
     let extent = &maps[0]["extents"][0];
-    let device = fs::OpenOptions::new().write(true).open(extent["device"].as_str().unwrap()).unwrap();
+    let device =
+        fs::OpenOptions::new().write(true).open(extent["device"].as_str().unwrap()).unwrap();
     device.write_all_at(b"y", extent["device_offset_bytes"].as_u64().unwrap() + 5).unwrap();
     let ran = terrace(["check", &place.path("pm")]);
     assert_eq!(ran.code, Some(8), "{ran:?}");
@@ -771,7 +843,10 @@ fn structures_are_dumped() {
     place.format("pm", "disk", &[]);
     let pm = place.path("pm");
     let superblock = terrace(["dump", "superblock", &pm]).ok();
-    assert!(superblock.contains(&uuid(&place, "pm")) && superblock.contains(&place.path("disk")), "{superblock}");
+    assert!(
+        superblock.contains(&uuid(&place, "pm")) && superblock.contains(&place.path("disk")),
+        "{superblock}"
+    );
     let short = terrace(["dump", "inode", "1", &pm]).ok();
     let long = terrace(["dump", "inode", "1", "--log", &pm]).ok();
     assert!(!short.is_empty() && long.len() >= short.len(), "{short}\n{long}");
@@ -794,7 +869,9 @@ fn models_and_engines_can_be_chosen() {
     }
     let place = Place::new();
     place.format("pm", "disk", &["--model", "disk=sata-ssd"]);
-    place.mount("pm", &["--model", "pm=pm", "-o", "model=disk1=hdd,engine=sync,nodirect,durable"]).ok();
+    place
+        .mount("pm", &["--model", "pm=pm", "-o", "model=disk1=hdd,engine=sync,nodirect,durable"])
+        .ok();
     fs::write(place.path("mnt/file"), "slow").unwrap();
     assert_eq!(fs::read(place.path("mnt/file")).unwrap(), b"slow");
     place.umount();
@@ -855,7 +932,8 @@ fn in_force(mountpoint: &str) -> Vec<String> {
     options.expect("it is mounted").split(',').map(str::to_owned).collect()
 }
 
-/// Each option by itself, from every start: all the others stay, those too that only mount(8) knows.
+/// Each option by itself, from every start: all the others stay, those too that only mount(8)
+/// knows.
 #[test]
 fn a_remount_changes_what_is_given_and_nothing_else() {
     if !can_mount() || !has_namespaces() {
@@ -865,7 +943,11 @@ fn a_remount_changes_what_is_given_and_nothing_else() {
     place.format("pm", "disk", &[]);
     let (pm, mnt) = (place.path("pm"), place.path("mnt"));
     place.mount("pm", &["-o", "nosuid,nodev,noexec"]).ok();
-    shell("mount -i -o remount,bind,nosymfollow,noatime,nosuid,nodev,noexec \"$DIR/mnt\"", place.dir()).ok();
+    shell(
+        "mount -i -o remount,bind,nosymfollow,noatime,nosuid,nodev,noexec \"$DIR/mnt\"",
+        place.dir(),
+    )
+    .ok();
     let mut expected = in_force(&mnt);
     expected.sort();
     assert_eq!(expected, ["noatime", "nodev", "noexec", "nosuid", "nosymfollow", "rw"]);
@@ -874,7 +956,8 @@ fn a_remount_changes_what_is_given_and_nothing_else() {
     let singly = pairs.iter().flat_map(|&(first, second)| [first, second]);
     for given in singly.clone().chain(singly.rev()) {
         terrace(["mount", &pm, &mnt, "-o", &format!("remount,{given}")]).ok();
-        let (first, second) = pairs.into_iter().find(|&(first, second)| [first, second].contains(&given)).unwrap();
+        let (first, second) =
+            pairs.into_iter().find(|&(first, second)| [first, second].contains(&given)).unwrap();
         expected.retain(|option| option != first && option != second);
         expected.extend((given == first || given == "rw").then(|| given.to_owned()));
         expected.sort();
@@ -915,7 +998,8 @@ fn a_signal_at_any_moment_of_the_beginning_unmounts_cleanly() {
     }
     let place = Place::new();
     place.format("pm", "disk", &[]);
-    let (pm, mnt, log, cache) = (place.path("pm"), place.path("mnt"), place.path("log"), place.path("cache"));
+    let (pm, mnt, log, cache) =
+        (place.path("pm"), place.path("mnt"), place.path("log"), place.path("cache"));
     let socket = place.path("socket");
     let exists = |path: &str| fs::symlink_metadata(path).is_ok();
     let holds_pm = || fs::read_dir(&cache).is_ok_and(|files| files.count() > 0);
@@ -940,8 +1024,8 @@ fn a_signal_at_any_moment_of_the_beginning_unmounts_cleanly() {
     }
 }
 
-/// A recovery may take long: a signal gives it up, or ends the mount that follows if it comes too late for that.
-/// Nothing is lost.
+/// A recovery may take long: a signal gives it up, or ends the mount that follows if it comes too
+/// late for that. Nothing is lost.
 #[test]
 fn a_signal_during_recovery_loses_nothing() {
     if !can_mount() {
@@ -949,8 +1033,11 @@ fn a_signal_during_recovery_loses_nothing() {
     }
     let place = Place::new();
     place.format("pm", "disk", &[]);
-    let (pm, mnt, cache) =
-        (place.path("pm"), place.path("mnt"), format!("cache=64M,cache_dir={}", place.path("cache")));
+    let (pm, mnt, cache) = (
+        place.path("pm"),
+        place.path("mnt"),
+        format!("cache=64M,cache_dir={}", place.path("cache")),
+    );
     place.mount("pm", &[]).ok();
     fs::write(place.path("mnt/file"), "precious").unwrap();
     fs::File::open(place.path("mnt/file")).unwrap().sync_all().unwrap();
@@ -970,8 +1057,10 @@ fn a_signal_during_recovery_loses_nothing() {
     let pid = daemon.id() as i32;
     // One of its threads writes to the pipe that is full.
     let writes = |task: fs::DirEntry| {
-        fs::read_to_string(task.path().join("wchan")).is_ok_and(|wchan| wchan.contains("pipe_write"))
-            || fs::read_to_string(task.path().join("syscall")).is_ok_and(|call| call.starts_with("1 0x2 "))
+        fs::read_to_string(task.path().join("wchan"))
+            .is_ok_and(|wchan| wchan.contains("pipe_write"))
+            || fs::read_to_string(task.path().join("syscall"))
+                .is_ok_and(|call| call.starts_with("1 0x2 "))
     };
     let tasks = || fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     wait_until("recovery begins", || tasks().any(writes));
@@ -980,7 +1069,8 @@ fn a_signal_during_recovery_loses_nothing() {
     reader.read_to_string(&mut said).unwrap();
     let ended = daemon.wait().unwrap();
     assert!(
-        ended.success() || said.contains("a signal has ended the recovery; the next mount begins it anew\n"),
+        ended.success()
+            || said.contains("a signal has ended the recovery; the next mount begins it anew\n"),
         "{ended}: {said}"
     );
     assert!(!place.is_mounted("mnt"));

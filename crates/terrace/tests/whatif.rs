@@ -23,13 +23,23 @@ impl Recording {
     /// Returns when it records.
     fn start(args: &[&str]) -> Recording {
         let mut command = Command::new(TERRACE);
-        command.arg("record").args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .arg("record")
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program runs");
         let mut stderr = child.stderr.take().expect("a pipe");
         let mut said = Vec::new();
         while !said.ends_with(b"Ctrl-C ends it\n") {
             let mut byte = [0];
-            assert_eq!(stderr.read(&mut byte).unwrap(), 1, "it ended: {}", String::from_utf8_lossy(&said));
+            assert_eq!(
+                stderr.read(&mut byte).unwrap(),
+                1,
+                "it ended: {}",
+                String::from_utf8_lossy(&said)
+            );
             said.push(byte[0]);
         }
         Recording { child, stderr }
@@ -45,7 +55,11 @@ impl Recording {
         let output = child.wait_with_output().expect("it ends");
         let mut said = String::new();
         stderr.read_to_string(&mut said).expect("it prints UTF-8");
-        Ran { code: output.status.code(), stdout: String::from_utf8(output.stdout).expect("UTF-8"), stderr: said }
+        Ran {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+            stderr: said,
+        }
     }
 }
 
@@ -100,7 +114,10 @@ fn a_trace_has_what_programs_did_and_nothing_before_or_after() {
     let (facts, records, summary) = read_trace(&trace);
     assert_eq!((summary.ending, summary.lost), (Ending::Asked, 0));
     assert!(said.starts_with(&format!("{trace}: {} operations in ", records.len())), "{said}");
-    assert_eq!((facts.pm_bytes(), facts.disk_bytes(), facts.cache_bytes), (64 << 20, 256 << 20, 64 << 20));
+    assert_eq!(
+        (facts.pm_bytes(), facts.disk_bytes(), facts.cache_bytes),
+        (64 << 20, 256 << 20, 64 << 20)
+    );
     assert_eq!((facts.pm_full_percent, facts.durable), (90, false));
     assert_eq!(
         of_file(&records, ino),
@@ -141,7 +158,10 @@ fn an_unmount_ends_a_recording_and_the_trace_is_whole() {
     let (facts, records, summary) = read_trace(&trace);
     assert_eq!((summary.ending, facts.durable), (Ending::Unmounted, true));
     // What was done in the last moment may be missing.
-    assert!(records.iter().all(|record| record.operation != Operation::Write || record.durable), "{records:?}");
+    assert!(
+        records.iter().all(|record| record.operation != Operation::Write || record.durable),
+        "{records:?}"
+    );
 }
 
 #[test]
@@ -154,12 +174,15 @@ fn who_may_record_and_where_to() {
     place.mount("pm", &["-o", "allow_other"]).ok();
     let mnt = place.path("mnt");
     let on_itself = place.path("mnt/trace");
-    terrace(["record", &mnt, "-o", &on_itself]).fails(1, &["lies on the volume that is to be recorded"]);
-    terrace(["record", &place.path("disk"), "-o", &place.path("trace")]).fails(1, &["no file system is mounted"]);
+    terrace(["record", &mnt, "-o", &on_itself])
+        .fails(1, &["lies on the volume that is to be recorded"]);
+    terrace(["record", &place.path("disk"), "-o", &place.path("trace")])
+        .fails(1, &["no file system is mounted"]);
     terrace(["record", &mnt, "-o", "/no/such/dir/trace"]).fails(1, &["/no/such/dir"]);
     terrace(["record", &mnt]).fails(2, &["--output"]);
     let trace = place.path("trace");
-    let user = Ran::of(Command::new(TERRACE).args(["record", &mnt, "-o", &trace]).uid(NOBODY).gid(NOBODY));
+    let user =
+        Ran::of(Command::new(TERRACE).args(["record", &mnt, "-o", &trace]).uid(NOBODY).gid(NOBODY));
     user.fails(1, &["only root and the user who mounted the volume may do this"]);
     assert!(!fs::exists(&trace).unwrap());
     place.umount();
@@ -201,23 +224,38 @@ fn a_simulation_compares_sizes_and_says_which_is_enough() {
     let text = terrace(args).ok();
     assert!(text.starts_with(&format!("{trace}: 6000 operations in ")), "{text}");
     assert!(text.contains("disk: nvme-ssd, 100 GiB") && !text.contains("were lost"), "{text}");
-    assert_eq!(text.lines().filter(|line| line.contains("64 MiB")).count(), 4, "three sizes, and the advice: {text}");
+    assert_eq!(
+        text.lines().filter(|line| line.contains("64 MiB")).count(),
+        4,
+        "three sizes, and the advice: {text}"
+    );
     assert!(text.lines().last().unwrap().starts_with("enough: 512 MiB of PM"), "{text}");
     assert_eq!(terrace(args).ok(), text, "it is deterministic");
 
-    let json: serde_json::Value = serde_json::from_str(&terrace([&args[..], &["--json"]].concat()).ok()).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&terrace([&args[..], &["--json"]].concat()).ok()).unwrap();
     let results = json["results"].as_array().unwrap();
     let of = |at: usize, name: &str| results[at][name].as_u64().unwrap();
     assert_eq!((results.len(), &json["enough"]), (3, &1.into()));
     for at in 0..3 {
         assert_eq!(of(at, "operations"), 6000);
-        assert_eq!(of(at, "read_pm_bytes") + of(at, "read_cache_bytes") + of(at, "read_disk_bytes"), 600 * 8192);
+        assert_eq!(
+            of(at, "read_pm_bytes") + of(at, "read_cache_bytes") + of(at, "read_disk_bytes"),
+            600 * 8192
+        );
     }
-    assert!(of(0, "io_ns") > of(1, "io_ns") && of(0, "written_pm_bytes") < of(1, "written_pm_bytes"));
-    assert_eq!((of(2, "written_pm_bytes"), results[2]["slowdown"].as_f64()), (300 << 20, Some(1.0)));
+    assert!(
+        of(0, "io_ns") > of(1, "io_ns") && of(0, "written_pm_bytes") < of(1, "written_pm_bytes")
+    );
+    assert_eq!(
+        (of(2, "written_pm_bytes"), results[2]["slowdown"].as_f64()),
+        (300 << 20, Some(1.0))
+    );
     // 1 GiB of PM, 64 MiB of DRAM, 100 GiB of NVMe.
     let cost = results[2]["cost_usd"].as_f64().unwrap();
-    let expected = (3.37 * f64::from(1u32 << 30) + 7.19 * f64::from(64 << 20) + 26.0 * f64::from(1u32 << 30)) / 1e9;
+    let expected =
+        (3.37 * f64::from(1u32 << 30) + 7.19 * f64::from(64 << 20) + 26.0 * f64::from(1u32 << 30))
+            / 1e9;
     assert!((cost - expected).abs() < 0.001, "{cost} {expected}");
 }
 
@@ -227,23 +265,38 @@ fn thresholds_caches_disks_and_prices_are_combined() {
     let (trace, prices) = (place.path("trace"), place.path("prices"));
     write_trace(&trace, Ending::Asked, 5);
     fs::write(&prices, "pm 0\ndram 0 # free\nhdd 1\n").unwrap();
-    let args = ["simulate", &trace, "--pm", "64M", "--cache", "8M,64M", "--disk", "hdd", "--prices", &prices, "--json"];
+    let args = [
+        "simulate", &trace, "--pm", "64M", "--cache", "8M,64M", "--disk", "hdd", "--prices",
+        &prices, "--json",
+    ];
     let set = ["--set", "group=64K,4M", "--set", "cold_age=1"];
-    let json: serde_json::Value = serde_json::from_str(&terrace([&args[..], &set].concat()).ok()).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&terrace([&args[..], &set].concat()).ok()).unwrap();
     let results = json["results"].as_array().unwrap();
     let combinations: Vec<_> = (results.iter())
-        .map(|r| (r["cache_bytes"].as_u64().unwrap() >> 20, r["settings"]["group"].as_u64().unwrap() >> 10))
+        .map(|r| {
+            (
+                r["cache_bytes"].as_u64().unwrap() >> 20,
+                r["settings"]["group"].as_u64().unwrap() >> 10,
+            )
+        })
         .collect();
     assert_eq!(combinations, [(8, 64), (8, 4096), (64, 64), (64, 4096)]);
     assert!(results.iter().all(|r| r["settings"]["cold_age"] == 1));
-    assert!((results[0]["cost_usd"].as_f64().unwrap() - 107.374).abs() < 0.001, "the disk's price only");
-    let text = terrace(["simulate", &trace, "--pm", "64M", "--set", "cold_age=1,2", "--quiet"]).ok();
+    assert!(
+        (results[0]["cost_usd"].as_f64().unwrap() - 107.374).abs() < 0.001,
+        "the disk's price only"
+    );
+    let text =
+        terrace(["simulate", &trace, "--pm", "64M", "--set", "cold_age=1,2", "--quiet"]).ok();
     assert!(text.contains("cold_age=1") && text.contains("cold_age=2"), "{text}");
     assert!(text.contains("5 operations were lost"), "{text}");
     // By default sizes around the recorded one.
     let text = terrace(["simulate", &trace, "--quiet"]).ok();
     assert!(
-        ["256 MiB  ", "512 MiB  ", "1 GiB  ", "2 GiB  ", "4 GiB  "].iter().all(|size| text.contains(size)),
+        ["256 MiB  ", "512 MiB  ", "1 GiB  ", "2 GiB  ", "4 GiB  "]
+            .iter()
+            .all(|size| text.contains(size)),
         "{text}"
     );
 }
@@ -256,17 +309,20 @@ fn what_cannot_be_simulated_is_said() {
     let text = terrace(["simulate", &trace, "--pm", "1G", "--quiet"]).ok();
     assert!(text.contains("it has no end"), "{text}");
     terrace(["simulate", &trace, "--set", "cold_age"]).fails(2, &["NAME=VALUE"]);
-    terrace(["simulate", &trace, "--set", "colt_age=1"]).fails(2, &["no threshold \"colt_age\"", "cold_age"]);
+    terrace(["simulate", &trace, "--set", "colt_age=1"])
+        .fails(2, &["no threshold \"colt_age\"", "cold_age"]);
     terrace(["simulate", &trace, "--set", "cold_age=1,x"]).fails(2, &["\"x\" is not a value"]);
     terrace(["simulate", &trace, "--set", "group=1K"]).fails(2, &["\"1K\" is out of range"]);
-    terrace(["simulate", &trace, "--set", "group=64K", "--set", "group=4M"]).fails(2, &["group is set twice"]);
+    terrace(["simulate", &trace, "--set", "group=64K", "--set", "group=4M"])
+        .fails(2, &["group is set twice"]);
     terrace(["simulate", &trace, "--disk", "floppy"]).fails(2, &["floppy", "nvme-ssd"]);
     terrace(["simulate", &trace, "--pm", "much"]).fails(2, &["\"much\" is not a size"]);
     let sizes = (1..=1001).map(|size| size.to_string()).collect::<Vec<_>>().join(",");
     terrace(["simulate", &trace, "--pm", &sizes]).fails(2, &["more than 1000 combinations"]);
     let prices = place.path("prices");
     fs::write(&prices, "pm\n").unwrap();
-    terrace(["simulate", &trace, "--prices", &prices]).fails(1, &[&prices, "line 1", "as in `pm 3.37`"]);
+    terrace(["simulate", &trace, "--prices", &prices])
+        .fails(1, &[&prices, "line 1", "as in `pm 3.37`"]);
 
     let other = place.path("other");
     terrace(["simulate", &other]).fails(1, &[&other, "No such file"]);

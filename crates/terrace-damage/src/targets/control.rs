@@ -1,11 +1,12 @@
-//! What commands, and everybody else, may tell a daemon: any ioctl, any bytes, from any user, of any file.
+//! What commands, and everybody else, may tell a daemon: any ioctl, any bytes, from any user, of
+//! any file.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use terrace_engine::{
-    CheckOptions, FileKind, FormatOptions, FsError, Ino, NewInode, OpenOptions, Volume, WriteOptions, check, format,
-    read_disk_label,
+    CheckOptions, FileKind, FormatOptions, FsError, Ino, NewInode, OpenOptions, Volume,
+    WriteOptions, check, format, read_disk_label,
 };
 use terrace_fuse::control::server::{ControlServer, KEPT_BYTES_MAX};
 use terrace_fuse::control::{AddDisk, opcodes, request};
@@ -21,7 +22,8 @@ const COMMANDS_MAX: usize = 32;
 /// Blocks of the file that is asked about, each an extent of its own.
 const PIECES: u64 = 200;
 
-/// The place of each command that takes arguments among [`opcodes`], and of those that are for all users.
+/// The place of each command that takes arguments among [`opcodes`], and of those that are for all
+/// users.
 const FILE_MAP: usize = 3;
 const START_SCRUB: usize = 4;
 const SET_THRESHOLD: usize = 8;
@@ -112,10 +114,19 @@ fn arguments(of: usize, bytes: &mut Bytes<'_>) -> String {
             format!("{{\"{param}\":{}}}", number())
         }
         MOVE_RANGE => {
-            format!("{{\"tier\":{},\"offset_bytes\":{},\"len_bytes\":{}}}", number() % 4, number(), number())
+            format!(
+                "{{\"tier\":{},\"offset_bytes\":{},\"len_bytes\":{}}}",
+                number() % 4,
+                number(),
+                number()
+            )
         }
         TAKE_RECORDED => format!("{{\"token\":{},\"stop\":{}}}", number(), number() % 2 == 0),
-        ADD_DISK => format!("{{\"path\":\"/nowhere/{}\",\"tier\":{},\"force\":true}}", number(), number() % 20),
+        ADD_DISK => format!(
+            "{{\"path\":\"/nowhere/{}\",\"tier\":{},\"force\":true}}",
+            number(),
+            number() % 20
+        ),
         START_REMOVAL => format!("{{\"device\":{},\"successor\":null}}", number() % 4),
         _ => String::new(),
     }
@@ -135,13 +146,18 @@ impl World {
         let (pm, disk) = (Pm::anonymous(PM_BYTES), memory_disk(DISK_BYTES));
         let options = FormatOptions { shards: Some(1), ..FormatOptions::default() };
         format(&pm, std::slice::from_ref(&disk), &options).expect("formatting");
-        let options = OpenOptions { cache_bytes: 2 << 20, workers: false, ..OpenOptions::default() };
-        let volume = Volume::open(pm.clone(), vec![disk.clone()], options, &|_, _, _| {}).expect("opening");
-        let new = NewInode { kind: FileKind::Regular, mode: 0o600, umask: 0, uid: 0, gid: 0, rdev: 0 };
+        let options =
+            OpenOptions { cache_bytes: 2 << 20, workers: false, ..OpenOptions::default() };
+        let volume =
+            Volume::open(pm.clone(), vec![disk.clone()], options, &|_, _, _| {}).expect("opening");
+        let new =
+            NewInode { kind: FileKind::Regular, mode: 0o600, umask: 0, uid: 0, gid: 0, rdev: 0 };
         let pieces = volume.create(Ino::ROOT, b"pieces", &new).expect("a file").ino;
         for piece in 0..PIECES {
             let at = piece * 2 * 4096;
-            volume.write(pieces, at, &[piece as u8 | 1; 4096], WriteOptions::default()).expect("room");
+            volume
+                .write(pieces, at, &[piece as u8 | 1; 4096], WriteOptions::default())
+                .expect("room");
         }
         World { pm, disk, added: Arc::default(), volume, pieces }
     }
@@ -160,7 +176,8 @@ impl World {
         let added = std::mem::take(&mut *self.added.lock());
         let mut disks: Vec<Arc<dyn Disk>> = std::iter::once(self.disk).chain(added).collect();
         disks.retain(|disk| read_disk_label(disk.as_ref()).is_ok_and(|label| label.is_some()));
-        let found = check(&self.pm, &disks, &CheckOptions::default(), &|_, _, _| {}).expect("a volume");
+        let found =
+            check(&self.pm, &disks, &CheckOptions::default(), &|_, _, _| {}).expect("a volume");
         assert!(found.problems.is_empty(), "{:?}", found.problems);
     }
 }

@@ -1,19 +1,22 @@
-//! Decoders of single structures. What one lets pass must keep within the bounds that its readers rely on.
+//! Decoders of single structures. What one lets pass must keep within the bounds that its readers
+//! rely on.
 
 use std::mem::offset_of;
 
 use terrace_layout::{
-    BlockAddr, CHUNK_NEXT_OFFSET, CHUNK_RECORDS_MAX, CheckedPtr, CheckpointHeader, ChunkHeader, DEVICE_BLOCKS_MAX,
-    DEVICES_MAX, FILE_BYTES_MAX, GroupSummary, HEAD_OFFSET, InodeRecord, JOURNAL_WORDS_MAX, JournalRecord, LogEntry,
-    LogPageHeader, MediaStruct, NAME_BYTES_MAX, NEXT_OFFSET, PAGE_SLOTS, SHARDS_MAX, SLOT_BYTES, ShardPage, Superblock,
-    Tail, entry_slots, verify_checkpoint_part, verify_crc_block,
+    BlockAddr, CHUNK_NEXT_OFFSET, CHUNK_RECORDS_MAX, CheckedPtr, CheckpointHeader, ChunkHeader,
+    DEVICE_BLOCKS_MAX, DEVICES_MAX, FILE_BYTES_MAX, GroupSummary, HEAD_OFFSET, InodeRecord,
+    JOURNAL_WORDS_MAX, JournalRecord, LogEntry, LogPageHeader, MediaStruct, NAME_BYTES_MAX,
+    NEXT_OFFSET, PAGE_SLOTS, SHARDS_MAX, SLOT_BYTES, ShardPage, Superblock, Tail, entry_slots,
+    verify_checkpoint_part, verify_crc_block,
 };
 
 use super::recover::SPECIMENS;
 use crate::places::Region;
 use crate::seal::{Seal, seal};
 
-/// Calls `decode` with the first `len` bytes of `data`, zeros where there are fewer, as they are and sealed.
+/// Calls `decode` with the first `len` bytes of `data`, zeros where there are fewer, as they are
+/// and sealed.
 fn twice(data: &[u8], len: usize, how: Seal, decode: impl Fn(&[u8])) {
     let mut bytes = data[..data.len().min(len)].to_vec();
     bytes.resize(len, 0);
@@ -69,21 +72,27 @@ pub fn journal(data: &[u8]) {
 /// [`CheckpointHeader`] and [`GroupSummary`].
 pub fn checkpoint(data: &[u8]) {
     let len = size_of::<CheckpointHeader>();
-    twice(data, len, Seal::Crc { from: 8, to: len, field: offset_of!(CheckpointHeader, crc) }, |bytes| {
-        let epoch = CheckpointHeader::from_bytes(bytes).mount_epoch;
-        if let Some(header) = CheckpointHeader::usable(bytes, epoch) {
-            assert_eq!(header.mount_epoch, epoch);
-            assert!(CheckpointHeader::usable(bytes, !epoch).is_none());
-        }
-        let summary = GroupSummary::from_bytes(bytes);
-        let _ = verify_checkpoint_part("part", bytes, summary.bitmap_crc);
-    });
+    twice(
+        data,
+        len,
+        Seal::Crc { from: 8, to: len, field: offset_of!(CheckpointHeader, crc) },
+        |bytes| {
+            let epoch = CheckpointHeader::from_bytes(bytes).mount_epoch;
+            if let Some(header) = CheckpointHeader::usable(bytes, epoch) {
+                assert_eq!(header.mount_epoch, epoch);
+                assert!(CheckpointHeader::usable(bytes, !epoch).is_none());
+            }
+            let summary = GroupSummary::from_bytes(bytes);
+            let _ = verify_checkpoint_part("part", bytes, summary.bitmap_crc);
+        },
+    );
 }
 
 /// [`ChunkHeader`].
 pub fn chunk_header(data: &[u8]) {
     let len = size_of::<ChunkHeader>();
-    let how = Seal::Crc { from: 0, to: CHUNK_NEXT_OFFSET as usize, field: offset_of!(ChunkHeader, crc) };
+    let how =
+        Seal::Crc { from: 0, to: CHUNK_NEXT_OFFSET as usize, field: offset_of!(ChunkHeader, crc) };
     twice(data, len, how, |bytes| {
         let said = ChunkHeader::from_bytes(bytes);
         if let Ok(header) = ChunkHeader::decode(bytes, said.shard, said.first_index) {
@@ -109,7 +118,8 @@ pub fn inode_record(data: &[u8]) {
 
 /// [`LogPageHeader`].
 pub fn log_page(data: &[u8]) {
-    let how = Seal::Crc { from: 0, to: NEXT_OFFSET as usize, field: offset_of!(LogPageHeader, crc) };
+    let how =
+        Seal::Crc { from: 0, to: NEXT_OFFSET as usize, field: offset_of!(LogPageHeader, crc) };
     twice(data, size_of::<LogPageHeader>(), how, |bytes| {
         let said = LogPageHeader::from_bytes(bytes);
         if let Ok(header) = LogPageHeader::decode(bytes, said.ino, said.generation) {
@@ -120,7 +130,10 @@ pub fn log_page(data: &[u8]) {
 
 /// [`LogEntry`], of every type; and a checksum block, whose form no entry can damage.
 pub fn log_entry(data: &[u8]) {
-    let len = data.len().clamp(1, (PAGE_SLOTS * SLOT_BYTES) as usize).next_multiple_of(SLOT_BYTES as usize);
+    let len = data
+        .len()
+        .clamp(1, (PAGE_SLOTS * SLOT_BYTES) as usize)
+        .next_multiple_of(SLOT_BYTES as usize);
     for seed in [0, 0x1234_5678] {
         twice(data, len, Seal::Entry(seed), |bytes| {
             let Some(slots) = entry_slots(bytes, len as u64 / SLOT_BYTES) else {
@@ -147,17 +160,26 @@ fn keeps_bounds(entry: LogEntry<'_>) {
         }
         LogEntry::Append(e) => assert!(e.size <= FILE_BYTES_MAX),
         LogEntry::Patch(e, bytes) => {
-            assert!(!bytes.is_empty() && e.offset / 4096 == (e.offset + bytes.len() as u64 - 1) / 4096);
+            assert!(
+                !bytes.is_empty() && e.offset / 4096 == (e.offset + bytes.len() as u64 - 1) / 4096
+            );
         }
         LogEntry::SetSize(e) => assert!(e.size <= FILE_BYTES_MAX),
-        LogEntry::Hole(e) => assert!(e.file_block + e.blocks <= 1 << 51 && e.size <= FILE_BYTES_MAX),
+        LogEntry::Hole(e) => {
+            assert!(e.file_block + e.blocks <= 1 << 51 && e.size <= FILE_BYTES_MAX)
+        }
         LogEntry::XattrSet(_, name, value) => assert!(!name.is_empty() && value.len() <= 4096),
         LogEntry::XattrRemove(_, name) => assert!(!name.is_empty()),
-        LogEntry::DentryAdd(e, name) => assert!(e.ino != 0 && (1..=NAME_BYTES_MAX).contains(&name.len())),
+        LogEntry::DentryAdd(e, name) => {
+            assert!(e.ino != 0 && (1..=NAME_BYTES_MAX).contains(&name.len()))
+        }
         LogEntry::Target(e, piece) => assert!(e.offset <= 4096 && piece.len() <= 4096),
         LogEntry::Archive(e) => {
             let addr = BlockAddr(e.address);
-            assert!(usize::from(addr.device()) < DEVICES_MAX && addr.block() + e.blocks() < DEVICE_BLOCKS_MAX);
+            assert!(
+                usize::from(addr.device()) < DEVICES_MAX
+                    && addr.block() + e.blocks() < DEVICE_BLOCKS_MAX
+            );
             assert!(!addr.is_pm() && e.entry_slots > 0);
         }
         LogEntry::Attr(_) | LogEntry::DentryRemove(_) | LogEntry::Pad => {}
@@ -166,8 +188,12 @@ fn keeps_bounds(entry: LogEntry<'_>) {
 
 /// Words that are stored alone: [`CheckedPtr`] and [`Tail`].
 pub fn words(data: &[u8]) {
-    twice(data, 8, Seal::Pointer(0), |bytes| pointer(u64::from_le_bytes(bytes.try_into().expect("eight bytes"))));
-    twice(data, 8, Seal::Tail(0), |bytes| tail(u64::from_le_bytes(bytes.try_into().expect("eight bytes"))));
+    twice(data, 8, Seal::Pointer(0), |bytes| {
+        pointer(u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
+    });
+    twice(data, 8, Seal::Tail(0), |bytes| {
+        tail(u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
+    });
 }
 
 fn pointer(word: u64) {

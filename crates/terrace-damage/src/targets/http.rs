@@ -12,17 +12,26 @@ pub fn http(data: &[u8]) {
             Some(answer) => {
                 let answer = String::from_utf8(answer).expect("nothing of the request comes back");
                 let (head, body) = answer.split_once("\r\n\r\n").expect("a head that ends");
-                let told = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).expect("a length");
+                let told = head
+                    .lines()
+                    .find_map(|line| line.strip_prefix("Content-Length: "))
+                    .expect("a length");
                 let told: usize = told.parse().expect("a number");
-                assert!(head.starts_with("HTTP/1.1 ") && (body.len() == told || body.is_empty()), "{answer}");
+                assert!(
+                    head.starts_with("HTTP/1.1 ") && (body.len() == told || body.is_empty()),
+                    "{answer}"
+                );
             }
         }
     }
 }
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
-    let requests =
-        ["GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "HEAD /metrics?a=b HTTP/1.0\r\n\r\n", "POST / HTTP/1.1\r\n"];
+    let requests = [
+        "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+        "HEAD /metrics?a=b HTTP/1.0\r\n\r\n",
+        "POST / HTTP/1.1\r\n",
+    ];
     let many = format!("GET /metrics HTTP/1.1\r\n{}", "A: b\r\n".repeat(63));
     requests.iter().map(|text| text.as_bytes().to_vec()).chain([many.into_bytes()]).collect()
 }

@@ -1,12 +1,15 @@
 //! A whole volume, damaged at will: checked, opened, read, written, closed, repaired, opened again.
 //!
-//! An input is a list of edits to one of a few volumes, so that a few bytes reach anything. An edit of a structure makes
-//! its checksums right again, if it says so; others store to any block, free or not, or change the length of a device.
+//! An input is a list of edits to one of a few volumes, so that a few bytes reach anything. An edit
+//! of a structure makes its checksums right again, if it says so; others store to any block, free
+//! or not, or change the length of a device.
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
 
-use terrace_engine::{FileKind, Ino, NewInode, RenameFlags, SetAttr, Volume, WriteOptions, XattrFlags};
+use terrace_engine::{
+    FileKind, Ino, NewInode, RenameFlags, SetAttr, Volume, WriteOptions, XattrFlags,
+};
 
 use crate::image::{BLOCK, Devices, Image};
 use crate::places::{Place, reseal};
@@ -15,7 +18,8 @@ use crate::tree::read_tree;
 
 /// Volumes that edits start from.
 pub(super) static SPECIMENS: LazyLock<Vec<Specimen>> = LazyLock::new(|| {
-    let plan = |contents, left, pm_data_checksums| Plan { contents, left, disks: 1, pm_data_checksums };
+    let plan =
+        |contents, left, pm_data_checksums| Plan { contents, left, disks: 1, pm_data_checksums };
     vec![
         Specimen::new(plan(Contents::Many, Left::Clean, false)),
         Specimen::new(plan(Contents::Many, Left::Idle, true)),
@@ -24,7 +28,8 @@ pub(super) static SPECIMENS: LazyLock<Vec<Specimen>> = LazyLock::new(|| {
     ]
 });
 
-/// The first byte of an encoded edit from which on it is [`Edit::Raw`], and from which on [`Edit::Resize`].
+/// The first byte of an encoded edit from which on it is [`Edit::Raw`], and from which on
+/// [`Edit::Resize`].
 const RAW: u8 = 0xc0;
 const RESIZE: u8 = 0xf0;
 
@@ -84,7 +89,8 @@ impl Edit {
         while edits.len() < EDITS_MAX
             && let Some((&[how, a, b, c, d], rest)) = data.split_first_chunk::<5>()
         {
-            let (first, second, sealed) = (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]), how & 1 != 0);
+            let (first, second, sealed) =
+                (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]), how & 1 != 0);
             let len = match how {
                 0..0x80 => 1 + usize::from(how >> 1),
                 RAW..RESIZE => 1 + usize::from(how - RAW) % RAW_BYTES_MAX,
@@ -103,14 +109,17 @@ impl Edit {
         edits
     }
 
-    /// The bytes that [`Self::parse`] reads this edit from. A write has 1 to 64 bytes, a raw one 1 to 8.
+    /// The bytes that [`Self::parse`] reads this edit from. A write has 1 to 64 bytes, a raw one 1
+    /// to 8.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let (how, first, second, bytes) = match self {
             Edit::Write { place, offset, bytes, sealed } => {
                 ((bytes.len() as u8 - 1) << 1 | u8::from(*sealed), place, offset, &bytes[..])
             }
             Edit::Copy { place, from, sealed } => (0x80 | u8::from(*sealed), place, from, &[][..]),
-            Edit::Raw { block, offset, bytes } => (RAW + bytes.len() as u8 - 1, block, offset, &bytes[..]),
+            Edit::Raw { block, offset, bytes } => {
+                (RAW + bytes.len() as u8 - 1, block, offset, &bytes[..])
+            }
             Edit::Resize { device, blocks } => (RESIZE, device, blocks, &[][..]),
         };
         out.push(how);
@@ -234,7 +243,9 @@ fn use_it(volume: &Volume) {
         names.len() < USED_MAX + 2
     });
     let _ = volume.statfs();
-    let dir = volume.create(Ino::ROOT, b"fuzz-dir", &new(FileKind::Directory)).map_or(Ino::ROOT, |attr| attr.ino);
+    let dir = volume
+        .create(Ino::ROOT, b"fuzz-dir", &new(FileKind::Directory))
+        .map_or(Ino::ROOT, |attr| attr.ino);
     if let Ok(file) = volume.create(dir, b"fuzz-file", &new(FileKind::Regular)) {
         write_to(volume, file.ino);
         let _ = volume.link(file.ino, Ino::ROOT, b"fuzz-link");
@@ -277,12 +288,16 @@ fn write_to(volume: &Volume, ino: Ino) {
     let _ = volume.move_file(ino, 0);
 }
 
-/// One edit of each structure of each volume that changes nothing, one of a raw block, and one of a length.
+/// One edit of each structure of each volume that changes nothing, one of a raw block, and one of a
+/// length.
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for (index, specimen) in SPECIMENS.iter().enumerate() {
         seeds.push(vec![index as u8]);
-        for edit in [Edit::Raw { block: 200, offset: 64, bytes: vec![1; 8] }, Edit::Resize { device: 1, blocks: 200 }] {
+        for edit in [
+            Edit::Raw { block: 200, offset: 64, bytes: vec![1; 8] },
+            Edit::Resize { device: 1, blocks: 200 },
+        ] {
             let mut seed = vec![index as u8];
             edit.encode(&mut seed);
             seeds.push(seed);

@@ -12,7 +12,8 @@ use crate::specimen::{Contents, Left, Plan, Specimen};
 
 /// An image.
 static SAVED: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let plan = Plan { contents: Contents::Few, left: Left::Clean, disks: 1, pm_data_checksums: false };
+    let plan =
+        Plan { contents: Contents::Few, left: Left::Clean, disks: 1, pm_data_checksums: false };
     let devices = Devices::new(&Specimen::new(plan).image);
     let mut image = Vec::new();
     save(&devices.pm, &mut image, &|_, _, _| {}).expect("it is whole");
@@ -24,8 +25,8 @@ const PM_BYTES: u64 = 1280 << 10;
 /// A piece of an input: where in the image, as a fraction of its headers and runs, and eight bytes.
 const PIECE: usize = 12;
 
-/// Restores an image. The first byte says how it comes: 0 the input itself; 1 a real image with eight bytes stored at
-/// some places; 2 the same, with all checksums made right.
+/// Restores an image. The first byte says how it comes: 0 the input itself; 1 a real image with
+/// eight bytes stored at some places; 2 the same, with all checksums made right.
 pub fn saved(data: &[u8]) {
     let Some((&how, rest)) = data.split_first() else {
         return;
@@ -35,7 +36,8 @@ pub fn saved(data: &[u8]) {
         how => {
             let mut image = SAVED.clone();
             for piece in rest.chunks_exact(PIECE) {
-                let at = u32::from_le_bytes(piece[..4].try_into().expect("four bytes")) as usize % (image.len() - 7);
+                let at = u32::from_le_bytes(piece[..4].try_into().expect("four bytes")) as usize
+                    % (image.len() - 7);
                 image[at..at + 8].copy_from_slice(&piece[4..]);
             }
             if how == 2 {
@@ -66,7 +68,8 @@ fn crc_of(image: &mut [u8], from: usize, to: usize, field: usize) {
 
 /// Makes the checksums of an image right, as far as its runs can be followed.
 fn seal_image(image: &mut [u8]) {
-    let (header, run, trailer) = (size_of::<ImageHeader>(), size_of::<ImageRun>(), size_of::<ImageTrailer>());
+    let (header, run, trailer) =
+        (size_of::<ImageHeader>(), size_of::<ImageRun>(), size_of::<ImageTrailer>());
     crc_of(image, 0, header, offset_of!(ImageHeader, crc));
     let mut at = header;
     while at + run <= image.len() {

@@ -33,19 +33,33 @@ fn flip(specimen: &'static Specimen, place: usize, offset: usize, mask: u8) -> C
     Case { specimen, place, what: format!("byte {offset} ^ {mask:#04x}"), changes }
 }
 
-/// Every byte of a place damaged: with `ways` 2 inverted, and once more with one bit flipped; with 1 one of these.
-pub fn each_byte(specimen: &'static Specimen, place: usize, ways: usize, random: &mut Random) -> Vec<Case> {
+/// Every byte of a place damaged: with `ways` 2 inverted, and once more with one bit flipped; with
+/// 1 one of these.
+pub fn each_byte(
+    specimen: &'static Specimen,
+    place: usize,
+    ways: usize,
+    random: &mut Random,
+) -> Vec<Case> {
     let len = specimen.places[place].len;
     let mut damaged = |offset| {
         let masks = [0xff, 1 << random.below(8)];
         let first = if ways == 1 { random.below(2) } else { 0 };
-        masks[first..first + ways].iter().map(|&mask| flip(specimen, place, offset, mask)).collect::<Vec<_>>()
+        masks[first..first + ways]
+            .iter()
+            .map(|&mask| flip(specimen, place, offset, mask))
+            .collect::<Vec<_>>()
     };
     (0..len).flat_map(&mut damaged).collect()
 }
 
 /// `count` bytes of a place, chosen at random, each damaged in one way.
-pub fn some_bytes(specimen: &'static Specimen, place: usize, count: usize, random: &mut Random) -> Vec<Case> {
+pub fn some_bytes(
+    specimen: &'static Specimen,
+    place: usize,
+    count: usize,
+    random: &mut Random,
+) -> Vec<Case> {
     let len = specimen.places[place].len;
     let mut damaged = |_| {
         let mask = [0xff, 1 << random.below(8)][random.below(2)];
@@ -54,8 +68,13 @@ pub fn some_bytes(specimen: &'static Specimen, place: usize, count: usize, rando
     (0..count).map(&mut damaged).collect()
 }
 
-/// Both copies of every device's superblock damaged, each in a byte of its own, behind the magic number.
-pub fn both_superblocks(specimen: &'static Specimen, count: usize, random: &mut Random) -> Vec<Case> {
+/// Both copies of every device's superblock damaged, each in a byte of its own, behind the magic
+/// number.
+pub fn both_superblocks(
+    specimen: &'static Specimen,
+    count: usize,
+    random: &mut Random,
+) -> Vec<Case> {
     let copies = specimen.places(|p| p.region == Region::Superblock);
     let mut cases = Vec::new();
     for pair in copies.chunks(2) {
@@ -81,11 +100,13 @@ fn block(specimen: &Specimen, (device, at): (usize, usize)) -> Vec<u8> {
     specimen.image.0[device][at..at + BLOCK].to_vec()
 }
 
-/// Every block that holds something: zeroed; with the contents of another; exchanged with another of the same device.
+/// Every block that holds something: zeroed; with the contents of another; exchanged with another
+/// of the same device.
 pub fn whole_blocks(specimen: &'static Specimen, random: &mut Random) -> Vec<Case> {
     let mut seen = BTreeSet::new();
-    let firsts: Vec<usize> =
-        (0..specimen.places.len()).filter(|&place| seen.insert(block_of(specimen, place))).collect();
+    let firsts: Vec<usize> = (0..specimen.places.len())
+        .filter(|&place| seen.insert(block_of(specimen, place)))
+        .collect();
     let mut cases = Vec::new();
     for &place in &firsts {
         let here = block_of(specimen, place);
@@ -95,21 +116,24 @@ pub fn whole_blocks(specimen: &'static Specimen, random: &mut Random) -> Vec<Cas
         let there = block_of(specimen, firsts[random.below(firsts.len())]);
         if there != here {
             add(format!("with what {there:?} holds"), vec![at(here, block(specimen, there))]);
-            let exchanged = vec![at(here, block(specimen, there)), at(there, block(specimen, here))];
+            let exchanged =
+                vec![at(here, block(specimen, there)), at(there, block(specimen, here))];
             add(format!("exchanged with {there:?}"), exchanged);
         }
     }
     cases
 }
 
-/// Every log page as it was before its last entries were written: these are zeros, and it leads to no other page. One
-/// without entries before the tail has no such past.
+/// Every log page as it was before its last entries were written: these are zeros, and it leads to
+/// no other page. One without entries before the tail has no such past.
 pub fn stale_pages(specimen: &'static Specimen, random: &mut Random) -> Vec<Case> {
     let places = &specimen.places;
     let older = |place: usize| {
         let page = &places[place];
         let end = page.at + BLOCK;
-        let is_entry = |p: &Place| p.region == Region::LogEntry && p.device == 0 && (page.at..end).contains(&p.at);
+        let is_entry = |p: &Place| {
+            p.region == Region::LogEntry && p.device == 0 && (page.at..end).contains(&p.at)
+        };
         let entries = specimen.places(is_entry);
         if entries.is_empty() {
             return None;
@@ -133,11 +157,12 @@ pub enum Instead {
     Former,
 }
 
-/// Runs of each length that is a power of two, 8 bytes to 1 MiB, of each kind, in so many regions of the specimen, one
-/// after the other; of each region some place.
+/// Runs of each length that is a power of two, 8 bytes to 1 MiB, of each kind, in so many regions
+/// of the specimen, one after the other; of each region some place.
 pub fn runs(specimen: &'static Specimen, regions_each: usize, random: &mut Random) -> Vec<Case> {
     use Instead::{Another, Former, Ones, Zeros};
-    let regions: Vec<Region> = specimen.places.iter().map(|p| p.region).collect::<BTreeSet<_>>().into_iter().collect();
+    let regions: Vec<Region> =
+        specimen.places.iter().map(|p| p.region).collect::<BTreeSet<_>>().into_iter().collect();
     let (mut next, mut cases) = (random.below(regions.len()), Vec::new());
     for len in (3..=20).map(|log2| 1 << log2) {
         for instead in [Zeros, Ones, Another, Former] {
@@ -152,7 +177,8 @@ pub fn runs(specimen: &'static Specimen, regions_each: usize, random: &mut Rando
     cases
 }
 
-/// A run that begins at a multiple of its length and holds a byte of a place; `None` if it would change nothing.
+/// A run that begins at a multiple of its length and holds a byte of a place; `None` if it would
+/// change nothing.
 fn run_at(
     specimen: &'static Specimen,
     place: usize,
@@ -182,9 +208,11 @@ fn run_at(
 
 pub type Table = BTreeMap<Region, BTreeMap<Outcome, usize>>;
 
-/// Runs all cases, prints a table of the outcomes, and fails if one is a defect. `check`: with check and repair, too.
+/// Runs all cases, prints a table of the outcomes, and fails if one is a defect. `check`: with
+/// check and repair, too.
 pub fn run(title: &str, cases: Vec<Case>, check: bool) -> Table {
-    let (next, table, defects) = (AtomicUsize::new(0), Mutex::new(Table::new()), Mutex::new(Vec::new()));
+    let (next, table, defects) =
+        (AtomicUsize::new(0), Mutex::new(Table::new()), Mutex::new(Vec::new()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let started = std::time::Instant::now();
     std::thread::scope(|scope| {
@@ -202,7 +230,13 @@ pub fn run(title: &str, cases: Vec<Case>, check: bool) -> Table {
                         match judge(bench, case, check) {
                             Ok(outcome) => {
                                 let region = case.specimen.places[case.place].region;
-                                *table.lock().unwrap().entry(region).or_default().entry(outcome).or_default() += 1;
+                                *table
+                                    .lock()
+                                    .unwrap()
+                                    .entry(region)
+                                    .or_default()
+                                    .entry(outcome)
+                                    .or_default() += 1;
                             }
                             Err(defect) => defects.lock().unwrap().push(defect),
                         }
@@ -214,14 +248,29 @@ pub fn run(title: &str, cases: Vec<Case>, check: bool) -> Table {
     let defects = defects.into_inner().unwrap();
     let table = table.into_inner().unwrap();
     print_table(title, &table);
-    println!("{} cases in {:.1} s, {} defects", cases.len(), started.elapsed().as_secs_f64(), defects.len());
+    println!(
+        "{} cases in {:.1} s, {} defects",
+        cases.len(),
+        started.elapsed().as_secs_f64(),
+        defects.len()
+    );
     let mut kinds = BTreeSet::new();
     // Those that differ only in numbers are alike.
     let kind = |d: &str| -> String {
-        d.rsplit_once("): ").map_or(d, |(_, d)| d).chars().filter(|c| !c.is_ascii_hexdigit()).take(60).collect()
+        d.rsplit_once("): ")
+            .map_or(d, |(_, d)| d)
+            .chars()
+            .filter(|c| !c.is_ascii_hexdigit())
+            .take(60)
+            .collect()
     };
     let shown: Vec<_> = defects.iter().filter(|d| kinds.insert(kind(d))).take(SHOWN).collect();
-    assert!(defects.is_empty(), "{} of {} cases, for example {shown:#?}", defects.len(), cases.len());
+    assert!(
+        defects.is_empty(),
+        "{} of {} cases, for example {shown:#?}",
+        defects.len(),
+        cases.len()
+    );
     table
 }
 
@@ -250,7 +299,8 @@ fn print_table(title: &str, table: &Table) {
     );
     for (region, counts) in table {
         print!("  {region:<22}");
-        for outcome in [Harmless, Repaired, ReadOnly, Refused, Fails, RolledBack, Older, Unnoticed] {
+        for outcome in [Harmless, Repaired, ReadOnly, Refused, Fails, RolledBack, Older, Unnoticed]
+        {
             print!(" {:>9}", counts.get(&outcome).copied().unwrap_or(0));
         }
         println!();

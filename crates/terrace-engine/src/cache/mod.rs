@@ -1,25 +1,28 @@
-//! The DRAM page cache of data that belongs on a disk tier: clean copies, and dirty pages on their way there.
+//! The DRAM page cache of data that belongs on a disk tier: clean copies, and dirty pages on their
+//! way there.
 //!
-//! A page is 4 KiB of one file and lives in one *slot*; the number of slots is the budget. A slot is immutable once
-//! its page is published: overwriting a page publishes a new slot and frees the old one, so that writeback can send a
-//! pinned slot to a disk while newer data is written.
+//! A page is 4 KiB of one file and lives in one *slot*; the number of slots is the budget. A slot
+//! is immutable once its page is published: overwriting a page publishes a new slot and frees the
+//! old one, so that writeback can send a pinned slot to a disk while newer data is written.
 //!
-//! The slots' memory can be a file that outlives the daemon (`slots`); dirty pages in it survive the daemon's death
-//! (`recovery`). Where a file system has no room for such a file, a few slots in the daemon's own memory serve, and the
-//! volume leaves nothing dirty in them that a program takes for written ([`PageCache::dies_with_daemon`]).
+//! The slots' memory can be a file that outlives the daemon (`slots`); dirty pages in it survive
+//! the daemon's death (`recovery`). Where a file system has no room for such a file, a few slots in
+//! the daemon's own memory serve, and the volume leaves nothing dirty in them that a program takes
+//! for written ([`PageCache::dies_with_daemon`]).
 //!
 //! Invariants:
 //! * A block of a file is in its [`PageMap`] at most once, clean or dirty.
-//! * A published dirty page is in the file, marked dirty, until a newer version is published whole, or it is on its
-//!   device ([`PageCache::mark_clean`]), or it is dropped.
-//! * The pages of one [`PageCache::publish_dirty`] are recovered all or none: until the last one is stored, the
-//!   header announces the publication; only then the versions they replace are freed.
+//! * A published dirty page is in the file, marked dirty, until a newer version is published whole,
+//!   or it is on its device ([`PageCache::mark_clean`]), or it is dropped.
+//! * The pages of one [`PageCache::publish_dirty`] are recovered all or none: until the last one is
+//!   stored, the header announces the publication; only then the versions they replace are freed.
 //!
-//! Locks: a caller's, then one map's, then the pool's, which are leaves (see `pool`). Nothing here calls out, and no
-//! two maps are locked at a time.
+//! Locks: a caller's, then one map's, then the pool's, which are leaves (see `pool`). Nothing here
+//! calls out, and no two maps are locked at a time.
 //!
-//! The cache knows nothing of devices: that a clean page is what its device holds is the caller's promise, so a page
-//! fetched from a disk must be published under the same lock of the file that keeps its extents from changing.
+//! The cache knows nothing of devices: that a clean page is what its device holds is the caller's
+//! promise, so a page fetched from a disk must be published under the same lock of the file that
+//! keeps its extents from changing.
 
 mod pages;
 mod pool;
@@ -61,8 +64,8 @@ pub(crate) struct PageCache {
     wanted: Option<u32>,
 }
 
-/// The cached pages of one file. Dropping it drops its clean pages. Dirty ones it may still have (a volume that went
-/// down with an error) stay as they are for the next mount to recover.
+/// The cached pages of one file. Dropping it drops its clean pages. Dirty ones it may still have (a
+/// volume that went down with an error) stay as they are for the next mount to recover.
 pub(crate) struct PageMap {
     ino: u64,
     generation: u32,
@@ -73,8 +76,8 @@ pub(crate) struct PageMap {
     dirty: AtomicU64,
 }
 
-/// What keeps the pool alive for the pages of one call. Counting each page in the pool itself would have writers and
-/// writeback fight for that one counter.
+/// What keeps the pool alive for the pages of one call. Counting each page in the pool itself would
+/// have writers and writeback fight for that one counter.
 type Hold = Arc<Arc<Pool>>;
 
 /// A page that its owner fills before publishing it. It holds whatever its slot held before.
@@ -93,20 +96,29 @@ pub(crate) struct DirtyPage {
 }
 
 impl PageCache {
-    /// A cache of `budget_bytes`, and the dirty pages that a daemon that died left in `backing` (for each block the
-    /// newest; none of a write that had not been published whole).
+    /// A cache of `budget_bytes`, and the dirty pages that a daemon that died left in `backing`
+    /// (for each block the newest; none of a write that had not been published whole).
     ///
-    /// The recovered pages must be published again and [`forget_recovered`](PageCache::forget_recovered) called before
-    /// the volume changes: until then they would be found again after another crash.
+    /// The recovered pages must be published again and
+    /// [`forget_recovered`](PageCache::forget_recovered) called before the volume changes: until
+    /// then they would be found again after another crash.
     ///
     /// # Errors
-    /// If there is no memory for it, or the backing file cannot be made for another reason than a lack of room, or
-    /// belongs to another user.
-    pub fn new(budget_bytes: u64, backing: Option<&CacheBacking>) -> FsResult<(Arc<PageCache>, Vec<RecoveredPage>)> {
+    /// If there is no memory for it, or the backing file cannot be made for another reason than a
+    /// lack of room, or belongs to another user.
+    pub fn new(
+        budget_bytes: u64,
+        backing: Option<&CacheBacking>,
+    ) -> FsResult<(Arc<PageCache>, Vec<RecoveredPage>)> {
         let count = Slots::count_for(budget_bytes);
         let Some(backing) = backing else {
             let pool = Pool::new(Slots::anonymous(count)?, 0);
-            let cache = PageCache { pool: Arc::new(pool), file: None, recovered: Mutex::default(), wanted: None };
+            let cache = PageCache {
+                pool: Arc::new(pool),
+                file: None,
+                recovered: Mutex::default(),
+                wanted: None,
+            };
             return Ok((Arc::new(cache), Vec::new()));
         };
         let identity = Identity::new(&backing.uuid)?;
@@ -117,14 +129,16 @@ impl PageCache {
             None => (Slots::anonymous(count.min(Slots::count_for(OWN_BYTES)))?, None),
         };
         let pool = Arc::new(Pool::new(slots, recovered.seq));
-        let cache = PageCache { pool, file, recovered: Mutex::new(recovered.files), wanted: Some(count) };
+        let cache =
+            PageCache { pool, file, recovered: Mutex::new(recovered.files), wanted: Some(count) };
         if let Some(note) = cache.note() {
             tracing::warn!("{note}");
         }
         Ok((Arc::new(cache), recovered.pages))
     }
 
-    /// Whether a file was asked for, and there was no room for it: dirty pages would be gone with the daemon.
+    /// Whether a file was asked for, and there was no room for it: dirty pages would be gone with
+    /// the daemon.
     pub fn dies_with_daemon(&self) -> bool {
         self.wanted.is_some() && self.file.is_none()
     }
@@ -151,7 +165,8 @@ impl PageCache {
         }
     }
 
-    /// The files of daemons that died, with the number of dirty pages in each that has any. Nothing is changed.
+    /// The files of daemons that died, with the number of dirty pages in each that has any. Nothing
+    /// is changed.
     ///
     /// # Errors
     /// If the directory or a file cannot be read.
@@ -172,8 +187,8 @@ impl PageCache {
         Ok(())
     }
 
-    /// From now on the backing file belongs to this epoch. There must be no dirty pages: a crash between this and the
-    /// moment when the volume itself is of the new epoch would lose them.
+    /// From now on the backing file belongs to this epoch. There must be no dirty pages: a crash
+    /// between this and the moment when the volume itself is of the new epoch would lose them.
     pub fn set_epoch(&self, epoch: u64) {
         assert_eq!(self.dirty_pages(), 0, "dirty pages belong to the old epoch");
         self.pool.slots.set_epoch(epoch);
@@ -215,8 +230,9 @@ impl PageCache {
         self.pool.dirty.load(Ordering::Relaxed)
     }
 
-    /// `n` pages to fill: free ones, of which each `shard` (any number) has its own list, else clean ones are evicted
-    /// by second chance. `None` if there are not that many: the rest is dirty, pinned, or taken by others meanwhile.
+    /// `n` pages to fill: free ones, of which each `shard` (any number) has its own list, else
+    /// clean ones are evicted by second chance. `None` if there are not that many: the rest is
+    /// dirty, pinned, or taken by others meanwhile.
     pub fn take(&self, shard: usize, n: usize) -> Option<Vec<BlankPage>> {
         if n as u64 > self.budget_pages() {
             return None;
@@ -249,9 +265,16 @@ impl PageCache {
         self.pool.enqueue(published);
     }
 
-    /// Publishes the pages of one write, each block once. After the daemon's death all of them are recovered, or none
-    /// and the versions they replace instead. `size` is the file's size in bytes after the write.
-    pub fn publish_dirty(&self, map: &Arc<PageMap>, pages: Vec<(u64, BlankPage)>, size: u64, mtime_ns: i64) {
+    /// Publishes the pages of one write, each block once. After the daemon's death all of them are
+    /// recovered, or none and the versions they replace instead. `size` is the file's size in bytes
+    /// after the write.
+    pub fn publish_dirty(
+        &self,
+        map: &Arc<PageMap>,
+        pages: Vec<(u64, BlankPage)>,
+        size: u64,
+        mtime_ns: i64,
+    ) {
         let mut held = map.pages.write();
         let seq = self.pool.next_seq();
         let announced = (pages.len() > 1).then(|| self.pool.announce(seq));
@@ -275,8 +298,8 @@ impl PageCache {
         }
     }
 
-    /// Copies bytes of pages, from byte `at` of that of `block` on, as long as one follows the other in the cache, but
-    /// no more than [`READ_PAGES_MAX`] at a time; returns how many bytes.
+    /// Copies bytes of pages, from byte `at` of that of `block` on, as long as one follows the
+    /// other in the cache, but no more than [`READ_PAGES_MAX`] at a time; returns how many bytes.
     pub fn read(&self, map: &PageMap, block: u64, at: usize, out: &mut [u8]) -> usize {
         if map.is_empty() {
             return 0;
@@ -300,11 +323,13 @@ impl PageCache {
         done
     }
 
-    /// Copies what a page has from byte `at` of it on. The lock of the map that holds the slot is held.
+    /// Copies what a page has from byte `at` of it on. The lock of the map that holds the slot is
+    /// held.
     fn copy_page(&self, slot: SlotId, at: usize, out: &mut [u8]) -> usize {
         self.pool.touch(slot);
         let len = out.len().min(PAGE_BYTES - at);
-        // SAFETY: the map holds the slot as long as its lock is held, so it is published, hence immutable.
+        // SAFETY: the map holds the slot as long as its lock is held, so it is published, hence
+        // immutable.
         let page = unsafe { self.pool.slots.page(slot).as_ref() };
         out[..len].copy_from_slice(&page[at..at + len]);
         len
@@ -330,7 +355,8 @@ impl PageCache {
         pages.iter().map(|page| held.get(page.block) == Some((page.slot, Kind::Dirty))).collect()
     }
 
-    /// The pages are on their device, durably: those that still are their blocks' turn clean. Returns how many.
+    /// The pages are on their device, durably: those that still are their blocks' turn clean.
+    /// Returns how many.
     pub fn mark_clean(&self, map: &PageMap, pages: &[DirtyPage]) -> usize {
         let mut held = map.pages.write();
         let mut clean = Vec::with_capacity(pages.len());
@@ -347,7 +373,8 @@ impl PageCache {
         turned
     }
 
-    /// Drops the pages of blocks `from..to`, dirty ones too; a `to` of `u64::MAX` means all the rest.
+    /// Drops the pages of blocks `from..to`, dirty ones too; a `to` of `u64::MAX` means all the
+    /// rest.
     pub fn drop_range(&self, map: &PageMap, from: u64, to: u64) {
         if map.is_empty() || from >= to {
             return;
@@ -367,7 +394,10 @@ impl PageCache {
             return;
         }
         let mut held = map.pages.write();
-        let clean = held.range(from, to).filter(|&(_, _, kind)| kind == Kind::Clean).map(|(block, ..)| block);
+        let clean = held
+            .range(from, to)
+            .filter(|&(_, _, kind)| kind == Kind::Clean)
+            .map(|(block, ..)| block);
         for block in clean.collect::<Vec<u64>>() {
             if let Some(slot) = map.remove(&mut held, block) {
                 self.pool.retire(slot);
@@ -375,7 +405,8 @@ impl PageCache {
         }
     }
 
-    /// After a truncate: lowers the size that the file's dirty pages record to at most `size` bytes.
+    /// After a truncate: lowers the size that the file's dirty pages record to at most `size`
+    /// bytes.
     pub fn clamp_sizes(&self, map: &PageMap, size: u64) {
         if !map.has_dirty() {
             return;
@@ -406,7 +437,8 @@ impl PageCache {
         map.has_dirty() && map.pages.read().dirty(from, to).next().is_some()
     }
 
-    /// The dirty blocks from `from` on, ascending, adjacent ones together: the first `most` such runs.
+    /// The dirty blocks from `from` on, ascending, adjacent ones together: the first `most` such
+    /// runs.
     pub fn dirty_runs(&self, map: &PageMap, from: u64, most: usize) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         if !map.has_dirty() {
@@ -490,12 +522,14 @@ impl PageMap {
         Some(slot)
     }
 
-    /// Tries to evict slots: each if this map holds it clean and nobody pins it. Says what became of each.
+    /// Tries to evict slots: each if this map holds it clean and nobody pins it. Says what became
+    /// of each.
     fn evict(&self, slots: &[SlotId], mut became: impl FnMut(SlotId, Eviction)) {
         let mut held = self.pages.write();
         let mut evicted = 0;
         for &slot in slots {
-            // The slot may have gone to another block or map by now; if this map holds it, the block is right.
+            // The slot may have gone to another block or map by now; if this map holds it, the
+            // block is right.
             let meta = self.pool.slots.meta(slot);
             let block = meta.block.load(Ordering::Relaxed);
             became(
@@ -568,7 +602,8 @@ impl Drop for BlankPage {
 impl DirtyPage {
     /// The page, 4 KiB aligned.
     pub fn data(&self) -> &[u8; PAGE_BYTES] {
-        // SAFETY: the slot is published, hence immutable, and pinned, hence not reused as long as `self` exists.
+        // SAFETY: the slot is published, hence immutable, and pinned, hence not reused as long as
+        // `self` exists.
         unsafe { self.pool.slots.page(self.slot).as_ref() }
     }
 }
@@ -609,7 +644,10 @@ impl fmt::Debug for BlankPage {
 
 impl fmt::Debug for DirtyPage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DirtyPage").field("block", &self.block).field("slot", &self.slot).finish_non_exhaustive()
+        f.debug_struct("DirtyPage")
+            .field("block", &self.block)
+            .field("slot", &self.slot)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,8 @@
-//! Which slots hold the pages of one file: chunks of adjacent blocks, so that a run of pages costs a few steps through the
-//! tree, not one each.
+//! Which slots hold the pages of one file: chunks of adjacent blocks, so that a run of pages costs
+//! a few steps through the tree, not one each.
 //!
-//! Invariants: a bit is set in at most one of a chunk's two masks; slots count only where one is; no chunk is empty.
+//! Invariants: a bit is set in at most one of a chunk's two masks; slots count only where one is;
+//! no chunk is empty.
 
 use std::collections::BTreeMap;
 
@@ -97,17 +98,22 @@ impl Pages {
 
     /// The pages among `from..to`, ascending.
     pub fn range(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, SlotId, Kind)> {
-        let chunks = self.chunks.range(from / CHUNK_BLOCKS..to.div_ceil(CHUNK_BLOCKS).max(from / CHUNK_BLOCKS));
+        let chunks = self
+            .chunks
+            .range(from / CHUNK_BLOCKS..to.div_ceil(CHUNK_BLOCKS).max(from / CHUNK_BLOCKS));
         let pages = chunks.flat_map(|(number, chunk)| {
-            (0..CHUNK_BLOCKS)
-                .filter_map(move |bit| Some((number * CHUNK_BLOCKS + bit, chunk.slots[bit as usize], chunk.kind(bit)?)))
+            (0..CHUNK_BLOCKS).filter_map(move |bit| {
+                Some((number * CHUNK_BLOCKS + bit, chunk.slots[bit as usize], chunk.kind(bit)?))
+            })
         });
         pages.filter(move |&(block, ..)| (from..to).contains(&block))
     }
 
     /// The dirty pages among `from..to`, ascending.
     pub fn dirty(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, SlotId)> {
-        let chunks = self.chunks.range(from / CHUNK_BLOCKS..to.div_ceil(CHUNK_BLOCKS).max(from / CHUNK_BLOCKS));
+        let chunks = self
+            .chunks
+            .range(from / CHUNK_BLOCKS..to.div_ceil(CHUNK_BLOCKS).max(from / CHUNK_BLOCKS));
         let pages = chunks.filter(|(_, chunk)| chunk.dirty != 0).flat_map(|(number, chunk)| {
             let dirty = (0..CHUNK_BLOCKS).filter(|bit| chunk.dirty >> bit & 1 == 1);
             dirty.map(move |bit| (number * CHUNK_BLOCKS + bit, chunk.slots[bit as usize]))
@@ -124,7 +130,11 @@ mod tests {
     fn pages_are_where_they_were_put() {
         let mut pages = Pages::default();
         for block in [0, 15, 16, 1000, u64::MAX >> 1] {
-            pages.insert(block, block as SlotId, if block % 2 == 0 { Kind::Clean } else { Kind::Dirty });
+            pages.insert(
+                block,
+                block as SlotId,
+                if block % 2 == 0 { Kind::Clean } else { Kind::Dirty },
+            );
         }
         assert_eq!(pages.get(15), Some((15, Kind::Dirty)));
         assert_eq!(pages.get(16), Some((16, Kind::Clean)));
@@ -134,7 +144,10 @@ mod tests {
         assert_eq!(blocks(1, 17), [15, 16]);
         assert!(blocks(16, 16).is_empty());
         assert_eq!(blocks(1001, u64::MAX), [u64::MAX >> 1]);
-        assert_eq!(pages.dirty(0, u64::MAX).map(|(block, _)| block).collect::<Vec<_>>(), [15, u64::MAX >> 1]);
+        assert_eq!(
+            pages.dirty(0, u64::MAX).map(|(block, _)| block).collect::<Vec<_>>(),
+            [15, u64::MAX >> 1]
+        );
     }
 
     #[test]

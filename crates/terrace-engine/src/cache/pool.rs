@@ -1,12 +1,14 @@
 //! The slots and who has them: free lists, the queues of clean pages, eviction.
 //!
 //! Invariants:
-//! * A slot has a reference count: one reference of its blank page or of the map that holds it, one per pin. It is on
-//!   its shard's free list exactly while the count is 0 (slots that have no memory yet are on no list).
-//! * A slot that a map holds clean is in its shard's queue, or in the hands of an evictor that will put it back.
-//!   A slot is in the queue at most once; being there promises nothing: the evictor looks.
-//! * Lock order: a map's lock, then a shard's or a slot's owner lock. The latter are leaves: nothing is locked under
-//!   them.
+//! * A slot has a reference count: one reference of its blank page or of the map that holds it, one
+//!   per pin. It is on its shard's free list exactly while the count is 0 (slots that have no
+//!   memory yet are on no list).
+//! * A slot that a map holds clean is in its shard's queue, or in the hands of an evictor that will
+//!   put it back. A slot is in the queue at most once; being there promises nothing: the evictor
+//!   looks.
+//! * Lock order: a map's lock, then a shard's or a slot's owner lock. The latter are leaves:
+//!   nothing is locked under them.
 
 use std::collections::VecDeque;
 
@@ -29,8 +31,8 @@ struct Cell {
     owner: Mutex<Weak<PageMap>>,
 }
 
-/// One part of the slots: every so many stripes one. Adjacent slots belong together, so that a run of pages is one piece of
-/// memory, which disks take with less ado than scattered pages.
+/// One part of the slots: every so many stripes one. Adjacent slots belong together, so that a run
+/// of pages is one piece of memory, which disks take with less ado than scattered pages.
 #[derive(Default)]
 struct Shard {
     free: Vec<SlotId>,
@@ -162,7 +164,8 @@ impl Pool {
         }
     }
 
-    /// Whether a map's reference is the only one. Exact under the map's write lock: pins are taken under its lock.
+    /// Whether a map's reference is the only one. Exact under the map's write lock: pins are taken
+    /// under its lock.
     pub fn is_unpinned(&self, slot: SlotId) -> bool {
         self.cell(slot).refs.load(Ordering::Acquire) == 1
     }
@@ -186,7 +189,8 @@ impl Pool {
         }
     }
 
-    /// Ends a map's hold of a slot: not to be found after a crash from now on, free when the last pin is dropped.
+    /// Ends a map's hold of a slot: not to be found after a crash from now on, free when the last
+    /// pin is dropped.
     pub fn retire(&self, slot: SlotId) {
         self.slots.meta(slot).state.store(FREE, Ordering::Release);
         self.release(slot);
@@ -205,8 +209,9 @@ impl Pool {
         }
     }
 
-    /// Up to `n` slots for blank pages, each with one reference: free ones (of this shard, if it has any), new ones, or
-    /// those of clean pages; adjacent ones in ascending order, as far as there are any.
+    /// Up to `n` slots for blank pages, each with one reference: free ones (of this shard, if it
+    /// has any), new ones, or those of clean pages; adjacent ones in ascending order, as far as
+    /// there are any.
     pub fn take(&self, shard: usize, n: usize, out: &mut Vec<SlotId>) {
         self.take_free(shard, n, out);
         if out.len() < n {
@@ -273,8 +278,9 @@ impl Pool {
         true
     }
 
-    /// Evicts clean pages that were not used for longest, approximately, until there are `n` slots or nothing is left to
-    /// evict. The shards take turns, whoever asks: the cold pages in one must not outlive the hot ones in another.
+    /// Evicts clean pages that were not used for longest, approximately, until there are `n` slots
+    /// or nothing is left to evict. The shards take turns, whoever asks: the cold pages in one must
+    /// not outlive the hot ones in another.
     fn evict(&self, n: usize, out: &mut Vec<SlotId>) {
         let shards = self.shards.len();
         // First an equal share of each, then what is to be had.
@@ -345,8 +351,9 @@ impl Drop for Announced<'_> {
 
 #[cfg(test)]
 impl Pool {
-    /// Panics unless every slot is exactly where its reference count says. The pool must be idle; `held` are the
-    /// slots that maps and blank pages hold and those pinned, each once per reference.
+    /// Panics unless every slot is exactly where its reference count says. The pool must be idle;
+    /// `held` are the slots that maps and blank pages hold and those pinned, each once per
+    /// reference.
     pub fn check(&self, held: &[SlotId], clean: &[SlotId]) {
         let grown = self.grown.load(Ordering::Relaxed);
         let mut refs = vec![0; self.slots.count() as usize];
@@ -363,7 +370,10 @@ impl Pool {
                 free_count += 1;
             }
             for &slot in &shard.queue {
-                assert!(!std::mem::replace(&mut queued[slot as usize], true), "{slot} is queued twice");
+                assert!(
+                    !std::mem::replace(&mut queued[slot as usize], true),
+                    "{slot} is queued twice"
+                );
                 assert!(shard.queued[self.index(slot)]);
             }
         }

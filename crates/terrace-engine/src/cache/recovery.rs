@@ -1,8 +1,10 @@
-//! What a daemon that died left in the cache's file: finding it, and keeping it until it is safe elsewhere.
+//! What a daemon that died left in the cache's file: finding it, and keeping it until it is safe
+//! elsewhere.
 //!
-//! The files of a volume are `terrace-<uuid>.cache`, which the running daemon uses, and `terrace-<uuid>.cache.old-<n>`,
-//! which daemons that died left behind. The latter stay until the mount has published their pages again, so a daemon
-//! that dies during recovery loses nothing either. A file that adds nothing to what the others hold is deleted.
+//! The files of a volume are `terrace-<uuid>.cache`, which the running daemon uses, and
+//! `terrace-<uuid>.cache.old-<n>`, which daemons that died left behind. The latter stay until the
+//! mount has published their pages again, so a daemon that dies during recovery loses nothing
+//! either. A file that adds nothing to what the others hold is deleted.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -96,7 +98,8 @@ impl RecoveredPage {
 
     /// The page.
     pub fn data(&self) -> &[u8; PAGE_BYTES] {
-        // SAFETY: the mapping is read-only and lives as long as `slots`; the process that wrote the file is dead.
+        // SAFETY: the mapping is read-only and lives as long as `slots`; the process that wrote the
+        // file is dead.
         unsafe { self.slots.page(self.slot).as_ref() }
     }
 }
@@ -150,8 +153,12 @@ pub(super) fn recover(backing: &CacheBacking, identity: &Identity) -> FsResult<R
     Ok(Recovered { pages, files, seq })
 }
 
-/// The files of daemons that died, with the number of dirty pages in each that has any. Nothing is changed.
-pub(super) fn waiting(backing: &CacheBacking, identity: &Identity) -> FsResult<Vec<(PathBuf, u64)>> {
+/// The files of daemons that died, with the number of dirty pages in each that has any. Nothing is
+/// changed.
+pub(super) fn waiting(
+    backing: &CacheBacking,
+    identity: &Identity,
+) -> FsResult<Vec<(PathBuf, u64)>> {
     let old = backing.old_numbers()?.into_iter().map(|number| backing.old_path(number));
     let mut waiting = Vec::new();
     for path in old.chain([backing.path()]).filter(|path| fs::symlink_metadata(path).is_ok()) {
@@ -165,7 +172,10 @@ pub(super) fn waiting(backing: &CacheBacking, identity: &Identity) -> FsResult<V
 }
 
 /// Opens the files of earlier daemons (`None`: stale), and renames the current one to an old one.
-fn open_files(backing: &CacheBacking, identity: &Identity) -> FsResult<Vec<(PathBuf, Option<Slots>)>> {
+fn open_files(
+    backing: &CacheBacking,
+    identity: &Identity,
+) -> FsResult<Vec<(PathBuf, Option<Slots>)>> {
     let numbers = backing.old_numbers()?;
     let mut files = Vec::new();
     for &number in &numbers {
@@ -184,10 +194,12 @@ fn open_files(backing: &CacheBacking, identity: &Identity) -> FsResult<Vec<(Path
     Ok(files)
 }
 
-/// The dirty pages of a file whose publication had finished, and the highest sequence number in use.
+/// The dirty pages of a file whose publication had finished, and the highest sequence number in
+/// use.
 fn dirty_pages(path: &Path, slots: Slots) -> (Vec<RecoveredPage>, u64) {
     let slots = Arc::new(slots);
-    let in_flight: HashSet<u64> = slots.in_flight().iter().map(|word| word.load(Ordering::Relaxed)).collect();
+    let in_flight: HashSet<u64> =
+        slots.in_flight().iter().map(|word| word.load(Ordering::Relaxed)).collect();
     let mut pages = Vec::new();
     let mut last_seq = in_flight.iter().copied().max().unwrap_or(0);
     for slot in 0..slots.count() {
@@ -198,7 +210,10 @@ fn dirty_pages(path: &Path, slots: Slots) -> (Vec<RecoveredPage>, u64) {
             DIRTY if in_flight.contains(&meta.seq.load(Ordering::Relaxed)) => {}
             DIRTY if plausible(meta) => pages.push(RecoveredPage::new(&slots, slot)),
             state => {
-                tracing::warn!("page cache: {} is damaged (slot {slot}: state {state}); ignored", path.display());
+                tracing::warn!(
+                    "page cache: {} is damaged (slot {slot}: state {state}); ignored",
+                    path.display()
+                );
                 return (Vec::new(), 0);
             }
         }
@@ -232,7 +247,9 @@ pub fn discard_page_cache(dir: &Path, uuid: &str) -> FsResult<()> {
 /// Removes a cache file; it need not be there.
 pub(super) fn remove(path: &Path) -> FsResult<()> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(file_error(path, "remove", &error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(file_error(path, "remove", &error))
+        }
         _ => Ok(()),
     }
 }

@@ -1,18 +1,21 @@
-//! The memory of the page cache: one mapping that holds a header, the slots' metadata and their pages.
+//! The memory of the page cache: one mapping that holds a header, the slots' metadata and their
+//! pages.
 //!
 //! ```text
 //! 0          4 KiB                    page_start (4 KiB aligned)
 //! | header   | 64 bytes per slot ...  | 4 KiB per slot ...
 //! ```
 //!
-//! The mapping is anonymous, or a shared file that outlives the process. A process that dies leaves its stores in
-//! program order, whatever the processor's caches held: so a page is published by ordinary stores to its data and
-//! metadata and then a Release store of its state word (which keeps the compiler from reordering them), and a
-//! reader of the file finds published pages whole. A power cut is another matter: the header names the boot, and a
-//! file of an earlier boot is not believed.
+//! The mapping is anonymous, or a shared file that outlives the process. A process that dies leaves
+//! its stores in program order, whatever the processor's caches held: so a page is published by
+//! ordinary stores to its data and metadata and then a Release store of its state word (which keeps
+//! the compiler from reordering them), and a reader of the file finds published pages whole. A
+//! power cut is another matter: the header names the boot, and a file of an earlier boot is not
+//! believed.
 //!
 //! Invariants:
-//! * A page is written only by the owner of its blank slot, and never while the slot is published or pinned.
+//! * A page is written only by the owner of its blank slot, and never while the slot is published
+//!   or pinned.
 //! * The header's `magic` is stored last, so a file with it has a complete header.
 
 use crate::sync::atomic::Ordering;
@@ -51,8 +54,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"TERCACHE");
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 4096;
 const META_BYTES: usize = size_of::<SlotMeta>();
-/// Slots that get their memory together (2 MiB: a huge page, where there are any). A new file has memory for as many,
-/// so that a cache never has less, however full its file system gets.
+/// Slots that get their memory together (2 MiB: a huge page, where there are any). A new file has
+/// memory for as many, so that a cache never has less, however full its file system gets.
 pub(super) const GROW_SLOTS: u32 = 512;
 /// More slots than this (16 TiB) no machine has memory for.
 const SLOTS_MAX: u64 = u32::MAX as u64;
@@ -75,7 +78,8 @@ impl Identity {
             let message = format!("page cache: {uuid:?} is no volume UUID");
             return Err(FsError::with_message(libc::EINVAL, message));
         }
-        // Where /proc is not mounted all boots look the same, which only matters to a file that is not on tmpfs.
+        // Where /proc is not mounted all boots look the same, which only matters to a file that is
+        // not on tmpfs.
         let boot = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         Ok(Identity {
             version: VERSION,
@@ -106,7 +110,8 @@ struct Header {
     identity: Identity,
 }
 
-/// What a slot holds. Written by the slot's owner before the state is; only `size` and `state` change later.
+/// What a slot holds. Written by the slot's owner before the state is; only `size` and `state`
+/// change later.
 #[repr(C)]
 #[derive(Default)]
 pub(super) struct SlotMeta {
@@ -134,8 +139,8 @@ pub(super) struct Slots {
     file: Option<OwnedFd>,
 }
 
-// SAFETY: the mapping belongs to this value; its words are atomics, and a page is reached through a raw pointer only,
-// by whoever owns the slot (see the invariants above).
+// SAFETY: the mapping belongs to this value; its words are atomics, and a page is reached through a
+// raw pointer only, by whoever owns the slot (see the invariants above).
 unsafe impl Send for Slots {}
 // SAFETY: as for Send.
 unsafe impl Sync for Slots {}
@@ -159,25 +164,39 @@ impl Slots {
     pub fn anonymous(count: u32) -> FsResult<Slots> {
         let len_bytes = mapping_len(count);
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in
+        // use.
         let base = unsafe {
-            rustix::mm::mmap_anonymous(ptr::null_mut(), len_bytes, ProtFlags::READ | ProtFlags::WRITE, flags)
+            rustix::mm::mmap_anonymous(
+                ptr::null_mut(),
+                len_bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                flags,
+            )
         }
         .map_err(|errno| no_memory(len_bytes, errno))?;
-        // Pages lie anywhere in it: with huge pages the processor finds them sooner. A kernel that has none will do.
-        // SAFETY: the mapping was made just now, and the advice changes nothing that is in it.
+        // Pages lie anywhere in it: with huge pages the processor finds them sooner. A kernel that
+        // has none will do. SAFETY: the mapping was made just now, and the advice changes nothing
+        // that is in it.
         let _ = unsafe { rustix::mm::madvise(base, len_bytes, rustix::mm::Advice::LinuxHugepage) };
         let base = NonNull::new(base.cast()).expect("a mapping is not at address 0");
         Ok(Slots { base, len_bytes, count, file: None })
     }
 
-    /// Slots in a new file, as many of `wanted` as there is room to describe; `None` if there is no room for the
-    /// fewest.
-    pub fn create_with_room(path: &Path, wanted: u32, identity: &Identity, epoch: u64) -> FsResult<Option<Slots>> {
+    /// Slots in a new file, as many of `wanted` as there is room to describe; `None` if there is no
+    /// room for the fewest.
+    pub fn create_with_room(
+        path: &Path,
+        wanted: u32,
+        identity: &Identity,
+        epoch: u64,
+    ) -> FsResult<Option<Slots>> {
         let mut count = wanted;
         loop {
             match Slots::create(path, count, identity, epoch) {
-                Err(error) if [libc::ENOSPC, libc::ENOMEM, libc::EDQUOT].contains(&error.errno()) => {
+                Err(error)
+                    if [libc::ENOSPC, libc::ENOMEM, libc::EDQUOT].contains(&error.errno()) =>
+                {
                     if count <= GROW_SLOTS {
                         return Ok(None);
                     }
@@ -188,8 +207,8 @@ impl Slots {
         }
     }
 
-    /// Slots in a new file, which must not exist. It has memory for the first [`GROW_SLOTS`], and is sparse beyond: see
-    /// [`Slots::back`].
+    /// Slots in a new file, which must not exist. It has memory for the first [`GROW_SLOTS`], and
+    /// is sparse beyond: see [`Slots::back`].
     pub fn create(path: &Path, count: u32, identity: &Identity, epoch: u64) -> FsResult<Slots> {
         let failed = |errno: Errno| {
             let message = format!(
@@ -200,10 +219,13 @@ impl Slots {
             );
             FsError::with_message(errno.raw_os_error(), message)
         };
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
+        let flags =
+            OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
         let made = rustix::fs::ftruncate(&file, mapping_len(count) as u64)
-            .and_then(|()| allocate(&file, 0, page_start(count) + count.min(GROW_SLOTS) as usize * PAGE_BYTES))
+            .and_then(|()| {
+                allocate(&file, 0, page_start(count) + count.min(GROW_SLOTS) as usize * PAGE_BYTES)
+            })
             .map_err(failed)
             .and_then(|()| Slots::map(file, count, ProtFlags::READ | ProtFlags::WRITE));
         let slots = made.inspect_err(|_| {
@@ -213,13 +235,15 @@ impl Slots {
         let header = slots.header();
         header.count.store(count.into(), Ordering::Relaxed);
         slots.set_epoch(epoch);
-        // SAFETY: the header lies in the mapping, which nobody else has yet; no reference to the field exists.
+        // SAFETY: the header lies in the mapping, which nobody else has yet; no reference to the
+        // field exists.
         unsafe { (&raw const header.identity).cast_mut().write(*identity) };
         header.magic.store(MAGIC, Ordering::Release);
         Ok(slots)
     }
 
-    /// Opens a file that a process left, read-only; `None` if it is stale: another volume, epoch or boot, or damaged.
+    /// Opens a file that a process left, read-only; `None` if it is stale: another volume, epoch or
+    /// boot, or damaged.
     pub fn open(path: &Path, identity: &Identity, epoch: u64) -> FsResult<Option<Slots>> {
         let failed = |errno: Errno| {
             let message = format!(
@@ -241,7 +265,8 @@ impl Slots {
             );
             return Err(FsError::with_message(libc::EPERM, message));
         }
-        // The header before the mapping: only a file that is as long as it says can be mapped safely.
+        // The header before the mapping: only a file that is as long as it says can be mapped
+        // safely.
         let mut head = [0; 16];
         let read = rustix::io::pread(&file, &mut head, 0).map_err(failed)?;
         let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("8 bytes"));
@@ -260,9 +285,12 @@ impl Slots {
 
     fn map(file: OwnedFd, count: u32, prot: ProtFlags) -> FsResult<Slots> {
         let len_bytes = mapping_len(count);
-        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
-        let base = unsafe { rustix::mm::mmap(ptr::null_mut(), len_bytes, prot, MapFlags::SHARED, &file, 0) }
-            .map_err(|errno| no_memory(len_bytes, errno))?;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in
+        // use.
+        let base = unsafe {
+            rustix::mm::mmap(ptr::null_mut(), len_bytes, prot, MapFlags::SHARED, &file, 0)
+        }
+        .map_err(|errno| no_memory(len_bytes, errno))?;
         let base = NonNull::new(base.cast()).expect("a mapping is not at address 0");
         Ok(Slots { base, len_bytes, count, file: Some(file) })
     }
@@ -272,7 +300,8 @@ impl Slots {
         self.count
     }
 
-    /// Gives slots memory: storing to a page that the file system has no room for would kill the process.
+    /// Gives slots memory: storing to a page that the file system has no room for would kill the
+    /// process.
     pub fn back(&self, first: SlotId, slots: u32) -> io::Result<()> {
         let Some(file) = &self.file else {
             return Ok(());
@@ -282,8 +311,8 @@ impl Slots {
     }
 
     fn header(&self) -> &Header {
-        // SAFETY: the mapping is at least a header long and page-aligned; a header is made of atomics and of an
-        // identity that is written before anyone else can see the mapping.
+        // SAFETY: the mapping is at least a header long and page-aligned; a header is made of
+        // atomics and of an identity that is written before anyone else can see the mapping.
         unsafe { self.base.cast().as_ref() }
     }
 
@@ -300,11 +329,13 @@ impl Slots {
     /// A slot's metadata.
     pub fn meta(&self, slot: SlotId) -> &SlotMeta {
         assert!(slot < self.count, "slot {slot} of {}", self.count);
-        // SAFETY: the slot exists (checked), its metadata lie within the mapping, 64-byte aligned, and are atomics.
+        // SAFETY: the slot exists (checked), its metadata lie within the mapping, 64-byte aligned,
+        // and are atomics.
         unsafe { self.base.add(HEADER_BYTES + slot as usize * META_BYTES).cast().as_ref() }
     }
 
-    /// Where a slot's page is. Whoever dereferences it must own the slot or know it to be immutable.
+    /// Where a slot's page is. Whoever dereferences it must own the slot or know it to be
+    /// immutable.
     pub fn page(&self, slot: SlotId) -> NonNull<[u8; PAGE_BYTES]> {
         assert!(slot < self.count, "slot {slot} of {}", self.count);
         // SAFETY: the slot exists (checked), so its page lies within the mapping.
@@ -314,7 +345,8 @@ impl Slots {
 
 impl Drop for Slots {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made with this length, and whoever uses it holds a reference to this value.
+        // SAFETY: the mapping was made with this length, and whoever uses it holds a reference to
+        // this value.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len_bytes) };
         debug_assert!(unmapped.is_ok());
     }
@@ -336,7 +368,10 @@ fn allocate(file: &OwnedFd, offset: usize, len: usize) -> rustix::io::Result<()>
 }
 
 fn no_memory(len_bytes: usize, errno: Errno) -> FsError {
-    let message =
-        format!("page cache: cannot map {} MiB: {}; give it a smaller budget", len_bytes >> 20, io::Error::from(errno));
+    let message = format!(
+        "page cache: cannot map {} MiB: {}; give it a smaller budget",
+        len_bytes >> 20,
+        io::Error::from(errno)
+    );
     FsError::with_message(errno.raw_os_error(), message)
 }

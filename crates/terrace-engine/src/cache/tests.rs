@@ -91,13 +91,19 @@ fn found(pages: &[RecoveredPage]) -> Vec<(u64, u64, u8)> {
     pages.iter().map(summary).collect()
 }
 
-pub(crate) fn check(cache: &PageCache, maps: &[Arc<PageMap>], pins: &[DirtyPage], blanks: &[BlankPage]) {
+pub(crate) fn check(
+    cache: &PageCache,
+    maps: &[Arc<PageMap>],
+    pins: &[DirtyPage],
+    blanks: &[BlankPage],
+) {
     let mut held: Vec<SlotId> = pins.iter().map(|pin| pin.slot).collect();
     held.extend(blanks.iter().map(|blank| blank.slot));
     let (mut clean, mut dirty) = (Vec::new(), 0);
     for map in maps {
         let pages = map.pages.read();
-        let of_map = |kind| pages.range(0, u64::MAX).filter(move |page| page.2 == kind).map(|page| page.1);
+        let of_map =
+            |kind| pages.range(0, u64::MAX).filter(move |page| page.2 == kind).map(|page| page.1);
         clean.extend(of_map(Kind::Clean));
         held.extend(of_map(Kind::Dirty));
         let dirty_here = pages.dirty(0, u64::MAX).count() as u64;
@@ -121,7 +127,10 @@ fn reads_parts_of_pages_and_nothing_else() {
     cache.publish_dirty(&map, page, 3 * PAGE, 9);
     assert_eq!(cache.read(&map, 2, 4093, &mut out), 3);
     assert_eq!(out, [1, 2, 3]);
-    assert_eq!((cache.read(&map, 1, 0, &mut out), cache.read(&cache.map(5, 1), 2, 0, &mut out)), (0, 0));
+    assert_eq!(
+        (cache.read(&map, 1, 0, &mut out), cache.read(&cache.map(5, 1), 2, 0, &mut out)),
+        (0, 0)
+    );
     assert!(cache.dirty_blocks(&map, 1, 3) == [2]);
 }
 
@@ -130,7 +139,8 @@ fn reads_pages_that_follow_each_other_at_once() {
     let cache = anonymous(2 * READ_PAGES_MAX);
     let map = cache.map(5, 1);
     let last = READ_PAGES_MAX + 2;
-    let pages: Vec<(u64, u8)> = (1..=last).filter(|&block| block != 4).map(|block| (block, block as u8)).collect();
+    let pages: Vec<(u64, u8)> =
+        (1..=last).filter(|&block| block != 4).map(|block| (block, block as u8)).collect();
     let pages = filled(&cache, &pages);
     cache.publish_dirty(&map, pages, 100 * PAGE, 9);
     let mut out = vec![0; 100 * PAGE_BYTES];
@@ -368,11 +378,17 @@ impl Model {
             let cached = byte(cache, &maps[file], block);
             assert!(cached.is_none_or(|byte| byte == expected.byte), "file {file} block {block}");
             assert!(cached.is_some() || !expected.dirty, "file {file} block {block} lost");
-            assert_eq!(!cache.dirty_blocks(&maps[file], block, block + 1).is_empty(), expected.dirty);
+            assert_eq!(
+                !cache.dirty_blocks(&maps[file], block, block + 1).is_empty(),
+                expected.dirty
+            );
         }
         for (file, map) in maps.iter().enumerate() {
             for block in cache.cached_blocks(map, 0, u64::MAX) {
-                assert!(self.pages.contains_key(&(file, block)), "file {file} block {block} appeared");
+                assert!(
+                    self.pages.contains_key(&(file, block)),
+                    "file {file} block {block} appeared"
+                );
             }
         }
         check(cache, maps, &self.pins, &self.blanks);
@@ -410,9 +426,11 @@ fn readers_writers_writeback_and_evictors_at_once() {
     let maps: Vec<_> = (1..=FILES).map(|ino| cache.map(ino, 0)).collect();
     let stop = AtomicBool::new(false);
     let start = Barrier::new(4);
-    // Each block's pages are filled with one byte, so a torn or misplaced page shows: the upper half of the byte
-    // follows from the block, the lower counts.
-    let mark = |file: usize, block: u64, n: u64| ((file as u64 * BLOCKS + block) % 15 + 1) as u8 * 16 + (n % 16) as u8;
+    // Each block's pages are filled with one byte, so a torn or misplaced page shows: the upper
+    // half of the byte follows from the block, the lower counts.
+    let mark = |file: usize, block: u64, n: u64| {
+        ((file as u64 * BLOCKS + block) % 15 + 1) as u8 * 16 + (n % 16) as u8
+    };
     let belongs = |file: usize, block: u64, byte: u8| byte / 16 == mark(file, block, 0) / 16;
     let random = |state: &mut u64| {
         *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -530,7 +548,8 @@ fn a_dead_daemons_dirty_pages_are_recovered() {
     std::mem::forget((cache, map));
     let (cache, pages) = open(dir.path());
     assert_eq!(found(&pages), [(1, 2 * PAGE + 1, 4), (2, 7, 5)]);
-    // Published whole: the old files go, and the pages stay readable until the caller is done with them.
+    // Published whole: the old files go, and the pages stay readable until the caller is done with
+    // them.
     let map = cache.map(5, 3);
     write(&cache, &map, &[(1, 4), (2, 5)], 7);
     cache.forget_recovered().unwrap();
@@ -560,7 +579,8 @@ fn a_mount_that_keeps_dying_does_not_pile_up_files() {
     }
 }
 
-/// The cache's file at each crash point, recovered: everything is the state before or the state after.
+/// The cache's file at each crash point, recovered: everything is the state before or the state
+/// after.
 #[test]
 fn a_publication_is_there_whole_or_not_at_all_at_every_crash_point() {
     let dir = tempfile::tempdir().unwrap();
@@ -584,7 +604,8 @@ fn a_publication_is_there_whole_or_not_at_all_at_every_crash_point() {
         write(&cache, &map, &[(1, 2), (2, 2), (3, 2), (4, 2)], 5 * PAGE);
     });
     let before = [(0, 3 * PAGE, 1), (1, 3 * PAGE, 1), (2, 3 * PAGE, 1)];
-    let after = [(0, 3 * PAGE, 1), (1, 5 * PAGE, 2), (2, 5 * PAGE, 2), (3, 5 * PAGE, 2), (4, 5 * PAGE, 2)];
+    let after =
+        [(0, 3 * PAGE, 1), (1, 5 * PAGE, 2), (2, 5 * PAGE, 2), (3, 5 * PAGE, 2), (4, 5 * PAGE, 2)];
     let count = fs::read_dir(images.path()).unwrap().count();
     assert_eq!(count, 4 * 2 + 1 + 3);
     let mut states = BTreeMap::new();
@@ -594,8 +615,12 @@ fn a_publication_is_there_whole_or_not_at_all_at_every_crash_point() {
         assert!(pages == before || pages == after, "image {image}: {pages:?}");
         states.insert(image, state);
     }
-    let commits: Vec<_> = (1..count).filter(|image| states[image] != states[&(image - 1)]).collect();
-    assert_eq!((states[&0], commits.as_slice(), states[&(count - 1)]), ("before", &[8][..], "after"));
+    let commits: Vec<_> =
+        (1..count).filter(|image| states[image] != states[&(image - 1)]).collect();
+    assert_eq!(
+        (states[&0], commits.as_slice(), states[&(count - 1)]),
+        ("before", &[8][..], "after")
+    );
 }
 
 /// A slot that is filled for another page while recovery could still find it would tear that page.

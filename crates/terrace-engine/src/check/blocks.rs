@@ -43,7 +43,11 @@ impl Check<'_> {
         for &ino in tree.scan.references.keys() {
             let ino = Ino(ino);
             if let Some((_, Ok(inner))) = self.load(offline, ino) {
-                claims.extend(inner.owned().into_iter().map(|(addr, blocks)| Claim { addr, blocks, ino: Some(ino) }));
+                claims.extend(inner.owned().into_iter().map(|(addr, blocks)| Claim {
+                    addr,
+                    blocks,
+                    ino: Some(ino),
+                }));
             }
         }
         claims.retain(|claim| contested.iter().any(|c| c.meets(claim)));
@@ -63,8 +67,11 @@ impl Check<'_> {
 
     fn claims_of_the_volume(&self, offline: &Offline) -> Vec<Claim> {
         let regions = self.sb.present().map(|d| (BlockAddr::new(d.index, 0), d.data_start));
-        let tables =
-            offline.tables.iter().flat_map(|table| table.runs()).map(|run| (BlockAddr::pm(run.start), run.len));
+        let tables = offline
+            .tables
+            .iter()
+            .flat_map(|table| table.runs())
+            .map(|run| (BlockAddr::pm(run.start), run.len));
         regions.chain(tables).map(|(addr, blocks)| Claim { addr, blocks, ino: None }).collect()
     }
 
@@ -85,8 +92,8 @@ impl Check<'_> {
         }
     }
 
-    /// Compares the checkpoint, if there is one, with what the logs say. `sound`: they say all; otherwise what they do
-    /// not name may be in use.
+    /// Compares the checkpoint, if there is one, with what the logs say. `sound`: they say all;
+    /// otherwise what they do not name may be in use.
     pub(super) fn checkpoint(&self, offline: &mut Offline, tree: &Tree, sound: bool) {
         let wrong = |device: usize, what: String| {
             self.found(Finding::flaw(device, None, what, Remedy::DropCheckpoint { always: false }));
@@ -96,24 +103,41 @@ impl Check<'_> {
         };
         let Some(header) = checkpoint::usable_header(self.pm, &self.sb) else {
             if self.checkpoint_claims() {
-                harmful(0, "the checkpoint claims to be valid, but is damaged or of another mount".into());
+                harmful(
+                    0,
+                    "the checkpoint claims to be valid, but is damaged or of another mount".into(),
+                );
             }
             return;
         };
         for (i, area) in areas(self.pm, &self.disks) {
             let device = self.sb.devices[i];
-            let loaded = checkpoint::load_device(area, device, &header.devices[i], self.sb.shards.into());
-            match loaded.map_err(|e| e.to_string()).and_then(|alloc| checkpointed(&alloc, &device)) {
+            let loaded =
+                checkpoint::load_device(area, device, &header.devices[i], self.sb.shards.into());
+            match loaded.map_err(|e| e.to_string()).and_then(|alloc| checkpointed(&alloc, &device))
+            {
                 Err(what) => wrong(i, what),
                 Ok(usage) => {
                     let truth = &tree.scan.usage[i];
                     let lost = runs(truth, |w| usage.word(w) & !truth.word(w));
                     let double = runs(truth, |w| truth.word(w) & !usage.word(w));
                     if sound && !lost.is_empty() {
-                        wrong(i, format!("the checkpoint keeps blocks that nobody owns: {}", list(&lost)));
+                        wrong(
+                            i,
+                            format!(
+                                "the checkpoint keeps blocks that nobody owns: {}",
+                                list(&lost)
+                            ),
+                        );
                     }
                     if !double.is_empty() {
-                        harmful(i, format!("the checkpoint calls blocks free that are in use: {}", list(&double)));
+                        harmful(
+                            i,
+                            format!(
+                                "the checkpoint calls blocks free that are in use: {}",
+                                list(&double)
+                            ),
+                        );
                     }
                 }
             }
@@ -128,11 +152,22 @@ impl Check<'_> {
             let (records, free) = table.counts();
             in_use += records - free;
             if noted != free {
-                wrong(0, format!("the inode table of shard {shard} notes {noted} free records, but has {free}"));
+                wrong(
+                    0,
+                    format!(
+                        "the inode table of shard {shard} notes {noted} free records, but has {free}"
+                    ),
+                );
             }
         }
         if header.inodes != in_use {
-            wrong(0, format!("the checkpoint notes {} inodes in use, but there are {in_use}", header.inodes));
+            wrong(
+                0,
+                format!(
+                    "the checkpoint notes {} inodes in use, but there are {in_use}",
+                    header.inodes
+                ),
+            );
         }
     }
 }
@@ -158,9 +193,12 @@ fn checkpointed(alloc: &DeviceAlloc, device: &DeviceEntry) -> Result<Usage, Stri
     }
     let mut wrong = None;
     let visited = alloc.visit_groups(|g, words, free| {
-        let clear = words.map_or(free, |words| words.iter().map(|w| u64::from(w.count_zeros())).sum());
+        let clear =
+            words.map_or(free, |words| words.iter().map(|w| u64::from(w.count_zeros())).sum());
         if clear != free {
-            wrong = Some(format!("checkpoint: group {g} notes {free} free blocks, but its bitmap has {clear}"));
+            wrong = Some(format!(
+                "checkpoint: group {g} notes {free} free blocks, but its bitmap has {clear}"
+            ));
         }
     });
     visited.map_err(|error| error.to_string())?;

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 use terrace_layout::{
-    BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRC_NONE, CRCS_PER_BLOCK, WriteEntry, crc_blocks_for, data_crc,
-    verify_crc_block,
+    BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRC_NONE, CRCS_PER_BLOCK, WriteEntry, crc_blocks_for,
+    data_crc, verify_crc_block,
 };
 use terrace_media::AlignedBuf;
 
@@ -34,10 +34,13 @@ impl Check<'_> {
         self.blocks_verified.fetch_add(blocks, Ordering::Relaxed);
     }
 
-    /// Reads all extents, and verifies those that have checksums, in order of address, so that disks are read in sequence.
+    /// Reads all extents, and verifies those that have checksums, in order of address, so that
+    /// disks are read in sequence.
     pub(super) fn data(&self, extents: &[DataRun]) {
-        let mut runs: Vec<&DataRun> =
-            extents.iter().filter(|run| self.is_inside(run.extent.addr, u64::from(run.extent.blocks))).collect();
+        let mut runs: Vec<&DataRun> = extents
+            .iter()
+            .filter(|run| self.is_inside(run.extent.addr, u64::from(run.extent.blocks)))
+            .collect();
         runs.sort_by_key(|run| run.extent.addr);
         let total = runs.iter().map(|run| u64::from(run.extent.blocks)).sum();
         let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
@@ -91,7 +94,8 @@ impl Check<'_> {
             done(len);
         }
         for same in bad.chunk_by(|a: &(u64, String), b| a.0 + 1 == b.0 && a.1 == b.1) {
-            let (first, last) = (run.file_block + same[0].0, run.file_block + same[same.len() - 1].0);
+            let (first, last) =
+                (run.file_block + same[0].0, run.file_block + same[same.len() - 1].0);
             let what = format!(
                 "bytes {} to {} of the file, at byte {} of the device: {}",
                 first * BLOCK_BYTES,
@@ -103,8 +107,8 @@ impl Check<'_> {
         }
     }
 
-    /// Reads some blocks of a run and compares them with their checksums, if they have any; block by block, if they
-    /// cannot be read together.
+    /// Reads some blocks of a run and compares them with their checksums, if they have any; block
+    /// by block, if they cannot be read together.
     fn piece(
         &self,
         run: &DataRun,
@@ -130,7 +134,11 @@ impl Check<'_> {
             return;
         };
         for ((index, block), &crc) in blocks.zip(buf.chunks(BLOCK)).zip(crcs) {
-            let covered = if addr.is_pm() { covered_bytes(run.file_block + index, entry.size) } else { BLOCK };
+            let covered = if addr.is_pm() {
+                covered_bytes(run.file_block + index, entry.size)
+            } else {
+                BLOCK
+            };
             if data_crc(&block[..covered]) != crc {
                 bad.push((index, "its checksum does not match".into()));
             }
@@ -151,11 +159,17 @@ impl Check<'_> {
         match entry.crc_form {
             CRC_NONE => Ok(Vec::new()),
             CRC_BLOCKS => self.checksums_from_blocks(entry, skip, extent),
-            _ => extent_crcs_in_log(self.entries(run), entry, skip, extent).map_err(|e| e.to_string()),
+            _ => extent_crcs_in_log(self.entries(run), entry, skip, extent)
+                .map_err(|e| e.to_string()),
         }
     }
 
-    fn checksums_from_blocks(&self, entry: &WriteEntry, skip: u32, extent: &Extent) -> Result<Vec<u32>, String> {
+    fn checksums_from_blocks(
+        &self,
+        entry: &WriteEntry,
+        skip: u32,
+        extent: &Extent,
+    ) -> Result<Vec<u32>, String> {
         let first = u64::from(entry.crcs[0]) + u64::from(skip);
         let last = first + u64::from(extent.blocks);
         let (from, to) = (first / CRCS_PER_BLOCK, crc_blocks_for(last));
@@ -172,10 +186,15 @@ impl Check<'_> {
         for (i, block) in buf.chunks(BLOCK).enumerate() {
             if !verify_crc_block(block) {
                 let at = addr.offset(i as u64).byte();
-                return Err(format!("the checksum block at byte {at} is damaged: its data cannot be verified"));
+                return Err(format!(
+                    "the checksum block at byte {at} is damaged: its data cannot be verified"
+                ));
             }
         }
-        let at = |i: u64| ((i / CRCS_PER_BLOCK - from) * BLOCK_BYTES + i % CRCS_PER_BLOCK * 4) as usize;
-        Ok((first..last).map(|i| u32::from_le_bytes(buf[at(i)..at(i) + 4].try_into().expect("four bytes"))).collect())
+        let at =
+            |i: u64| ((i / CRCS_PER_BLOCK - from) * BLOCK_BYTES + i % CRCS_PER_BLOCK * 4) as usize;
+        Ok((first..last)
+            .map(|i| u32::from_le_bytes(buf[at(i)..at(i) + 4].try_into().expect("four bytes")))
+            .collect())
     }
 }

@@ -1,23 +1,29 @@
-//! Giving up what cannot be read: the decision that a volume is worth more than the files that it has lost.
+//! Giving up what cannot be read: the decision that a volume is worth more than the files that it
+//! has lost.
 //!
-//! Lost are inodes whose record or log cannot be read, or that claim blocks outside their device. What only they named, and what has
-//! no name for another reason than a crash, is saved: it gets a name in `/lost+found`.
+//! Lost are inodes whose record or log cannot be read, or that claim blocks outside their device.
+//! What only they named, and what has no name for another reason than a crash, is saved: it gets a
+//! name in `/lost+found`.
 //!
 //! Invariants:
-//! * Nothing is stored unless something is lost, all inode tables and journals can be read, each disk answers, and no record that
-//!   is to be freed lies in memory that fails.
+//! * Nothing is stored unless something is lost, all inode tables and journals can be read, each
+//!   disk answers, and no record that is to be freed lies in memory that fails.
 //! * Each step is durable before the next begins:
-//!   1. there is no checkpoint any more; where something is to be saved, the root directory has a name that leads nowhere;
-//!   2. the lost records are free, a whole one with one store, a damaged one written anew (torn, it is free or damaged still): nothing
-//!      that was given up comes back, whatever a device may remember later, and its blocks may be used;
+//!   1. there is no checkpoint any more; where something is to be saved, the root directory has a
+//!      name that leads nowhere;
+//!   2. the lost records are free, a whole one with one store, a damaged one written anew (torn, it
+//!      is free or damaged still): nothing that was given up comes back, whatever a device may
+//!      remember later, and its blocks may be used;
 //!   3. a root directory that was lost is a new one, with a name that leads nowhere;
 //!   4. what is saved has its names, all with one commit;
 //!   5. the names that lead nowhere are removed, all of a directory with one commit.
-//! * From the end of 1 until 4 there are names that lead nowhere, or what is lost, as long as something is without its name. So whoever
-//!   mounts the volume in between does so read-only, and frees no inode for having no name; and the same command, given again, knows
-//!   that there is something to save, and goes on.
-//! * The name in the root directory counts from the store on that ends the checkpoint, which does not know its block: until then it is
-//!   in a journal only, and no journal means anything beside a checkpoint.
+//! * From the end of 1 until 4 there are names that lead nowhere, or what is lost, as long as
+//!   something is without its name. So whoever mounts the volume in between does so read-only, and
+//!   frees no inode for having no name; and the same command, given again, knows that there is
+//!   something to save, and goes on.
+//! * The name in the root directory counts from the store on that ends the checkpoint, which does
+//!   not know its block: until then it is in a journal only, and no journal means anything beside a
+//!   checkpoint.
 //! * Nothing is written to a block of an inode that can be read.
 //! * A new inode takes no number that a name leads to.
 //!
@@ -92,10 +98,12 @@ impl Survey {
         self.root_is_there && nothing_is_lost && self.astray.is_empty() && self.orphans.is_empty()
     }
 
-    /// Whether what has no name may have lost it. A crash leaves inodes without names, but no directory that holds names.
+    /// Whether what has no name may have lost it. A crash leaves inodes without names, but no
+    /// directory that holds names.
     fn names_are_lost(&self) -> bool {
-        let has_lost_its_name =
-            |o: &Orphan| o.kind == FileKind::Directory || self.scan.references.contains_key(&o.ino.0);
+        let has_lost_its_name = |o: &Orphan| {
+            o.kind == FileKind::Directory || self.scan.references.contains_key(&o.ino.0)
+        };
         !self.root_is_there
             || self.a_directory_is_lost
             || self.astray.iter().any(|a| a.kind == FileKind::Directory)
@@ -108,11 +116,14 @@ impl Survey {
         Some(format!("{}/{}", dir.trim_end_matches('/'), in_words(&astray.name)))
     }
 
-    /// Whether a mount would free what is to be saved: what has no name is freed unless it finds a name that leads nowhere.
+    /// Whether a mount would free what is to be saved: what has no name is freed unless it finds a
+    /// name that leads nowhere.
     fn needs_a_mark(&self) -> bool {
         let dangling: HashSet<Ino> = dangling(&self.scan).collect();
-        let is_found =
-            |a: &Astray| self.lost.contains_key(&a.ino) || dangling.contains(&a.ino) && !self.named.contains(&a.ino);
+        let is_found = |a: &Astray| {
+            self.lost.contains_key(&a.ino)
+                || dangling.contains(&a.ino) && !self.named.contains(&a.ino)
+        };
         self.root_is_there && !self.orphans.is_empty() && !self.astray.iter().any(is_found)
     }
 
@@ -158,18 +169,33 @@ impl Check<'_> {
         Ok(problems)
     }
 
-    /// The first step: makes an end of the checkpoint. Where nothing else would keep a mount from freeing what is to be saved, a name does
-    /// in the root directory, which is returned: it leads to a generation of one of them that does not exist.
-    fn begin(&self, offline: &Offline, space: &Space, survey: &Survey) -> FsResult<Option<Arc<[u8]>>> {
+    /// The first step: makes an end of the checkpoint. Where nothing else would keep a mount from
+    /// freeing what is to be saved, a name does in the root directory, which is returned: it leads
+    /// to a generation of one of them that does not exist.
+    fn begin(
+        &self,
+        offline: &Offline,
+        space: &Space,
+        survey: &Survey,
+    ) -> FsResult<Option<Arc<[u8]>>> {
         let journal = journal(&self.sb, 0);
         let mut mark = None;
         if let Some(orphan) = survey.orphans.first().filter(|_| survey.needs_a_mark()) {
             let mut root = self.directory(offline, Ino::ROOT)?;
             let (log, entries) = root.dir_mut()?;
             let name = free_name(UNFINISHED, |name| entries.find(name.as_bytes()).is_none());
-            let (cookie, none) = (entries.cookie_of(name.as_bytes(), 0), orphan.generation.wrapping_add(1));
+            let (cookie, none) =
+                (entries.cookie_of(name.as_bytes(), 0), orphan.generation.wrapping_add(1));
             log.begin();
-            entries.push_add(log, cookie, name.as_bytes(), orphan.ino, none, FileKind::Directory, Time::now());
+            entries.push_add(
+                log,
+                cookie,
+                name.as_bytes(),
+                orphan.ino,
+                none,
+                FileKind::Directory,
+                Time::now(),
+            );
             log.stage(self.pm, &space.source(0, Purpose::Freeing), None)?;
             journal.promise(self.pm, &[log.tail_word()])?;
             mark = Some(name.as_bytes().into());
@@ -190,7 +216,16 @@ impl Check<'_> {
         };
         let unfinished = offline.unfinished();
         let (tables, threads) = (&offline.tables, scan_threads());
-        let scan = scan(self.pm, &self.disks, &self.sb, tables, unfinished, threads, self.progress, &visit)?;
+        let scan = scan(
+            self.pm,
+            &self.disks,
+            &self.sb,
+            tables,
+            unfinished,
+            threads,
+            self.progress,
+            &visit,
+        )?;
         self.mark_passed_over(offline, &scan);
         let mut lost = BTreeMap::new();
         for problem in &scan.problems {
@@ -222,7 +257,8 @@ impl Check<'_> {
         Ok(survey)
     }
 
-    /// Blocks of inodes without a name are not free, nor those of inodes that only some names lead to.
+    /// Blocks of inodes without a name are not free, nor those of inodes that only some names lead
+    /// to.
     fn mark_passed_over(&self, offline: &Offline, scan: &Scan) {
         for ino in scan.unnamed.iter().map(|&(ino, _)| ino).chain(dangling(scan)) {
             let Some((_, Ok(inner))) = self.load(offline, ino) else {
@@ -270,22 +306,29 @@ impl Check<'_> {
         let unnamed: HashSet<Ino> = survey.scan.unnamed.iter().map(|&(ino, _)| ino).collect();
         let led_to = survey.scan.references.keys().map(|&ino| Ino(ino));
         let is_one = |ino: &Ino| !survey.named.contains(ino) && !survey.lost.contains_key(ino);
-        let candidates: BTreeSet<Ino> = led_to.chain(unnamed.iter().copied()).filter(is_one).collect();
+        let candidates: BTreeSet<Ino> =
+            led_to.chain(unnamed.iter().copied()).filter(is_one).collect();
         for ino in candidates {
             match self.load(offline, ino) {
                 // Of what names led to there is nothing.
                 None if !unnamed.contains(&ino) => {}
                 None => drop(survey.lost_orphans.insert(ino, "the record is damaged".into())),
                 Some((_, Err(error))) => drop(survey.lost_orphans.insert(ino, error.to_string())),
-                Some((_, Ok(inner))) if inner.dir().map_or(inner.meta.nlink == 0, |dir| dir.len() == 0) => {
+                Some((_, Ok(inner)))
+                    if inner.dir().map_or(inner.meta.nlink == 0, |dir| dir.len() == 0) =>
+                {
                     survey.empty.push(ino);
                 }
                 Some((record, Ok(inner))) => {
                     let kind = kind_of(&record)?;
                     if !self.owns_what_exists(&inner) {
-                        survey.lost_orphans.insert(ino, "claims blocks which lie outside the device".into());
+                        survey
+                            .lost_orphans
+                            .insert(ino, "claims blocks which lie outside the device".into());
                         survey.a_directory_is_lost |= kind == FileKind::Directory;
-                    } else if kind == FileKind::Directory && !survey.names.directories.contains(&ino) {
+                    } else if kind == FileKind::Directory
+                        && !survey.names.directories.contains(&ino)
+                    {
                         return Err(self.unsteady(ino));
                     } else {
                         survey.orphans.push(Orphan { ino, generation: record.generation, kind });
@@ -303,19 +346,25 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Whether the devices do what is asked of them now: what they cannot give back today only is not to be lost for it.
+    /// Whether the devices do what is asked of them now: what they cannot give back today only is
+    /// not to be lost for it.
     fn can_be_freed(&self, offline: &Offline, survey: &Survey) -> FsResult<()> {
         for (&index, disk) in &self.disks {
-            let label = read_disk_superblock(disk.as_ref())
-                .map_err(|error| FsError::with_message(error.errno(), format!("{error}: {TRY_AGAIN}")))?;
+            let label = read_disk_superblock(disk.as_ref()).map_err(|error| {
+                FsError::with_message(error.errno(), format!("{error}: {TRY_AGAIN}"))
+            })?;
             if label.is_none_or(|label| label.uuid != self.sb.uuid || label.device_index != index) {
                 let disk = disk.path().display();
-                return Err(FsError::corrupt(format!("{disk}: its superblock is not there any more: {TRY_AGAIN}")));
+                return Err(FsError::corrupt(format!(
+                    "{disk}: its superblock is not there any more: {TRY_AGAIN}"
+                )));
             }
         }
         // Their logs were read before: a disk may have been away only then.
         for &ino in survey.lost.keys().chain(survey.lost_orphans.keys()) {
-            if self.load(offline, ino).is_some_and(|(_, inner)| inner.is_ok_and(|inner| self.owns_what_exists(&inner)))
+            if self
+                .load(offline, ino)
+                .is_some_and(|(_, inner)| inner.is_ok_and(|inner| self.owns_what_exists(&inner)))
             {
                 return Err(self.unsteady(ino));
             }
@@ -325,7 +374,10 @@ impl Check<'_> {
             let at = offline.locate(ino).expect("it was found there");
             if bad.iter().any(|bad| bad.start < at + INODE_BYTES && at < bad.end) {
                 let path = self.pm.path().display();
-                let what = format!("{path}: the record of inode {}, at byte {at}, is in memory that fails", ino.0);
+                let what = format!(
+                    "{path}: the record of inode {}, at byte {at}, is in memory that fails",
+                    ino.0
+                );
                 return Err(FsError::corrupt(format!("{what}: {TRY_AGAIN}")));
             }
         }
@@ -335,7 +387,10 @@ impl Check<'_> {
     /// Refuses what is read well at one time and not at another.
     fn unsteady(&self, ino: Ino) -> FsError {
         let path = self.pm.path().display();
-        FsError::corrupt(format!("{path}: inode {} can be read, but not each time: {TRY_AGAIN}", ino.0))
+        FsError::corrupt(format!(
+            "{path}: inode {} can be read, but not each time: {TRY_AGAIN}",
+            ino.0
+        ))
     }
 
     /// What is given up, in words.
@@ -346,27 +401,52 @@ impl Check<'_> {
         };
         let mut problems = Vec::new();
         for (&ino, why) in &survey.lost {
-            let mut paths: Vec<String> =
-                survey.astray.iter().filter(|a| a.ino == ino).filter_map(|a| survey.path_of(a)).collect();
+            let mut paths: Vec<String> = survey
+                .astray
+                .iter()
+                .filter(|a| a.ino == ino)
+                .filter_map(|a| survey.path_of(a))
+                .collect();
             if ino == Ino::ROOT {
                 paths.push("/".to_owned());
             }
             let others = paths.get(1..).filter(|others| !others.is_empty());
-            let others =
-                others.map_or_else(String::new, |others| format!(", and so are its names {}", others.join(", ")));
+            let others = others.map_or_else(String::new, |others| {
+                format!(", and so are its names {}", others.join(", "))
+            });
             let finding = Finding::loss(0, Some(ino), why.as_str());
-            problems.push(given_up(ino, format!("{}: given up{others}", finding.what), paths.into_iter().next()));
+            problems.push(given_up(
+                ino,
+                format!("{}: given up{others}", finding.what),
+                paths.into_iter().next(),
+            ));
         }
         for (&ino, why) in &survey.lost_orphans {
             let finding = Finding::loss(0, Some(ino), why.as_str());
-            problems.push(given_up(ino, format!("{}, and no name leads to it: given up", finding.what), None));
+            problems.push(given_up(
+                ino,
+                format!("{}, and no name leads to it: given up", finding.what),
+                None,
+            ));
         }
         if !survey.root_is_there && !survey.lost.contains_key(&Ino::ROOT) {
-            problems.push(given_up(Ino::ROOT, "the root directory does not exist: made anew".into(), None));
+            problems.push(given_up(
+                Ino::ROOT,
+                "the root directory does not exist: made anew".into(),
+                None,
+            ));
         }
         for (astray, why) in survey.astray.iter().filter_map(|a| Some((a, a.why.as_ref()?))) {
-            let what = format!("its name {} led to inode {}, {why}: removed", in_words(&astray.name), astray.ino.0);
-            problems.push(given_up(astray.dir, what, survey.names.path(&HashMap::new(), astray.dir)));
+            let what = format!(
+                "its name {} led to inode {}, {why}: removed",
+                in_words(&astray.name),
+                astray.ino.0
+            );
+            problems.push(given_up(
+                astray.dir,
+                what,
+                survey.names.path(&HashMap::new(), astray.dir),
+            ));
         }
         problems
     }
@@ -435,8 +515,14 @@ impl Check<'_> {
         fence(self.pm)
     }
 
-    /// A record that nothing uses and no name leads to: its inode number, its byte in PM, the generation of a new inode.
-    fn unused(&self, offline: &mut Offline, space: &Space, survey: &Survey) -> FsResult<(Ino, u64, u32)> {
+    /// A record that nothing uses and no name leads to: its inode number, its byte in PM, the
+    /// generation of a new inode.
+    fn unused(
+        &self,
+        offline: &mut Offline,
+        space: &Space,
+        survey: &Survey,
+    ) -> FsResult<(Ino, u64, u32)> {
         loop {
             let (ino, at, generation) = offline.tables[0].alloc(self.pm, space.pm())?;
             if !survey.scan.references.contains_key(&ino.0) {
@@ -447,14 +533,28 @@ impl Check<'_> {
         }
     }
 
-    fn new_directory(&self, at: u64, ino: Ino, generation: u32, mode: u32, uid: u32, gid: u32) -> InodeRecord {
+    fn new_directory(
+        &self,
+        at: u64,
+        ino: Ino,
+        generation: u32,
+        mode: u32,
+        uid: u32,
+        gid: u32,
+    ) -> InodeRecord {
         let secret = RandomState::new().hash_one((self.sb.uuid, ino.0)) as u32;
         let mode = libc::S_IFDIR | mode;
-        InodeRecord::new(at, ino.0, generation, mode, uid, gid, 0, Time::now().0).with_secret(secret)
+        InodeRecord::new(at, ino.0, generation, mode, uid, gid, 0, Time::now().0)
+            .with_secret(secret)
     }
 
     /// Gives every orphan a name in `/lost+found`.
-    fn name_orphans(&self, offline: &mut Offline, space: &Space, survey: &Survey) -> FsResult<Vec<CheckProblem>> {
+    fn name_orphans(
+        &self,
+        offline: &mut Offline,
+        space: &Space,
+        survey: &Survey,
+    ) -> FsResult<Vec<CheckProblem>> {
         if survey.orphans.is_empty() {
             return Ok(Vec::new());
         }
@@ -464,9 +564,19 @@ impl Check<'_> {
         log.begin();
         let mut problems = Vec::new();
         for (n, orphan) in survey.orphans.iter().enumerate() {
-            let name = free_name(&format!("inode-{}", orphan.ino.0), |name| entries.find(name.as_bytes()).is_none());
+            let name = free_name(&format!("inode-{}", orphan.ino.0), |name| {
+                entries.find(name.as_bytes()).is_none()
+            });
             let cookie = entries.cookie_of(name.as_bytes(), n as u64);
-            entries.push_add(log, cookie, name.as_bytes(), orphan.ino, orphan.generation, orphan.kind, Time::now());
+            entries.push_add(
+                log,
+                cookie,
+                name.as_bytes(),
+                orphan.ino,
+                orphan.generation,
+                orphan.kind,
+                Time::now(),
+            );
             let what = "no name led to it any more: it has got this one";
             let finding = Finding { repaired: true, ..Finding::loss(0, Some(orphan.ino), what) };
             problems.push(self.problem(&finding, Some(format!("{path}/{name}"))));
@@ -476,7 +586,12 @@ impl Check<'_> {
     }
 
     /// The directory for what is saved, and its path. It is made if there is none.
-    fn lost_and_found(&self, offline: &mut Offline, space: &Space, survey: &Survey) -> FsResult<(Ino, String)> {
+    fn lost_and_found(
+        &self,
+        offline: &mut Offline,
+        space: &Space,
+        survey: &Survey,
+    ) -> FsResult<(Ino, String)> {
         let mut root = self.directory(offline, Ino::ROOT)?;
         let (log, entries) = root.dir_mut()?;
         let is_usable = |name: &str| {
@@ -498,7 +613,13 @@ impl Check<'_> {
         Ok((ino, path))
     }
 
-    fn remove_names(&self, offline: &Offline, space: &Space, dir: Ino, names: &[Arc<[u8]>]) -> FsResult<()> {
+    fn remove_names(
+        &self,
+        offline: &Offline,
+        space: &Space,
+        dir: Ino,
+        names: &[Arc<[u8]>],
+    ) -> FsResult<()> {
         let mut inner = self.directory(offline, dir)?;
         let (log, entries) = inner.dir_mut()?;
         log.begin();
@@ -510,7 +631,8 @@ impl Check<'_> {
 
     /// A directory that can be read.
     fn directory(&self, offline: &Offline, ino: Ino) -> FsResult<Inner> {
-        let gone = || FsError::corrupt(format!("{}: inode {} is gone", self.pm.path().display(), ino.0));
+        let gone =
+            || FsError::corrupt(format!("{}: inode {} is gone", self.pm.path().display(), ino.0));
         self.load(offline, ino).ok_or_else(gone)?.1
     }
 }

@@ -1,4 +1,5 @@
-//! Path names: of directories as the scan found them, of files only for those that are to be reported.
+//! Path names: of directories as the scan found them, of files only for those that are to be
+//! reported.
 
 use std::collections::{HashMap, HashSet};
 
@@ -61,13 +62,21 @@ impl Names {
 
 impl Check<'_> {
     /// The findings as the caller sees them, in order of place.
-    pub(super) fn report(&self, offline: &Offline, names: &Names, findings: Vec<Finding>) -> Vec<CheckProblem> {
+    pub(super) fn report(
+        &self,
+        offline: &Offline,
+        names: &Names,
+        findings: Vec<Finding>,
+    ) -> Vec<CheckProblem> {
         let wanted: HashSet<Ino> = findings.iter().filter_map(|f| f.ino).collect();
         let files = self.names_of(offline, names, &wanted);
         let mut findings = findings;
         findings.sort_by(|a, b| (a.device, a.ino, &a.what).cmp(&(b.device, b.ino, &b.what)));
         findings.dedup_by(|a, b| a.device == b.device && a.ino == b.ino && a.what == b.what);
-        findings.into_iter().map(|f| self.problem(&f, f.ino.and_then(|ino| names.path(&files, ino)))).collect()
+        findings
+            .into_iter()
+            .map(|f| self.problem(&f, f.ino.and_then(|ino| names.path(&files, ino))))
+            .collect()
     }
 
     /// A finding as the caller sees it; `path`: of its inode.
@@ -90,7 +99,12 @@ impl Check<'_> {
     }
 
     /// A name of each inode of `wanted` that has one and is no directory.
-    fn names_of(&self, offline: &Offline, names: &Names, wanted: &HashSet<Ino>) -> HashMap<Ino, Named> {
+    fn names_of(
+        &self,
+        offline: &Offline,
+        names: &Names,
+        wanted: &HashSet<Ino>,
+    ) -> HashMap<Ino, Named> {
         let mut found = HashMap::new();
         if wanted.iter().all(|ino| names.directories.contains(ino)) {
             return found;

@@ -27,15 +27,24 @@ impl Check<'_> {
         result
     }
 
-    fn apply(&self, findings: &mut [Finding], offline: &Offline, tree: &Tree, sound: bool) -> FsResult<()> {
+    fn apply(
+        &self,
+        findings: &mut [Finding],
+        offline: &Offline,
+        tree: &Tree,
+        sound: bool,
+    ) -> FsResult<()> {
         let wanted = |remedy: &Remedy| match remedy {
             Remedy::Nothing => false,
             Remedy::Superblock { .. } | Remedy::Journal => true,
             Remedy::DropCheckpoint { always } => *always || sound,
             Remedy::Links { .. } | Remedy::FreeRecord => sound,
         };
-        let changes_inodes = |remedy: &Remedy| !matches!(remedy, Remedy::Superblock { .. } | Remedy::Journal);
-        if self.checkpoint_claims() && findings.iter().any(|f| wanted(&f.remedy) && changes_inodes(&f.remedy)) {
+        let changes_inodes =
+            |remedy: &Remedy| !matches!(remedy, Remedy::Superblock { .. } | Remedy::Journal);
+        if self.checkpoint_claims()
+            && findings.iter().any(|f| wanted(&f.remedy) && changes_inodes(&f.remedy))
+        {
             checkpoint::invalidate(self.pm, &self.sb)?;
         }
         if sound {
@@ -44,12 +53,18 @@ impl Check<'_> {
         let space = self.space(&tree.scan);
         for finding in findings.iter_mut().filter(|f| wanted(&f.remedy)) {
             match &finding.remedy {
-                Remedy::Superblock { device, copy, good } => self.write_superblock(*device, *copy, good)?,
-                Remedy::Links { ino, count } => match self.set_links(offline, &space, *ino, *count) {
+                Remedy::Superblock { device, copy, good } => {
+                    self.write_superblock(*device, *copy, good)?
+                }
+                Remedy::Links { ino, count } => match self.set_links(offline, &space, *ino, *count)
+                {
                     Err(error) if error.is_no_room() => continue,
                     result => result?,
                 },
-                Remedy::Nothing | Remedy::Journal | Remedy::DropCheckpoint { .. } | Remedy::FreeRecord => {}
+                Remedy::Nothing
+                | Remedy::Journal
+                | Remedy::DropCheckpoint { .. }
+                | Remedy::FreeRecord => {}
             }
             finding.repaired = true;
         }
@@ -73,7 +88,8 @@ impl Check<'_> {
         let device = &self.sb.devices()[0];
         let usage = &scan.usage[0];
         let words = (0..usage.words()).map(|i| usage.word(i)).collect();
-        let alloc = DeviceAlloc::from_bitmap(device.blocks, u64::from(device.group_blocks), 1, words);
+        let alloc =
+            DeviceAlloc::from_bitmap(device.blocks, u64::from(device.group_blocks), 1, words);
         let placement = terrace_policy::Placement { pm_full_percent: 100 };
         Space::new(Arc::clone(self.pm), *device, alloc, Vec::new(), placement)
     }
@@ -96,7 +112,8 @@ impl Check<'_> {
             return Ok(());
         };
         let mut inner = inner?;
-        let (meta, mtime) = (Meta { nlink: count, ctime: Time::now(), ..inner.meta }, inner.mtime());
+        let (meta, mtime) =
+            (Meta { nlink: count, ctime: Time::now(), ..inner.meta }, inner.mtime());
         inner.log.begin();
         inner.push_attr(&meta, mtime);
         self.commit(space, &mut inner.log)

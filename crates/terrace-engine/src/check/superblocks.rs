@@ -18,7 +18,10 @@ impl Check<'_> {
             };
             let known = self.sb.devices[device].blocks;
             if good.blocks != known {
-                let what = format!("its superblock says {} blocks, the volume's device table {known}", good.blocks);
+                let what = format!(
+                    "its superblock says {} blocks, the volume's device table {known}",
+                    good.blocks
+                );
                 self.found(Finding::flaw(device, None, what, Remedy::Nothing));
             }
             self.copies(device, &good)?;
@@ -43,13 +46,16 @@ impl Check<'_> {
                 continue;
             }
             let what = match Superblock::decode(&bytes) {
-                Ok(Some(found)) if found.sequence < good.sequence => "is older than the other one".into(),
+                Ok(Some(found)) if found.sequence < good.sequence => {
+                    "is older than the other one".into()
+                }
                 Ok(Some(_)) => "is not the same as the other one".into(),
                 Ok(None) => "is no superblock".into(),
                 Err(error) => format!("is damaged: {error}"),
             };
             let remedy = Remedy::Superblock { device, copy, good: Box::new(*good) };
-            let what = format!("copy {copy} of the superblock, at byte {}, {what}", copy * BLOCK_BYTES);
+            let what =
+                format!("copy {copy} of the superblock, at byte {}, {what}", copy * BLOCK_BYTES);
             self.found(Finding::flaw(device, None, what, remedy));
         }
         Ok(())

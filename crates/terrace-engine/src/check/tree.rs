@@ -48,7 +48,8 @@ impl Check<'_> {
             names: Names::default(),
             links: HashMap::new(),
         });
-        let visit = |record: &InodeRecord, inner: &Inner| self.inode(offline, record, inner, &gathered);
+        let visit =
+            |record: &InodeRecord, inner: &Inner| self.inode(offline, record, inner, &gathered);
         let scan = scan(
             self.pm,
             &self.disks,
@@ -68,7 +69,8 @@ impl Check<'_> {
                     self.found(lost(problem));
                 }
                 ProblemKind::Outside => self.found(lost(problem)),
-                // The directories that hold such names have been reported, and whoever shares blocks will be.
+                // The directories that hold such names have been reported, and whoever shares
+                // blocks will be.
                 ProblemKind::Dangling | ProblemKind::Contested(..) => {}
             }
         }
@@ -84,12 +86,23 @@ impl Check<'_> {
     }
 
     /// Looks at one inode that a name leads to; called by many threads.
-    fn inode(&self, offline: &Offline, record: &InodeRecord, inner: &Inner, gathered: &Mutex<Gathered>) {
+    fn inode(
+        &self,
+        offline: &Offline,
+        record: &InodeRecord,
+        inner: &Inner,
+        gathered: &Mutex<Gathered>,
+    ) {
         let ino = Ino(record.ino);
         let entries = self.log(offline, record, inner);
         let mut extents = Vec::new();
         if let Body::File(file) = &inner.body {
-            let run = |(file_block, extent)| DataRun { ino, file_block, extent, archive: inner.log.archive().cloned() };
+            let run = |(file_block, extent)| DataRun {
+                ino,
+                file_block,
+                extent,
+                archive: inner.log.archive().cloned(),
+            };
             extents.extend(file.index.iter().map(run));
             extents.iter().for_each(|run| self.extent(run, inner.log.entries(self.pm)));
         }
@@ -100,7 +113,9 @@ impl Check<'_> {
         let mut gathered = gathered.lock();
         gathered.log_entries += entries;
         for run in &extents {
-            if let Some(blocks) = gathered.data_blocks.get_mut(usize::from(run.extent.addr.device())) {
+            if let Some(blocks) =
+                gathered.data_blocks.get_mut(usize::from(run.extent.addr.device()))
+            {
                 *blocks += u64::from(run.extent.blocks);
             }
         }
@@ -121,36 +136,49 @@ impl Check<'_> {
         let mut taken: HashSet<Vec<u8>> = HashSet::new();
         let mut last_cookie = FIRST_COOKIE - 1;
         let media = offline.media(self.pm, &self.disks);
-        let read = Log::load(media, inner.log.record_at(), record, offline.stamp, &mut |_, position, entry| {
-            entries += 1;
-            match entry {
-                LogEntry::DentryAdd(e, name) => {
-                    let what = if !taken.insert(name.to_vec()) {
-                        "gives a name twice"
-                    } else if e.cookie < FIRST_COOKIE || names.contains_key(&e.cookie) {
-                        "gives a position in the directory twice"
-                    } else if name.contains(&b'/') || name.contains(&0) || name == b"." || name == b".." {
-                        "gives a name that none can have"
-                    } else {
-                        ""
-                    };
-                    if !what.is_empty() {
-                        let name = String::from_utf8_lossy(name).escape_debug().to_string();
-                        let what = format!("the log entry at {} {what}: {name}", position_text(position));
-                        self.found(Finding::loss(0, Some(ino), what));
+        let read = Log::load(
+            media,
+            inner.log.record_at(),
+            record,
+            offline.stamp,
+            &mut |_, position, entry| {
+                entries += 1;
+                match entry {
+                    LogEntry::DentryAdd(e, name) => {
+                        let what = if !taken.insert(name.to_vec()) {
+                            "gives a name twice"
+                        } else if e.cookie < FIRST_COOKIE || names.contains_key(&e.cookie) {
+                            "gives a position in the directory twice"
+                        } else if name.contains(&b'/')
+                            || name.contains(&0)
+                            || name == b"."
+                            || name == b".."
+                        {
+                            "gives a name that none can have"
+                        } else {
+                            ""
+                        };
+                        if !what.is_empty() {
+                            let name = String::from_utf8_lossy(name).escape_debug().to_string();
+                            let what = format!(
+                                "the log entry at {} {what}: {name}",
+                                position_text(position)
+                            );
+                            self.found(Finding::loss(0, Some(ino), what));
+                        }
+                        last_cookie = last_cookie.max(e.cookie);
+                        names.insert(e.cookie, name.to_vec());
                     }
-                    last_cookie = last_cookie.max(e.cookie);
-                    names.insert(e.cookie, name.to_vec());
-                }
-                LogEntry::DentryRemove(e) => {
-                    if let Some(name) = names.remove(&e.cookie) {
-                        taken.remove(&name);
+                    LogEntry::DentryRemove(e) => {
+                        if let Some(name) = names.remove(&e.cookie) {
+                            taken.remove(&name);
+                        }
                     }
+                    _ => {}
                 }
-                _ => {}
-            }
-            Ok(())
-        });
+                Ok(())
+            },
+        );
         if let Err(error) = read {
             self.found(Finding::loss(0, Some(ino), error.to_string()));
         }
@@ -190,7 +218,10 @@ impl Check<'_> {
             self.verified(blocks);
             if unreadable || terrace_layout::data_crc(&value) != xattr.entry.value_crc {
                 let name = String::from_utf8_lossy(name).escape_debug().to_string();
-                let what = format!("the value of extended attribute {name}, at byte {}, is damaged", addr.byte());
+                let what = format!(
+                    "the value of extended attribute {name}, at byte {}, is damaged",
+                    addr.byte()
+                );
                 self.found(Finding::contents(0, ino, what));
             }
         }
@@ -211,11 +242,13 @@ impl Check<'_> {
         if offline.damage_to(d.ino).is_some() {
             return None;
         }
-        match offline.locate(d.ino).map(|at| offline.unfinished().record_state(self.pm, at, d.ino)) {
+        match offline.locate(d.ino).map(|at| offline.unfinished().record_state(self.pm, at, d.ino))
+        {
             None | Some(RecordState::Free) => Some("which does not exist".into()),
-            Some(RecordState::Used(r)) if r.generation != d.generation => {
-                Some(format!("generation {}, of which only generation {} exists", d.generation, r.generation))
-            }
+            Some(RecordState::Used(r)) if r.generation != d.generation => Some(format!(
+                "generation {}, of which only generation {} exists",
+                d.generation, r.generation
+            )),
             Some(RecordState::Used(r)) if kind_of(&r).ok() != Some(d.kind) => {
                 Some(format!("as a {:?}, which it is not", d.kind).to_lowercase())
             }
@@ -224,7 +257,11 @@ impl Check<'_> {
     }
 
     /// An inode whose record is in use and whole, and what its log says.
-    pub(super) fn load(&self, offline: &Offline, ino: Ino) -> Option<(InodeRecord, FsResult<Inner>)> {
+    pub(super) fn load(
+        &self,
+        offline: &Offline,
+        ino: Ino,
+    ) -> Option<(InodeRecord, FsResult<Inner>)> {
         let (at, record) = offline.record(self.pm, ino)?;
         let media = offline.media(self.pm, &self.disks);
         Some((record, Inner::load(media, at, &record, offline.stamp, Replay::No)))
@@ -234,7 +271,11 @@ impl Check<'_> {
     fn reachability(&self, names: &Names) {
         let reached = names.reachable();
         for &ino in names.directories.iter().filter(|ino| !reached.contains(ino)) {
-            self.found(Finding::loss(0, Some(ino), "no path from the root leads to this directory"));
+            self.found(Finding::loss(
+                0,
+                Some(ino),
+                "no path from the root leads to this directory",
+            ));
         }
     }
 
@@ -242,7 +283,10 @@ impl Check<'_> {
         for (&ino, reference) in &scan.references {
             let ino = Ino(ino);
             if reference.is_dir && reference.count > 1 {
-                let what = format!("this directory has {} names", reference.count - u32::from(ino == Ino::ROOT));
+                let what = format!(
+                    "this directory has {} names",
+                    reference.count - u32::from(ino == Ino::ROOT)
+                );
                 self.found(Finding::loss(0, Some(ino), what));
             }
             let count = if reference.is_dir { 1 } else { reference.count };
@@ -272,7 +316,10 @@ impl Check<'_> {
             };
             if let Ok(inner) = &inner {
                 if inner.dir().is_ok_and(|dir| dir.len() > 0) {
-                    self.found(Finding::hopeless(ino, "no name leads to this directory, which holds names"));
+                    self.found(Finding::hopeless(
+                        ino,
+                        "no name leads to this directory, which holds names",
+                    ));
                     continue;
                 }
                 // Its blocks are still its own: they are no leak.

@@ -1,4 +1,5 @@
-//! What the write-size predictor remembers of writes that are in the page cache and in no log entry yet.
+//! What the write-size predictor remembers of writes that are in the page cache and in no log entry
+//! yet.
 //!
 //! Invariant: the records do not overlap; each covers what is left of one write.
 
@@ -33,7 +34,9 @@ impl CachedWrites {
     /// Blocks that are elsewhere now, or gone.
     pub fn forget(&mut self, from: u64, to: u64) {
         let before = self.0.range(..from).next_back().map(|(&start, &record)| (start, record));
-        if let Some((start, record)) = before.filter(|&(start, record)| start + record.blocks > from) {
+        if let Some((start, record)) =
+            before.filter(|&(start, record)| start + record.blocks > from)
+        {
             self.0.insert(start, Record { blocks: from - start, ..record });
             self.keep_behind(start, record, to);
         }
@@ -51,11 +54,16 @@ impl CachedWrites {
     }
 
     fn within(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, Record)> {
-        let before = self.0.range(..from).next_back().filter(|&(&start, record)| start + record.blocks > from);
+        let before = self
+            .0
+            .range(..from)
+            .next_back()
+            .filter(|&(&start, record)| start + record.blocks > from);
         before.into_iter().chain(self.0.range(from..to)).map(|(&start, &record)| (start, record))
     }
 
-    /// The writes of which something lies in `from..to`, and the parts of it of which nothing is known.
+    /// The writes of which something lies in `from..to`, and the parts of it of which nothing is
+    /// known.
     pub fn split(&self, from: u64, to: u64) -> (Vec<Overlap>, Vec<Range<u64>>) {
         let (mut known, mut unknown, mut at) = (Vec::new(), Vec::new(), from);
         for (start, record) in self.within(from, to) {
@@ -75,7 +83,10 @@ impl CachedWrites {
     pub fn history(&self, from: u64, to: u64) -> u16 {
         let (known, _) = self.split(from, to);
         let counter = known.iter().map(|write| write.counter).min().unwrap_or(0);
-        WriteEntry::history(counter as u8, known.iter().map(|write| write.area_blocks).max().unwrap_or(0))
+        WriteEntry::history(
+            counter as u8,
+            known.iter().map(|write| write.area_blocks).max().unwrap_or(0),
+        )
     }
 }
 

@@ -1,8 +1,8 @@
 //! The entries of a file's log that map and measure its data, and the checksums that go with them.
 
 use terrace_layout::{
-    CRC_BLOCKS, CRC_COMMIT, CRC_ENTRY, CRC_NONE, CRC_SLOTS, EntryType, MediaStruct, SET_SIZE_TRUNCATES, SetSizeEntry,
-    WRITE_UNWRITTEN, WriteEntry, data_crc,
+    CRC_BLOCKS, CRC_COMMIT, CRC_ENTRY, CRC_NONE, CRC_SLOTS, EntryType, MediaStruct,
+    SET_SIZE_TRUNCATES, SetSizeEntry, WRITE_UNWRITTEN, WriteEntry, data_crc,
 };
 use terrace_media::Pm;
 use zerocopy::IntoBytes;
@@ -25,13 +25,25 @@ pub(super) fn set_size_entry(size: u64, mtime: Time, truncates: bool) -> SetSize
     }
 }
 
-pub(super) fn push_write(log: &mut Log, run: &StagedRun, size: u64, now: Time, crcs: &[u32]) -> usize {
+pub(super) fn push_write(
+    log: &mut Log,
+    run: &StagedRun,
+    size: u64,
+    now: Time,
+    crcs: &[u32],
+) -> usize {
     let (entry, slots) = with_crcs(write_entry(run, size, now), run.crc_run.is_some(), crcs);
     log.push(&entry, &[slots])
 }
 
 /// As [`push_write`], for PM without data checksums; `crc` covers the data as they are committed.
-pub(super) fn push_vouched(log: &mut Log, run: &StagedRun, size: u64, now: Time, crc: Option<u32>) -> usize {
+pub(super) fn push_vouched(
+    log: &mut Log,
+    run: &StagedRun,
+    size: u64,
+    now: Time,
+    crc: Option<u32>,
+) -> usize {
     let mut entry = write_entry(run, size, now);
     if let Some(crc) = crc {
         (entry.crc_form, entry.crcs) = (CRC_COMMIT, [crc, 0]);
@@ -58,7 +70,11 @@ pub(super) fn write_entry(run: &StagedRun, size: u64, now: Time) -> WriteEntry {
 }
 
 /// The entry with its checksums, or where they are, and the checksums that do not fit into it.
-pub(super) fn with_crcs(mut entry: WriteEntry, in_blocks: bool, crcs: &[u32]) -> (WriteEntry, &[u8]) {
+pub(super) fn with_crcs(
+    mut entry: WriteEntry,
+    in_blocks: bool,
+    crcs: &[u32],
+) -> (WriteEntry, &[u8]) {
     if in_blocks {
         entry.crc_form = CRC_BLOCKS;
         return (entry, &[]);
@@ -80,8 +96,8 @@ pub(super) fn with_crcs(mut entry: WriteEntry, in_blocks: bool, crcs: &[u32]) ->
     }
 }
 
-/// A copy of (a piece of) an entry for compaction, and the checksums that do not fit into it. A piece of an entry with
-/// checksum blocks remembers in `crcs[0]` how many checksums to skip.
+/// A copy of (a piece of) an entry for compaction, and the checksums that do not fit into it. A
+/// piece of an entry with checksum blocks remembers in `crcs[0]` how many checksums to skip.
 pub(super) fn copy_of(mut piece: WriteEntry, skip: u32, crcs: &[u32]) -> (WriteEntry, &[u8]) {
     let in_blocks = piece.crc_form == CRC_BLOCKS;
     piece.crc_form = CRC_NONE;
@@ -104,7 +120,8 @@ pub(crate) fn blocks_before(entry: &WriteEntry, file_block: u64) -> u32 {
     file_block.saturating_sub(entry.file_block) as u32
 }
 
-/// The checksums of an extent's blocks, `skip` blocks into its entry, if that keeps them in the log.
+/// The checksums of an extent's blocks, `skip` blocks into its entry, if that keeps them in the
+/// log.
 ///
 /// # Errors
 /// PM that cannot be read.

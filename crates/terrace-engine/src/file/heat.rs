@@ -1,7 +1,8 @@
 //! How hot a file's data is: what the policy needs to know to find what is cold.
 //!
-//! A block's own time stands in its log entry. Changes in place (patches, and appends inside the last block) leave that entry
-//! as it is; a bit per block remembers them instead, until somebody who looks for cold blocks has passed twice: a second chance.
+//! A block's own time stands in its log entry. Changes in place (patches, and appends inside the
+//! last block) leave that entry as it is; a bit per block remembers them instead, until somebody
+//! who looks for cold blocks has passed twice: a second chance.
 
 use std::ops::Range;
 
@@ -23,13 +24,15 @@ pub(crate) struct Heat {
     touched: Vec<u64>,
     /// What had changed in place before that.
     spared: Vec<u64>,
-    /// The blocks that the latest appends inside a block have filled up, one after the other: behind it lies the last of them.
+    /// The blocks that the latest appends inside a block have filled up, one after the other:
+    /// behind it lies the last of them.
     filled: Option<Range<u64>>,
     cooled: Time,
 }
 
 impl Heat {
-    /// The temperature of a file of `blocks` blocks as its log tells it: the mean time of what was written, and the last.
+    /// The temperature of a file of `blocks` blocks as its log tells it: the mean time of what was
+    /// written, and the last.
     pub fn loaded(blocks: u64, mean: Time, last_write: Time) -> Self {
         let mut heat = Self { last_write, ..Self::default() };
         heat.mean.add(blocks, mean.0);
@@ -75,7 +78,8 @@ impl Heat {
 
     /// An append that began inside a block changed these.
     pub fn append(&mut self, from: u64, to: u64) {
-        let before = self.filled.take().filter(|filled| (filled.end..=filled.end + 1).contains(&from));
+        let before =
+            self.filled.take().filter(|filled| (filled.end..=filled.end + 1).contains(&from));
         self.filled = Some(before.map_or(from, |filled| filled.start)..to - 1);
         self.touch(from);
     }
@@ -89,8 +93,8 @@ impl Heat {
         }
     }
 
-    /// Whether one of the blocks changed in place, has not been spared for it yet, and may change again: those that appends
-    /// have filled up will not.
+    /// Whether one of the blocks changed in place, has not been spared for it yet, and may change
+    /// again: those that appends have filled up will not.
     pub fn is_in_use(&self, from: u64, to: u64) -> bool {
         let Range { start, end } = self.filled.clone().unwrap_or(to..to);
         self.is_touched(from, to.min(start)) || self.is_touched(from.max(end), to)
@@ -105,7 +109,8 @@ impl Heat {
         is_set(&self.touched) || is_set(&self.spared)
     }
 
-    /// Somebody looks for cold blocks: what changed in place is spared until somebody looks a second later, or later still.
+    /// Somebody looks for cold blocks: what changed in place is spared until somebody looks a
+    /// second later, or later still.
     pub fn cool(&mut self, now: Time) {
         if self.is_to_be_cooled(now) {
             self.spared = std::mem::take(&mut self.touched);
@@ -115,7 +120,8 @@ impl Heat {
 
     /// Whether [`Self::cool`] has anything to do.
     pub fn is_to_be_cooled(&self, now: Time) -> bool {
-        now.0.saturating_sub(self.cooled.0) >= SPARED_NS && !(self.touched.is_empty() && self.spared.is_empty())
+        now.0.saturating_sub(self.cooled.0) >= SPARED_NS
+            && !(self.touched.is_empty() && self.spared.is_empty())
     }
 
     /// What of the file is cold, if anything is.
@@ -152,7 +158,8 @@ mod tests {
         let mut heat = Heat::default();
         assert!(!heat.is_touched(0, u64::MAX));
         [3, 64, TOUCHED_BLOCKS_MAX].into_iter().for_each(|block| heat.touch(block));
-        let touched = |heat: &Heat| (0..200).filter(|&b| heat.is_touched(b, b + 1)).collect::<Vec<_>>();
+        let touched =
+            |heat: &Heat| (0..200).filter(|&b| heat.is_touched(b, b + 1)).collect::<Vec<_>>();
         assert_eq!(touched(&heat), [3, 64]);
         assert!(heat.is_touched(0, 4) && !heat.is_touched(4, 64) && heat.is_touched(0, u64::MAX));
         // Two looks, a second apart, and what was not touched in between is spared no more.
@@ -170,10 +177,18 @@ mod tests {
     fn what_appends_have_filled_up_is_no_longer_in_use() {
         let mut heat = Heat::default();
         heat.patch(5);
-        let in_use = |heat: &Heat| (0..200).filter(|&b| heat.is_in_use(b, b + 1)).collect::<Vec<_>>();
-        [(7, 8), (7, 9), (9, 10), (9, 10), (10, 11)].into_iter().for_each(|(from, to)| heat.append(from, to));
+        let in_use =
+            |heat: &Heat| (0..200).filter(|&b| heat.is_in_use(b, b + 1)).collect::<Vec<_>>();
+        [(7, 8), (7, 9), (9, 10), (9, 10), (10, 11)]
+            .into_iter()
+            .for_each(|(from, to)| heat.append(from, to));
         assert_eq!(in_use(&heat), [5, 10]);
-        assert!(heat.is_in_use(0, 8) && heat.is_in_use(6, 20) && !heat.is_in_use(6, 10) && heat.is_touched(6, 10));
+        assert!(
+            heat.is_in_use(0, 8)
+                && heat.is_in_use(6, 20)
+                && !heat.is_in_use(6, 10)
+                && heat.is_touched(6, 10)
+        );
         // Appends elsewhere: what was filled before may as well have been patched.
         heat.append(64, 65);
         assert_eq!(in_use(&heat), [5, 7, 9, 10, 64]);

@@ -10,8 +10,8 @@ use crate::planted::{Bug, planted};
 use crate::types::Time;
 
 impl FileData {
-    /// Replaces the file blocks `from..to` by a hole, or by reserved blocks (`reserve` yields runs for all of the
-    /// unreserved parts), and sets the size.
+    /// Replaces the file blocks `from..to` by a hole, or by reserved blocks (`reserve` yields runs
+    /// for all of the unreserved parts), and sets the size.
     ///
     /// # Errors
     /// As [`Self::write`]; the caller keeps the runs then.
@@ -55,7 +55,8 @@ impl FileData {
         Ok(())
     }
 
-    /// Maps reserved runs into holes (`fallocate`), and sets the size and the times; without runs only these.
+    /// Maps reserved runs into holes (`fallocate`), and sets the size and the times; without runs
+    /// only these.
     ///
     /// # Errors
     /// As [`Self::deallocate`].
@@ -80,7 +81,13 @@ impl FileData {
         Ok(())
     }
 
-    fn push_reserved(&mut self, log: &mut Log, reserve: &[(u64, BlockAddr, u64)], size: u64, now: Time) {
+    fn push_reserved(
+        &mut self,
+        log: &mut Log,
+        reserve: &[(u64, BlockAddr, u64)],
+        size: u64,
+        now: Time,
+    ) {
         for &(file_block, addr, blocks) in reserve {
             let staged = StagedRun { unwritten: true, ..StagedRun::new(file_block, addr, blocks) };
             let logged = StagedRun {

@@ -1,14 +1,15 @@
 //! The volatile index of a file: which device blocks hold which file blocks.
 //!
-//! Long runs live in a B-tree of extents, so that 16 MiB cost what 4 KiB cost. Where random writes have cut a stretch of
-//! the file into single blocks, a table with one slot per block takes over (`table`): a lookup there costs one cache
-//! miss instead of a descent.
+//! Long runs live in a B-tree of extents, so that 16 MiB cost what 4 KiB cost. Where random writes
+//! have cut a stretch of the file into single blocks, a table with one slot per block takes over
+//! (`table`): a lookup there costs one cache miss instead of a descent.
 //!
 //! Invariants:
-//! * Extents do not overlap; each maps a run of file blocks to a run of device blocks, within one write entry.
+//! * Extents do not overlap; each maps a run of file blocks to a run of device blocks, within one
+//!   write entry.
 //! * The blocks of a table's stretch are in the table only; no extent of the tree reaches into it.
-//! * Each extent, and each used slot of a table, holds one reference on its entry in the log, so that the log knows which
-//!   pages are live.
+//! * Each extent, and each used slot of a table, holds one reference on its entry in the log, so
+//!   that the log knows which pages are live.
 //! * An entry's checksum blocks belong to it as a whole: they are freed with its last extent.
 
 mod table;
@@ -35,10 +36,12 @@ pub(crate) type Freed = Vec<(BlockAddr, u64)>;
 pub(crate) struct Extent {
     /// First device block.
     pub addr: BlockAddr,
-    /// Position of the write entry; slots are 64 bytes long, so the low bits hold flags, and the predictor's counter.
+    /// Position of the write entry; slots are 64 bytes long, so the low bits hold flags, and the
+    /// predictor's counter.
     entry_and_flags: u64,
     pub blocks: u32,
-    /// One more than the binary logarithm of the blocks of the write that brought the data; 0: nobody remembers.
+    /// One more than the binary logarithm of the blocks of the write that brought the data; 0:
+    /// nobody remembers.
     area_log2: u8,
 }
 
@@ -49,16 +52,27 @@ const COUNTER_MAX: u8 = 15;
 const FLAGS: u64 = 63;
 
 impl Extent {
-    pub fn new(addr: BlockAddr, blocks: u32, entry: u64, unwritten: bool, has_crc_blocks: bool) -> Self {
-        let flags = if unwritten { UNWRITTEN } else { 0 } | if has_crc_blocks { HAS_CRC_BLOCKS } else { 0 };
+    pub fn new(
+        addr: BlockAddr,
+        blocks: u32,
+        entry: u64,
+        unwritten: bool,
+        has_crc_blocks: bool,
+    ) -> Self {
+        let flags =
+            if unwritten { UNWRITTEN } else { 0 } | if has_crc_blocks { HAS_CRC_BLOCKS } else { 0 };
         Self { addr, entry_and_flags: entry | flags, blocks, area_log2: 0 }
     }
 
-    /// The same, with what the write-size predictor remembers, in the form in which entries hold it. Tables keep the counter
-    /// alone.
+    /// The same, with what the write-size predictor remembers, in the form in which entries hold
+    /// it. Tables keep the counter alone.
     pub fn with_history(self, history: u16) -> Self {
         let counter = u64::from((history as u8).min(COUNTER_MAX)) << COUNTER_SHIFT;
-        Self { entry_and_flags: self.entry_and_flags | counter, area_log2: (history >> 8) as u8, ..self }
+        Self {
+            entry_and_flags: self.entry_and_flags | counter,
+            area_log2: (history >> 8) as u8,
+            ..self
+        }
     }
 
     /// Counter of the write-size predictor.
@@ -88,7 +102,8 @@ impl Extent {
         self.entry_and_flags & HAS_CRC_BLOCKS != 0
     }
 
-    /// Whether `next`, at file block `next_start`, goes on where this one, at `start`, ends, in the file and on the device.
+    /// Whether `next`, at file block `next_start`, goes on where this one, at `start`, ends, in the
+    /// file and on the device.
     fn touches(&self, start: u64, next: &Extent, next_start: u64) -> bool {
         let blocks = u64::from(self.blocks);
         start + blocks == next_start
@@ -178,7 +193,8 @@ impl Index {
         }
     }
 
-    /// Where `block` is, if it was written and stands in a table: all that a read of scattered blocks needs.
+    /// Where `block` is, if it was written and stands in a table: all that a read of scattered
+    /// blocks needs.
     #[inline]
     pub fn written_in_table(&self, block: u64) -> Option<BlockAddr> {
         self.tables.get(block / TABLE_BLOCKS)?.written(block % TABLE_BLOCKS)
@@ -195,7 +211,8 @@ impl Index {
     /// First block at or after `block`, outside of tables, at which an extent or a table starts.
     fn next_start(&self, block: u64) -> Option<u64> {
         let extent = self.tree.range(block..).next().map(|(&start, _)| start);
-        let table = self.tables.from(block / TABLE_BLOCKS).next().map(|stretch| stretch * TABLE_BLOCKS);
+        let table =
+            self.tables.from(block / TABLE_BLOCKS).next().map(|stretch| stretch * TABLE_BLOCKS);
         extent.into_iter().chain(table).min()
     }
 
@@ -203,7 +220,8 @@ impl Index {
     pub fn next_extent(&self, block: u64) -> Option<(u64, Extent)> {
         let in_tree = self.tree.range(block..).next().map(|(&b, &e)| (b, e));
         let mut stretches = self.tables.from(block / TABLE_BLOCKS);
-        let in_table = stretches.find_map(|s| self.tables.get(s)?.next_used(s * TABLE_BLOCKS, block));
+        let in_table =
+            stretches.find_map(|s| self.tables.get(s)?.next_used(s * TABLE_BLOCKS, block));
         in_tree.into_iter().chain(in_table).min_by_key(|&(start, _)| start)
     }
 
@@ -222,17 +240,25 @@ impl Index {
         })
     }
 
-    /// The extents that reach into `from..to`, whole, in order of the file; none into a range that is empty or ends
-    /// before it begins.
+    /// The extents that reach into `from..to`, whole, in order of the file; none into a range that
+    /// is empty or ends before it begins.
     pub fn overlaps(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, Extent)> {
-        let reaches_in = |&(&start, e): &(&u64, &Extent)| from < to && start + u64::from(e.blocks) > from;
+        let reaches_in =
+            |&(&start, e): &(&u64, &Extent)| from < to && start + u64::from(e.blocks) > from;
         let before = self.tree.range(..from).next_back().filter(reaches_in);
         let first = before.map(|(&start, &extent)| (start, extent));
         first.into_iter().chain(self.extents_from(from).take_while(move |&(start, _)| start < to))
     }
 
-    /// Maps `extent` at `file_block`, where nothing is mapped. `crc_run`: the entry's checksum blocks.
-    pub fn map(&mut self, refs: &mut Refs, file_block: u64, extent: Extent, crc_run: Option<(BlockAddr, u64)>) {
+    /// Maps `extent` at `file_block`, where nothing is mapped. `crc_run`: the entry's checksum
+    /// blocks.
+    pub fn map(
+        &mut self,
+        refs: &mut Refs,
+        file_block: u64,
+        extent: Extent,
+        crc_run: Option<(BlockAddr, u64)>,
+    ) {
         self.blocks += u64::from(extent.blocks);
         if let Some((addr, blocks)) = crc_run {
             self.crc_of.entry(extent.entry()).or_insert((addr, 0));
@@ -261,7 +287,8 @@ impl Index {
     fn fill_table(&mut self, refs: &mut Refs, file_block: u64, extent: Extent) {
         for i in 0..u64::from(extent.blocks) {
             self.add_reference(refs, &extent);
-            let table = self.tables.get_mut(file_block / TABLE_BLOCKS).expect("the caller saw the table");
+            let table =
+                self.tables.get_mut(file_block / TABLE_BLOCKS).expect("the caller saw the table");
             table.set(file_block % TABLE_BLOCKS + i, extent.tail(i).head(1));
         }
     }
@@ -282,7 +309,8 @@ impl Index {
         let mut last: Option<(u64, Extent)> = None;
         let mut pieces = 0;
         for (&at, extent) in self.tree.range(start..end) {
-            pieces += usize::from(!last.is_some_and(|(before, last)| last.touches(before, extent, at)));
+            pieces +=
+                usize::from(!last.is_some_and(|(before, last)| last.touches(before, extent, at)));
             last = Some((at, *extent));
         }
         pieces
@@ -308,8 +336,15 @@ impl Index {
         }
     }
 
-    /// Maps an extent of one block over another of one block, if that is all there is to do: the way of small overwrites.
-    pub fn replace_block(&mut self, refs: &mut Refs, file_block: u64, extent: Extent, freed: &mut Freed) -> bool {
+    /// Maps an extent of one block over another of one block, if that is all there is to do: the
+    /// way of small overwrites.
+    pub fn replace_block(
+        &mut self,
+        refs: &mut Refs,
+        file_block: u64,
+        extent: Extent,
+        freed: &mut Freed,
+    ) -> bool {
         if extent.blocks != 1 || extent.has_crc_blocks() {
             return false;
         }
@@ -393,8 +428,9 @@ impl Index {
         }
     }
 
-    /// What entries must map after compaction: the extents in order of [`Self::iter`], neighbours in the tree as one
-    /// where `can_join` lets them (asked of extents of the same kind that touch in the file and on the device).
+    /// What entries must map after compaction: the extents in order of [`Self::iter`], neighbours
+    /// in the tree as one where `can_join` lets them (asked of extents of the same kind that touch
+    /// in the file and on the device).
     pub fn runs(&self, can_join: impl Fn(&Extent, &Extent) -> bool) -> Vec<(u64, Extent)> {
         let mut runs: Vec<(u64, Extent)> = Vec::with_capacity(self.tree.len());
         for (&start, extent) in &self.tree {
@@ -412,7 +448,12 @@ impl Index {
     }
 
     /// Compaction has written an entry for each of `runs`: `position` tells where.
-    pub fn moved(&mut self, refs: &mut Refs, runs: Vec<(u64, Extent)>, position: impl Fn(usize) -> u64) {
+    pub fn moved(
+        &mut self,
+        refs: &mut Refs,
+        runs: Vec<(u64, Extent)>,
+        position: impl Fn(usize) -> u64,
+    ) {
         let crc_of = std::mem::take(&mut self.crc_of);
         let in_tree = runs.len() - self.tables.len();
         let mut moved = runs.into_iter().enumerate().map(|(i, (block, extent))| {
@@ -425,7 +466,8 @@ impl Index {
         });
         self.tree = moved.by_ref().take(in_tree).collect();
         for (block, extent) in moved {
-            let table = self.tables.get_mut(block / TABLE_BLOCKS).expect("the runs come from there");
+            let table =
+                self.tables.get_mut(block / TABLE_BLOCKS).expect("the runs come from there");
             table.set(block % TABLE_BLOCKS, extent);
         }
     }
@@ -438,7 +480,8 @@ impl Index {
     fn add_reference(&mut self, refs: &mut Refs, extent: &Extent) {
         refs.retain(extent.entry(), 1);
         if extent.has_crc_blocks() {
-            let (addr, extents) = self.crc_of.get_mut(&extent.entry()).expect("entry has checksum blocks");
+            let (addr, extents) =
+                self.crc_of.get_mut(&extent.entry()).expect("entry has checksum blocks");
             *extents += 1;
             self.crc_runs.get_mut(addr).expect("run of the entry").extents += 1;
         }
@@ -456,7 +499,8 @@ impl Index {
         if !extent.has_crc_blocks() {
             return None;
         }
-        let (addr, extents) = self.crc_of.get_mut(&extent.entry()).expect("entry has checksum blocks");
+        let (addr, extents) =
+            self.crc_of.get_mut(&extent.entry()).expect("entry has checksum blocks");
         let addr = *addr;
         *extents -= 1;
         if *extents == 0 {

@@ -1,6 +1,7 @@
 //! A stretch of a file, one slot per block.
 //!
-//! Invariant: a used slot is an extent of one block; an unused one has the address 0, where PM's superblock is.
+//! Invariant: a used slot is an extent of one block; an unused one has the address 0, where PM's
+//! superblock is.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +11,16 @@ use terrace_media::prefetch;
 
 use super::{Extent, Segment};
 
-/// File blocks of a table: with its 8 KiB it stays small beside the data, and unit tests see several in a small file.
+/// File blocks of a table: with its 8 KiB it stays small beside the data, and unit tests see
+/// several in a small file.
 pub(crate) const TABLE_BLOCKS: u64 = if cfg!(test) { 16 } else { 512 };
 
-/// Of the addresses, marks blocks that are allocated and were never written: readers need not look at the entries.
+/// Of the addresses, marks blocks that are allocated and were never written: readers need not look
+/// at the entries.
 const UNWRITTEN: u64 = 1 << 63;
 
-/// Addresses and entries apart: what readers touch is half as long, and fits the CPU's caches for that much longer.
+/// Addresses and entries apart: what readers touch is half as long, and fits the CPU's caches for
+/// that much longer.
 #[derive(Debug)]
 pub(super) struct Table {
     addrs: Box<[u64; TABLE_BLOCKS as usize]>,
@@ -26,7 +30,11 @@ pub(super) struct Table {
 
 impl Default for Table {
     fn default() -> Self {
-        Self { addrs: Box::new([0; TABLE_BLOCKS as usize]), entries: Box::new([0; TABLE_BLOCKS as usize]), used: 0 }
+        Self {
+            addrs: Box::new([0; TABLE_BLOCKS as usize]),
+            entries: Box::new([0; TABLE_BLOCKS as usize]),
+            used: 0,
+        }
     }
 }
 
@@ -40,14 +48,16 @@ impl Table {
         self.used as usize
     }
 
-    /// What lies in slot `i`; a hole reaches to the next used slot or to the table's end, what one entry has on a disk to the
-    /// end of that: disks are read in runs.
+    /// What lies in slot `i`; a hole reaches to the next used slot or to the table's end, what one
+    /// entry has on a disk to the end of that: disks are read in runs.
     #[inline]
     pub fn lookup(&self, i: u64) -> Segment {
         match self.get(i) {
             Some(extent) if extent.addr.is_pm() => Segment::Extent(extent),
             Some(extent) => Segment::Extent(Extent { blocks: self.run_blocks(i), ..extent }),
-            None => Segment::Hole(self.addrs[i as usize..].iter().take_while(|&&a| a == 0).count() as u64),
+            None => Segment::Hole(
+                self.addrs[i as usize..].iter().take_while(|&&a| a == 0).count() as u64
+            ),
         }
     }
 
@@ -55,7 +65,9 @@ impl Table {
     fn run_blocks(&self, i: u64) -> u32 {
         let from = i as usize;
         let (addrs, entries) = (&self.addrs[from..], &self.entries[from..]);
-        let goes_on = |&(i, (addr, entry)): &(u64, (&u64, &u64))| *addr == addrs[0] + i && *entry == entries[0];
+        let goes_on = |&(i, (addr, entry)): &(u64, (&u64, &u64))| {
+            *addr == addrs[0] + i && *entry == entries[0]
+        };
         (0..).zip(addrs.iter().zip(entries)).take_while(goes_on).count() as u32
     }
 
@@ -150,7 +162,9 @@ impl Tables {
 
     /// Used slots of all tables with their file blocks, in order.
     pub fn slots(&self) -> impl Iterator<Item = (u64, Extent)> {
-        self.order.iter().flat_map(|&stretch| self.by_stretch[&stretch].iter(stretch * TABLE_BLOCKS))
+        self.order
+            .iter()
+            .flat_map(|&stretch| self.by_stretch[&stretch].iter(stretch * TABLE_BLOCKS))
     }
 
     /// Used slots of all tables.

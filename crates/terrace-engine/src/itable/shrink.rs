@@ -1,9 +1,9 @@
 //! An inode table gives back blocks in which no inode has a record.
 //!
-//! A chunk that nobody uses leaves the chain. Of another one, the blocks that nobody uses are cut out, and what is
-//! behind them is a chunk of its own, whose header takes the place of a free record: one journal record stores both
-//! headers. The indexes of what is cut out, and of that record, are a gap: no inode has them, until a chunk fills the
-//! gap.
+//! A chunk that nobody uses leaves the chain. Of another one, the blocks that nobody uses are cut
+//! out, and what is behind them is a chunk of its own, whose header takes the place of a free
+//! record: one journal record stores both headers. The indexes of what is cut out, and of that
+//! record, are a gap: no inode has them, until a chunk fills the gap.
 
 use terrace_layout::{BLOCK_BYTES, BlockAddr, CHUNK_NEXT_OFFSET, CheckedPtr, JournalWord};
 use terrace_media::Pm;
@@ -38,13 +38,14 @@ impl Chunk {
         runs
     }
 
-    /// The part of it that is left when it begins with block `from`, whose first record makes room for the header, and
-    /// ends before block `to`.
+    /// The part of it that is left when it begins with block `from`, whose first record makes room
+    /// for the header, and ends before block `to`.
     fn part(&self, from: u64, to: u64) -> Chunk {
         let (first, records) = (from * RECORDS_PER_BLOCK, (to - from) * RECORDS_PER_BLOCK - 1);
         let mut used = vec![0u64; records.div_ceil(64) as usize];
         let in_use = (0..records).filter(|&slot| self.is_used(first + slot));
-        let count = in_use.inspect(|slot| used[(slot / 64) as usize] |= 1 << (slot % 64)).count() as u64;
+        let count =
+            in_use.inspect(|slot| used[(slot / 64) as usize] |= 1 << (slot % 64)).count() as u64;
         Chunk {
             at: self.at + from * BLOCK_BYTES,
             first_index: self.first_index + first,
@@ -59,7 +60,8 @@ impl Chunk {
 impl InodeTable {
     /// Whether there may be so much to give back that looking for it is worth the trouble.
     pub fn wants_to_shrink(&self, pm_is_low: bool) -> bool {
-        let (records, free) = self.chunks[1..].iter().fold((0, 0), |(n, f), c| (n + c.records, f + c.free));
+        let (records, free) =
+            self.chunks[1..].iter().fold((0, 0), |(n, f), c| (n + c.records, f + c.free));
         let is_rather_empty = free > records / 2 && self.freed > records / 8;
         self.freed >= FREED_MIN && (pm_is_low || is_rather_empty)
     }
@@ -78,7 +80,10 @@ impl InodeTable {
             self.load_chunk(pm, c);
             let chunk = &self.chunks[c];
             if chunk.free == chunk.records {
-                let link = JournalWord { at: self.chunks[c - 1].at + CHUNK_NEXT_OFFSET, value: self.pointer(c + 1).0 };
+                let link = JournalWord {
+                    at: self.chunks[c - 1].at + CHUNK_NEXT_OFFSET,
+                    value: self.pointer(c + 1).0,
+                };
                 commit(pm, journal, &[link])?;
                 let gone = self.chunks.remove(c);
                 space.free(BlockAddr::pm(gone.at / BLOCK_BYTES), gone.blocks());
@@ -92,7 +97,14 @@ impl InodeTable {
     }
 
     /// Cuts the blocks `from..to`, which are empty, out of a chunk.
-    fn cut(&mut self, pm: &Pm, journal: &Journal, space: &Space, c: usize, (from, to): (u64, u64)) -> FsResult<()> {
+    fn cut(
+        &mut self,
+        pm: &Pm,
+        journal: &Journal,
+        space: &Space,
+        c: usize,
+        (from, to): (u64, u64),
+    ) -> FsResult<()> {
         let chunk = &self.chunks[c];
         let (start, blocks) = (chunk.at / BLOCK_BYTES, chunk.blocks());
         // What follows needs a header.

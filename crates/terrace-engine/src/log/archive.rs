@@ -1,22 +1,24 @@
 //! The part of a log that lies on a disk: its *archive* (TPFS, section 5.6).
 //!
-//! What is live of a cold inode's log is written anew, without pages, to free blocks of a disk; if it is short enough, into the
-//! inode's record, and there is no archive. The log's pages are free then.
+//! What is live of a cold inode's log is written anew, without pages, to free blocks of a disk; if
+//! it is short enough, into the inode's record, and there is no archive. The log's pages are free
+//! then.
 //!
 //! Invariants:
-//! * The pages of a log are numbered on and on, or what an earlier one left in a block would pass for the next one's: an archive
-//!   takes a number, too, and the attributes in a record remember the last.
-//! * An archive comes first in its log: the record's first slot leads to it, and what is appended later follows in the record's
-//!   other slots, then in pages as ever.
-//! * Its blocks never change, and are free when the journal has replaced what leads to them. They are durable before that leads
-//!   to them.
-//! * Its entries are in DRAM as long as the inode is. The volatile state refers to them by position as to others: theirs lie
-//!   beyond every byte of PM.
+//! * The pages of a log are numbered on and on, or what an earlier one left in a block would pass
+//!   for the next one's: an archive takes a number, too, and the attributes in a record remember
+//!   the last.
+//! * An archive comes first in its log: the record's first slot leads to it, and what is appended
+//!   later follows in the record's other slots, then in pages as ever.
+//! * Its blocks never change, and are free when the journal has replaced what leads to them. They
+//!   are durable before that leads to them.
+//! * Its entries are in DRAM as long as the inode is. The volatile state refers to them by position
+//!   as to others: theirs lie beyond every byte of PM.
 
 use terrace_layout::{
-    ArchiveEntry, BLOCK_BYTES, BlockAddr, CheckedPtr, HEAD_OFFSET, INLINE_OFFSET, INLINE_SLOTS, InodeRecord,
-    JournalWord, LogEntry, MediaStruct, PAGE_SLOTS, SLOT_BYTES, TAIL_OFFSET, Tail, finish_entry, lay_out_entry,
-    page_seed, slots_for,
+    ArchiveEntry, BLOCK_BYTES, BlockAddr, CheckedPtr, HEAD_OFFSET, INLINE_OFFSET, INLINE_SLOTS,
+    InodeRecord, JournalWord, LogEntry, MediaStruct, PAGE_SLOTS, SLOT_BYTES, TAIL_OFFSET, Tail,
+    finish_entry, lay_out_entry, page_seed, slots_for,
 };
 use terrace_media::{AlignedBuf, Disk, MediaError, Pm};
 
@@ -54,7 +56,10 @@ pub(crate) struct LogMedia<'a> {
 
 impl LogMedia<'_> {
     /// Reads the slots of the record at `record_at`.
-    pub(super) fn read_slots(&self, record_at: u64) -> FsResult<[u8; (INLINE_SLOTS * SLOT_BYTES) as usize]> {
+    pub(super) fn read_slots(
+        &self,
+        record_at: u64,
+    ) -> FsResult<[u8; (INLINE_SLOTS * SLOT_BYTES) as usize]> {
         let mut slots = [0u8; (INLINE_SLOTS * SLOT_BYTES) as usize];
         self.read(record_at + INLINE_OFFSET, &mut slots)?;
         Ok(slots)
@@ -91,8 +96,15 @@ impl Archive {
     /// Compares with `bytes`, as its blocks were read. What differs, and its byte on the disk.
     pub fn verify(&self, bytes: &[u8]) -> Option<LogDamage> {
         let differs = |(old, new): (&[u8], &[u8])| old != new;
-        let slot = self.entries.chunks(SLOT_BYTES as usize).zip(bytes.chunks(SLOT_BYTES as usize)).position(differs)?;
-        Some((self.addr.byte() + slot as u64 * SLOT_BYTES, "a log entry on this disk is damaged".to_owned()))
+        let slot = self
+            .entries
+            .chunks(SLOT_BYTES as usize)
+            .zip(bytes.chunks(SLOT_BYTES as usize))
+            .position(differs)?;
+        Some((
+            self.addr.byte() + slot as u64 * SLOT_BYTES,
+            "a log entry on this disk is damaged".to_owned(),
+        ))
     }
 }
 
@@ -120,7 +132,9 @@ impl<'a> Entries<'a> {
         }
         let from = (position - ARCHIVE_START) as usize;
         let found = self.archive.and_then(|archive| archive.entries.get(from..from + buf.len()));
-        buf.copy_from_slice(found.ok_or_else(|| place(self.pm, position, "a log has no such entry"))?);
+        buf.copy_from_slice(
+            found.ok_or_else(|| place(self.pm, position, "a log has no such entry"))?,
+        );
         Ok(())
     }
 
@@ -135,7 +149,9 @@ impl<'a> Entries<'a> {
     pub fn room(&self, position: u64) -> u64 {
         match position.checked_sub(ARCHIVE_START) {
             None => (BLOCK_BYTES - position % BLOCK_BYTES) / SLOT_BYTES,
-            Some(from) => self.archive.map_or(0, |archive| archive.slots().saturating_sub(from / SLOT_BYTES)),
+            Some(from) => {
+                self.archive.map_or(0, |archive| archive.slots().saturating_sub(from / SLOT_BYTES))
+            }
         }
     }
 }
@@ -148,7 +164,8 @@ pub(crate) trait NewLog {
     /// `ENOSPC`.
     fn push<T: MediaStruct>(&mut self, head: &T, parts: &[&[u8]]) -> FsResult<u64>;
 
-    /// What the attributes are to remember of the pages: [`AttrEntry::next_page`](terrace_layout::AttrEntry::next_page).
+    /// What the attributes are to remember of the pages:
+    /// [`AttrEntry::next_page`](terrace_layout::AttrEntry::next_page).
     fn next_page(&self) -> u64 {
         0
     }
@@ -162,8 +179,8 @@ pub(crate) struct Draft {
     seed: u32,
     slots_max: u64,
     bytes: Vec<u8>,
-    /// The log as it was: its tail, the sequence number of the next page, which is the archive's, and what changed
-    /// where it stood.
+    /// The log as it was: its tail, the sequence number of the next page, which is the archive's,
+    /// and what changed where it stood.
     tail: u64,
     sequence: u64,
     rewrites: u64,
@@ -217,8 +234,14 @@ impl Log {
         self.archive.as_ref()
     }
 
-    /// Reads the archive that the record's first slot leads to, if it does; returns how many bytes of `slots` that took.
-    pub(super) fn load_archive(&mut self, media: LogMedia<'_>, slots: &[u8], visit: Visit<'_>) -> FsResult<usize> {
+    /// Reads the archive that the record's first slot leads to, if it does; returns how many bytes
+    /// of `slots` that took.
+    pub(super) fn load_archive(
+        &mut self,
+        media: LogMedia<'_>,
+        slots: &[u8],
+        visit: Visit<'_>,
+    ) -> FsResult<usize> {
         let slot = SLOT_BYTES as usize;
         let first = slots.get(..slot).map(|first| LogEntry::decode(first, self.seed));
         let Some(Ok(LogEntry::Archive(e))) = first else {
@@ -226,20 +249,26 @@ impl Log {
         };
         self.next_sequence = e.sequence + 1;
         let addr = BlockAddr(e.address);
-        let bad = |what: String| FsError::corrupt(format!("{what} (log of inode {}): {}", self.ino, advice(media.pm)));
+        let bad = |what: String| {
+            FsError::corrupt(format!("{what} (log of inode {}): {}", self.ino, advice(media.pm)))
+        };
         let disk = media.disks.find_disk(addr.device());
-        let disk = disk.ok_or_else(|| bad(format!("{addr:?}: there is no disk {}", addr.device())))?;
+        let disk =
+            disk.ok_or_else(|| bad(format!("{addr:?}: there is no disk {}", addr.device())))?;
         let mut blocks = AlignedBuf::new((e.blocks() * BLOCK_BYTES) as usize);
         let unread = |error: MediaError| bad(error.to_string()).at(addr.device(), addr.byte());
         disk.read_at(addr.byte(), &mut blocks).map_err(unread)?;
         let entries = &blocks[..e.entry_slots as usize * slot];
-        let archive = Archive { addr, seed: page_seed(self.seed, e.sequence), entries: entries.into() };
+        let archive =
+            Archive { addr, seed: page_seed(self.seed, e.sequence), entries: entries.into() };
         let damaged = |position, what: &str| {
             let at = addr.byte() + position - ARCHIVE_START;
             bad(format!("{}: at byte {at}: {what}", disk.path().display())).at(addr.device(), at)
         };
         let refs = &mut self.refs;
-        walk(archive.seed, ARCHIVE_START, entries, &damaged, &mut |position, entry| visit(refs, position, entry))?;
+        walk(archive.seed, ARCHIVE_START, entries, &damaged, &mut |position, entry| {
+            visit(refs, position, entry)
+        })?;
         self.slots += archive.slots();
         self.archive = Some(Arc::new(archive));
         Ok(slot)
@@ -269,7 +298,8 @@ impl Log {
         }
     }
 
-    /// Pages that entries of so many slots take at most: of each two adjacent pages the second begins with what the first had no room for.
+    /// Pages that entries of so many slots take at most: of each two adjacent pages the second
+    /// begins with what the first had no room for.
     pub fn pages_max(slots: u64) -> u64 {
         (2 * slots.div_ceil(PAGE_SLOTS)).saturating_sub(1)
     }
@@ -279,18 +309,31 @@ impl Log {
         let sequence = self.next_sequence;
         let (start, seed, slots_max) = match for_record {
             true => (self.record_at + INLINE_OFFSET, self.inline_seed, INLINE_SLOTS),
-            false => (ARCHIVE_START, page_seed(self.inline_seed, sequence), terrace_layout::ARCHIVE_SLOTS_MAX),
+            false => (
+                ARCHIVE_START,
+                page_seed(self.inline_seed, sequence),
+                terrace_layout::ARCHIVE_SLOTS_MAX,
+            ),
         };
-        Draft { start, seed, slots_max, bytes: Vec::new(), tail: self.tail, sequence, rewrites: self.rewrites }
+        Draft {
+            start,
+            seed,
+            slots_max,
+            bytes: Vec::new(),
+            tail: self.tail,
+            sequence,
+            rewrites: self.rewrites,
+        }
     }
 
     /// Whether the log is still what the draft was made of.
     pub fn is_as_drafted(&self, draft: &Draft) -> bool {
-        (self.tail, self.next_sequence, self.rewrites) == (draft.tail, draft.sequence, draft.rewrites)
+        (self.tail, self.next_sequence, self.rewrites)
+            == (draft.tail, draft.sequence, draft.rewrites)
     }
 
-    /// Replaces the log by a draft, which is durable at `addr` if it needs that, and must be all that is live. The caller's
-    /// references are void then: it retains the new ones.
+    /// Replaces the log by a draft, which is durable at `addr` if it needs that, and must be all
+    /// that is live. The caller's references are void then: it retains the new ones.
     ///
     /// # Errors
     /// PM errors: the volume must not be written again.
@@ -319,7 +362,8 @@ impl Log {
         journal.commit(pm, &self.words_of(&slots, tail))?;
         self.free_all(source);
         self.next_sequence = draft.sequence + u64::from(on_disk);
-        self.archive = on_disk.then(|| Arc::new(Archive { addr, seed: draft.seed, entries: draft.bytes.into() }));
+        self.archive = on_disk
+            .then(|| Arc::new(Archive { addr, seed: draft.seed, entries: draft.bytes.into() }));
         self.refs = Refs::new(self.record_at);
         self.tail = tail;
         self.seed = self.inline_seed;
@@ -334,7 +378,8 @@ impl Log {
     fn words_of(&self, slots: &[u8], tail: u64) -> Vec<JournalWord> {
         let start = self.record_at + INLINE_OFFSET;
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-        let words = (start..).step_by(8).zip(slots.chunks_exact(8)).map(|(at, bytes)| (at, word(bytes)));
+        let words =
+            (start..).step_by(8).zip(slots.chunks_exact(8)).map(|(at, bytes)| (at, word(bytes)));
         let head = (self.record_at + HEAD_OFFSET, CheckedPtr::NULL.0);
         let tail = (self.record_at + TAIL_OFFSET, Tail::new(tail, self.tail_generation).0);
         words.chain([head, tail]).map(|(at, value)| JournalWord { at, value }).collect()

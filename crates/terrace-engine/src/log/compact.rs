@@ -1,10 +1,12 @@
-//! A log written anew: what is live goes to pages of its own, which nobody reaches before the journal swaps them in.
+//! A log written anew: what is live goes to pages of its own, which nobody reaches before the
+//! journal swaps them in.
 
 use terrace_layout::{BlockAddr, finish_entry, lay_out_entry, slots_for};
 
 use super::{
-    BLOCK_BYTES, BlockSource, CheckedPtr, FsResult, HEAD_OFFSET, Journal, JournalWord, Log, LogPageHeader, MediaStruct,
-    NEXT_OFFSET, NewLog, Pm, Refs, SLOT_BYTES, encode_pad, page_seed, planted,
+    BLOCK_BYTES, BlockSource, CheckedPtr, FsResult, HEAD_OFFSET, Journal, JournalWord, Log,
+    LogPageHeader, MediaStruct, NEXT_OFFSET, NewLog, Pm, Refs, SLOT_BYTES, encode_pad, page_seed,
+    planted,
 };
 use crate::planted::Bug;
 use zerocopy::IntoBytes;
@@ -60,7 +62,8 @@ impl Compaction<'_> {
             self.page.resize(PAGE, 0);
         }
         let at = NEXT_OFFSET as usize;
-        self.page[at..at + 8].copy_from_slice(&CheckedPtr::new(BlockAddr::pm(next), false).0.to_le_bytes());
+        self.page[at..at + 8]
+            .copy_from_slice(&CheckedPtr::new(BlockAddr::pm(next), false).0.to_le_bytes());
         self.store_page();
     }
 
@@ -79,7 +82,11 @@ impl Log {
     ///
     /// # Errors
     /// `ENOSPC`.
-    pub fn begin_compaction<'a>(&self, pm: &'a Pm, source: &'a dyn BlockSource) -> FsResult<Compaction<'a>> {
+    pub fn begin_compaction<'a>(
+        &self,
+        pm: &'a Pm,
+        source: &'a dyn BlockSource,
+    ) -> FsResult<Compaction<'a>> {
         let mut compaction = Compaction {
             pm,
             source,
@@ -95,12 +102,16 @@ impl Log {
         Ok(compaction)
     }
 
-    /// Replaces the log by what was pushed, which must be all that is live. The caller's references are void then: it
-    /// retains the new ones.
+    /// Replaces the log by what was pushed, which must be all that is live. The caller's references
+    /// are void then: it retains the new ones.
     ///
     /// # Errors
     /// PM errors: the volume must not be written again.
-    pub fn end_compaction(&mut self, compaction: Compaction<'_>, journal: &Journal) -> FsResult<()> {
+    pub fn end_compaction(
+        &mut self,
+        compaction: Compaction<'_>,
+        journal: &Journal,
+    ) -> FsResult<()> {
         let (pm, source) = (compaction.pm, compaction.source);
         self.flush_unfenced(pm);
         compaction.store_page();
@@ -108,9 +119,12 @@ impl Log {
         self.batch.new_tail = compaction.last_block() * BLOCK_BYTES + compaction.page.len() as u64;
         (self.batch.new_seed, self.batch.sealed) = (compaction.seed, false);
         let head = CheckedPtr::new(BlockAddr::pm(compaction.blocks[0]), true);
-        let words = [JournalWord { at: self.record_at + HEAD_OFFSET, value: head.0 }, self.tail_word()];
+        let words =
+            [JournalWord { at: self.record_at + HEAD_OFFSET, value: head.0 }, self.tail_word()];
         match planted(Bug::CompactionInTwoSteps) {
-            true => words.iter().try_for_each(|word| journal.commit(pm, std::slice::from_ref(word)))?,
+            true => {
+                words.iter().try_for_each(|word| journal.commit(pm, std::slice::from_ref(word)))?
+            }
             false => journal.commit(pm, &words)?,
         }
         self.free_all(source);

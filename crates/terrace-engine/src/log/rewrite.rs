@@ -1,18 +1,18 @@
-//! Entries changed where they stand, where there is no room for new ones: what removes a name frees an inode, and must
-//! not need any.
+//! Entries changed where they stand, where there is no room for new ones: what removes a name frees
+//! an inode, and must not need any.
 //!
-//! The journal stores the words, all or none, with the others of the same change. So an entry is whole at any time, and
-//! says the one or the other. A name that is removed this way leaves in its place the entry that removes it, and pads
-//! behind that.
+//! The journal stores the words, all or none, with the others of the same change. So an entry is
+//! whole at any time, and says the one or the other. A name that is removed this way leaves in its
+//! place the entry that removes it, and pads behind that.
 //!
-//! Invariant: whoever asks for such stores is counted (`Log::rewrites`), whether they are committed or not: a draft of
-//! the log that was made before is none of it any more.
+//! Invariant: whoever asks for such stores is counted (`Log::rewrites`), whether they are committed
+//! or not: a draft of the log that was made before is none of it any more.
 
 use std::mem::offset_of;
 
 use terrace_layout::{
-    AttrEntry, DentryAddEntry, DentryRemoveEntry, EntryType, JournalWord, LogEntry, SLOT_BYTES, Stamp, encode_pad,
-    entry_slots, finish_entry, lay_out_entry,
+    AttrEntry, DentryAddEntry, DentryRemoveEntry, EntryType, JournalWord, LogEntry, SLOT_BYTES,
+    Stamp, encode_pad, entry_slots, finish_entry, lay_out_entry,
 };
 use terrace_media::Pm;
 
@@ -29,7 +29,8 @@ fn put(entry: &mut [u8], at: usize, value: &[u8]) {
 }
 
 impl Log {
-    /// Whether the entry at `position` can be changed where it stands: those of an archive never change.
+    /// Whether the entry at `position` can be changed where it stands: those of an archive never
+    /// change.
     pub fn can_rewrite(position: u64) -> bool {
         (1..ARCHIVE_START).contains(&position)
     }
@@ -38,7 +39,12 @@ impl Log {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn rewrite(&mut self, pm: &Pm, position: u64, change: impl FnOnce(&mut [u8])) -> FsResult<Vec<JournalWord>> {
+    pub fn rewrite(
+        &mut self,
+        pm: &Pm,
+        position: u64,
+        change: impl FnOnce(&mut [u8]),
+    ) -> FsResult<Vec<JournalWord>> {
         self.rewrites += 1;
         let (old, seed) = self.entry_at(pm, position)?;
         let mut new = old.clone();
@@ -47,11 +53,17 @@ impl Log {
         Ok(differences(position, &old, &new))
     }
 
-    /// The stores that make of the entry at `position`, which added the name with this cookie, the one that removes it.
+    /// The stores that make of the entry at `position`, which added the name with this cookie, the
+    /// one that removes it.
     ///
     /// # Errors
     /// As [`Self::rewrite`].
-    pub fn strike(&mut self, pm: &Pm, position: u64, remove: &DentryRemoveEntry) -> FsResult<Vec<JournalWord>> {
+    pub fn strike(
+        &mut self,
+        pm: &Pm,
+        position: u64,
+        remove: &DentryRemoveEntry,
+    ) -> FsResult<Vec<JournalWord>> {
         self.rewrites += 1;
         let (old, seed) = self.entry_at(pm, position)?;
         let mut new = Vec::with_capacity(old.len());
@@ -73,8 +85,12 @@ impl Log {
     pub fn retime(&mut self, pm: &Pm, position: u64, now: Time) -> FsResult<Vec<JournalWord>> {
         let now = now.0.to_le_bytes();
         self.rewrite(pm, position, |entry| match entry[0] {
-            kind if kind == EntryType::DentryAdd as u8 => put(entry, offset_of!(DentryAddEntry, mtime_ns), &now),
-            kind if kind == EntryType::DentryRemove as u8 => put(entry, offset_of!(DentryRemoveEntry, mtime_ns), &now),
+            kind if kind == EntryType::DentryAdd as u8 => {
+                put(entry, offset_of!(DentryAddEntry, mtime_ns), &now)
+            }
+            kind if kind == EntryType::DentryRemove as u8 => {
+                put(entry, offset_of!(DentryRemoveEntry, mtime_ns), &now)
+            }
             _ => {
                 put(entry, offset_of!(AttrEntry, mtime_ns), &now);
                 put(entry, offset_of!(AttrEntry, ctime_ns), &now);
@@ -85,11 +101,13 @@ impl Log {
     /// The entry at `position`, and the seed of its checksum.
     fn entry_at(&self, pm: &Pm, position: u64) -> FsResult<(Vec<u8>, u32)> {
         let seed = self.seed_at(pm, position);
-        let damaged = |what: &str| place(pm, position, &format!("log of inode {}: {what}", self.ino));
+        let damaged =
+            |what: &str| place(pm, position, &format!("log of inode {}: {what}", self.ino));
         let mut bytes = vec![0; SLOT_BYTES as usize];
         pm.try_read(position, &mut bytes)?;
         let room = self.entries(pm).room(position);
-        let slots = entry_slots(&bytes, room).ok_or_else(|| damaged("no entry where one must be"))?;
+        let slots =
+            entry_slots(&bytes, room).ok_or_else(|| damaged("no entry where one must be"))?;
         bytes.resize((slots * SLOT_BYTES) as usize, 0);
         pm.try_read(position, &mut bytes)?;
         LogEntry::decode(&bytes, seed).map_err(|e| damaged(&e.0))?;
@@ -100,7 +118,13 @@ impl Log {
 /// The words at `position` and behind it that change.
 fn differences(position: u64, old: &[u8], new: &[u8]) -> Vec<JournalWord> {
     debug_assert_eq!(old.len(), new.len());
-    let words = old.chunks_exact(WORD).zip(new.chunks_exact(WORD)).enumerate().filter(|(_, (old, new))| old != new);
+    let words = old
+        .chunks_exact(WORD)
+        .zip(new.chunks_exact(WORD))
+        .enumerate()
+        .filter(|(_, (old, new))| old != new);
     let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-    words.map(|(i, (_, new))| JournalWord { at: position + (i * WORD) as u64, value: word(new) }).collect()
+    words
+        .map(|(i, (_, new))| JournalWord { at: position + (i * WORD) as u64, value: word(new) })
+        .collect()
 }

@@ -1,12 +1,12 @@
 //! A live log against what stands on media: for a volume in use.
 //!
-//! The volatile state knows which pages the log has, so that a damaged one hides none behind it. The caller holds the
-//! inode's lock, and may let go of it between two calls: pages have ordinals that stay what they are while others come
-//! and go.
+//! The volatile state knows which pages the log has, so that a damaged one hides none behind it.
+//! The caller holds the inode's lock, and may let go of it between two calls: pages have ordinals
+//! that stay what they are while others come and go.
 
 use super::{
-    BLOCK_BYTES, CheckedPtr, HEAD_OFFSET, INLINE_SLOTS, Log, LogPageHeader, NEXT_OFFSET, Pm, SLOT_BYTES, TAIL_OFFSET,
-    Tail, inline_tails, page_seed, place, walk,
+    BLOCK_BYTES, CheckedPtr, HEAD_OFFSET, INLINE_SLOTS, Log, LogPageHeader, NEXT_OFFSET, Pm,
+    SLOT_BYTES, TAIL_OFFSET, Tail, inline_tails, page_seed, place, walk,
 };
 
 /// Damage in a log: byte of PM, what is wrong.
@@ -35,7 +35,8 @@ impl Log {
             return Verified { bytes: 16, damage, next: Some(0) };
         }
         let inline = inline_tails(self.record_at);
-        let (start, end) = (*inline.start(), if inline.contains(&self.tail) { self.tail } else { *inline.end() });
+        let (start, end) =
+            (*inline.start(), if inline.contains(&self.tail) { self.tail } else { *inline.end() });
         let mut slots = [0u8; (INLINE_SLOTS * SLOT_BYTES) as usize];
         match pm.try_read(start, &mut slots) {
             Ok(()) => damage.extend(self.verify_entries(pm, self.inline_seed, start, end, &slots)),
@@ -63,14 +64,20 @@ impl Log {
         let start = block * BLOCK_BYTES;
         let mut page = [0u8; BLOCK_BYTES as usize];
         let read = pm.try_read(start, &mut page).map_err(|_| UNREADABLE.to_owned());
-        let decoded = read.and_then(|()| LogPageHeader::decode(&page, self.ino, self.generation).map_err(|e| e.0));
+        let decoded = read.and_then(|()| {
+            LogPageHeader::decode(&page, self.ino, self.generation).map_err(|e| e.0)
+        });
         let header = match decoded {
             Ok(header) => header,
             Err(what) => return damage.push((start, what)),
         };
         damage.extend(next.and_then(|next| self.verify_link(pm, start + NEXT_OFFSET, next)));
         let first = start + SLOT_BYTES;
-        let end = if (first..=start + BLOCK_BYTES).contains(&self.tail) { self.tail } else { start + BLOCK_BYTES };
+        let end = if (first..=start + BLOCK_BYTES).contains(&self.tail) {
+            self.tail
+        } else {
+            start + BLOCK_BYTES
+        };
         let seed = page_seed(self.inline_seed, header.sequence);
         damage.extend(self.verify_entries(pm, seed, first, end, &page[SLOT_BYTES as usize..]));
     }
@@ -85,14 +92,22 @@ impl Log {
     }
 
     /// The first damaged entry of a region: nobody knows where the one after it begins.
-    fn verify_entries(&self, pm: &Pm, seed: u32, start: u64, end: u64, bytes: &[u8]) -> Option<LogDamage> {
+    fn verify_entries(
+        &self,
+        pm: &Pm,
+        seed: u32,
+        start: u64,
+        end: u64,
+        bytes: &[u8],
+    ) -> Option<LogDamage> {
         let mut next = start;
         let damaged = |at, what: &str| place(pm, at, what);
-        let read = walk(seed, start, &bytes[..(end - start) as usize], &damaged, &mut |position, _| {
-            let slots = bytes[(position - start) as usize + 1];
-            next = position + u64::from(slots) * SLOT_BYTES;
-            Ok(())
-        });
+        let read =
+            walk(seed, start, &bytes[..(end - start) as usize], &damaged, &mut |position, _| {
+                let slots = bytes[(position - start) as usize + 1];
+                next = position + u64::from(slots) * SLOT_BYTES;
+                Ok(())
+            });
         read.err().map(|_| (next, "a log entry is damaged".to_owned()))
     }
 }

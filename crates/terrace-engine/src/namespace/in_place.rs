@@ -1,8 +1,9 @@
-//! Names that go, or pass to another inode, where their entries stand: what frees an inode needs no room in PM.
+//! Names that go, or pass to another inode, where their entries stand: what frees an inode needs no
+//! room in PM.
 //!
-//! One journal record changes all entries concerned (see `log::rewrite`): those of the names, the last that gave the
-//! directory's times, and that of the attributes of a file that has other names. What lies on a disk cannot be changed
-//! so.
+//! One journal record changes all entries concerned (see `log::rewrite`): those of the names, the
+//! last that gave the directory's times, and that of the attributes of a file that has other names.
+//! What lies on a disk cannot be changed so.
 
 use std::mem::offset_of;
 
@@ -18,7 +19,8 @@ use crate::log::Log;
 use crate::planted::{Bug, planted};
 use crate::types::Time;
 
-/// Entries that change where they stand, in one commit. Each part fails with `ENOSPC` where an entry lies on a disk.
+/// Entries that change where they stand, in one commit. Each part fails with `ENOSPC` where an
+/// entry lies on a disk.
 pub(super) struct InPlace<'a> {
     pm: &'a Pm,
     now: Time,
@@ -55,7 +57,8 @@ impl<'a> InPlace<'a> {
         let position = self.position(dir.dir()?, name)?;
         let now = self.now;
         let words = dir.log.rewrite(self.pm, position, |entry| {
-            let mut put = |at: usize, value: &[u8]| entry[at..at + value.len()].copy_from_slice(value);
+            let mut put =
+                |at: usize, value: &[u8]| entry[at..at + value.len()].copy_from_slice(value);
             put(offset_of!(DentryAddEntry, ino), &source.ino.0.to_le_bytes());
             put(offset_of!(DentryAddEntry, generation), &source.generation.to_le_bytes());
             put(offset_of!(DentryAddEntry, file_type), &[(source.kind.format_bits() >> 12) as u8]);
@@ -85,7 +88,8 @@ impl<'a> InPlace<'a> {
             return fail(libc::ENOSPC);
         }
         let words = inner.log.rewrite(self.pm, position, |entry| {
-            let mut put = |at: usize, value: &[u8]| entry[at..at + value.len()].copy_from_slice(value);
+            let mut put =
+                |at: usize, value: &[u8]| entry[at..at + value.len()].copy_from_slice(value);
             put(offset_of!(AttrEntry, nlink), &loss.meta.nlink.to_le_bytes());
             put(offset_of!(AttrEntry, ctime_ns), &loss.meta.ctime.0.to_le_bytes());
         })?;
@@ -100,7 +104,10 @@ impl<'a> InPlace<'a> {
     pub fn commit(self, core: &Core, shard: usize) -> FsResult<()> {
         let journal = &core.shards[shard].journal;
         if planted(Bug::StruckApart) {
-            return self.words.iter().try_for_each(|word| journal.commit(&core.pm, std::slice::from_ref(word)));
+            return self
+                .words
+                .iter()
+                .try_for_each(|word| journal.commit(&core.pm, std::slice::from_ref(word)));
         }
         journal.commit(&core.pm, &self.words)
     }

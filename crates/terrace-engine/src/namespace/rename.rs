@@ -11,8 +11,8 @@ use crate::space::Purpose;
 use crate::sync::{Arc, RwLockWriteGuard};
 use crate::types::{FileKind, Ino, NewInode, RenameFlags, Time};
 
-/// A link that an inode loses. With others left, its log says so, in the same commit; the last one needs no entry:
-/// an inode without a name is gone.
+/// A link that an inode loses. With others left, its log says so, in the same commit; the last one
+/// needs no entry: an inode without a name is gone.
 pub(super) struct LinkLoss {
     pub meta: Meta,
     mtime: Time,
@@ -34,7 +34,9 @@ impl LinkLoss {
     /// It was committed: by a new entry, or, if `in_place`, where the old one stands.
     pub fn apply(loss: Option<LinkLoss>, inner: &mut Inner, now: Time, in_place: bool) {
         match loss {
-            Some(loss) if in_place => (inner.meta.nlink, inner.meta.ctime) = (loss.meta.nlink, loss.meta.ctime),
+            Some(loss) if in_place => {
+                (inner.meta.nlink, inner.meta.ctime) = (loss.meta.nlink, loss.meta.ctime)
+            }
             Some(loss) => inner.attr_committed(&loss.meta, loss.mtime, loss.index),
             None => {
                 inner.meta.nlink = 0;
@@ -74,9 +76,13 @@ impl Rename<'_> {
             self.core.know_ancestors(self.from_dir)?;
             self.core.know_ancestors(self.to_dir)?;
         }
-        // Both directories, an ancestor first, as everybody who holds a directory's lock and takes its child's.
+        // Both directories, an ancestor first, as everybody who holds a directory's lock and takes
+        // its child's.
         let (mut first, mut second);
-        let (from, mut to): (&mut RwLockWriteGuard<'_, Inner>, Option<&mut RwLockWriteGuard<'_, Inner>>);
+        let (from, mut to): (
+            &mut RwLockWriteGuard<'_, Inner>,
+            Option<&mut RwLockWriteGuard<'_, Inner>>,
+        );
         if self.same_dir() {
             first = self.from_dir.exclusive()?;
             (from, to) = (&mut first, None);
@@ -116,7 +122,12 @@ impl Rename<'_> {
             self.moved(&other_inode, self.from_dir);
         } else {
             let victim_inode = victim.as_ref().map(|v| core.child(self.to_dir, v)).transpose()?;
-            self.replace(from, to.as_deref_mut().map(|g| &mut **g), &source, victim_inode.as_ref())?;
+            self.replace(
+                from,
+                to.as_deref_mut().map(|g| &mut **g),
+                &source,
+                victim_inode.as_ref(),
+            )?;
             self.moved(&source_inode, self.to_dir);
         }
         core.tidy(self.from_dir.shard, from)?;
@@ -164,7 +175,13 @@ impl Rename<'_> {
         inner.meta.lazy = true;
     }
 
-    fn exchange(&self, from: &mut Inner, to: Option<&mut Inner>, a: &Dentry, b: &Dentry) -> FsResult<()> {
+    fn exchange(
+        &self,
+        from: &mut Inner,
+        to: Option<&mut Inner>,
+        a: &Dentry,
+        b: &Dentry,
+    ) -> FsResult<()> {
         let now = Time::now();
         let (from_dir, from_name, to_name) = (self.from_dir, self.from_name, self.to_name);
         match to {
@@ -184,7 +201,11 @@ impl Rename<'_> {
                 let mut change_to = DirChange::new(to, now)?;
                 change_to.remove(to_name);
                 change_to.add(to_name, a);
-                self.core.commit(from_dir.shard, Purpose::Ordinary, &mut [change_from.log(), change_to.log()])?;
+                self.core.commit(
+                    from_dir.shard,
+                    Purpose::Ordinary,
+                    &mut [change_from.log(), change_to.log()],
+                )?;
                 change_from.apply();
                 change_to.apply();
             }
@@ -201,7 +222,8 @@ impl Rename<'_> {
     ) -> FsResult<()> {
         let core = self.core;
         let now = Time::now();
-        let whiteout = if self.flags.whiteout { Some(self.make_whiteout(from, now)?) } else { None };
+        let whiteout =
+            if self.flags.whiteout { Some(self.make_whiteout(from, now)?) } else { None };
         let mut victim_inner = victim.map(|v| v.exclusive()).transpose()?;
         if let Some(inner) = &victim_inner
             && let Body::Dir(entries) = &inner.body
@@ -213,11 +235,13 @@ impl Rename<'_> {
         let loss = victim_inner.as_mut().and_then(|inner| LinkLoss::stage(inner, now));
         let whiteout_dentry = whiteout.as_ref().map(|w| Dentry::of(&w.inode, self.from_name));
         let new = Replacement { source, whiteout: whiteout_dentry, over: victim.is_some(), now };
-        let append = |from: &mut Inner, to: Option<&mut Inner>, victim: Option<&mut Inner>, purpose| {
-            let loser = victim.filter(|_| loss.is_some()).map(|inner| &mut inner.log);
-            self.append(from, to, &new, loser, purpose)
-        };
-        let mut committed = append(from, to.as_deref_mut(), victim_inner.as_deref_mut(), Purpose::Ordinary);
+        let append =
+            |from: &mut Inner, to: Option<&mut Inner>, victim: Option<&mut Inner>, purpose| {
+                let loser = victim.filter(|_| loss.is_some()).map(|inner| &mut inner.log);
+                self.append(from, to, &new, loser, purpose)
+            };
+        let mut committed =
+            append(from, to.as_deref_mut(), victim_inner.as_deref_mut(), Purpose::Ordinary);
         let mut in_place = false;
         if let Some(inner) = &mut victim_inner
             && new.whiteout.is_none()
@@ -242,7 +266,8 @@ impl Rename<'_> {
         Ok(())
     }
 
-    /// The source takes the name of the victim, which may lose one link of several, where the entries stand.
+    /// The source takes the name of the victim, which may lose one link of several, where the
+    /// entries stand.
     fn take_over(
         &self,
         from: &mut Inner,
@@ -267,7 +292,8 @@ impl Rename<'_> {
         Ok(())
     }
 
-    /// New entries say so. `loser`: the log of a victim that has other names; its batch says that it loses this one.
+    /// New entries say so. `loser`: the log of a victim that has other names; its batch says that
+    /// it loses this one.
     fn append(
         &self,
         from: &mut Inner,
@@ -331,7 +357,8 @@ impl<'a> DirChange<'a> {
     fn add(&mut self, name: &[u8], what: &Dentry) {
         let (log, entries) = self.inner.dir_mut().expect("checked in new");
         let cookie = entries.cookie_of(name, self.added.len() as u64);
-        let index = entries.push_add(log, cookie, name, what.ino, what.generation, what.kind, self.now);
+        let index =
+            entries.push_add(log, cookie, name, what.ino, what.generation, what.kind, self.now);
         self.added.push((Dentry::new(what.ino, what.generation, what.kind, name), cookie, index));
     }
 
@@ -347,14 +374,24 @@ impl<'a> DirChange<'a> {
         }
         for (d, cookie, index) in &self.added {
             let position = log.position(*index);
-            entries.added(&mut log.refs, position, *cookie, &d.name, d.ino, d.generation, d.kind, self.now);
+            entries.added(
+                &mut log.refs,
+                position,
+                *cookie,
+                &d.name,
+                d.ino,
+                d.generation,
+                d.kind,
+                self.now,
+            );
         }
         self.inner.meta.ctime = self.now;
     }
 }
 
 impl Core {
-    /// Looks for the parents of a directory's ancestors that nobody knows: once it is locked they cannot be looked for.
+    /// Looks for the parents of a directory's ancestors that nobody knows: once it is locked they
+    /// cannot be looked for.
     fn know_ancestors(&self, dir: &Arc<Inode>) -> FsResult<()> {
         let mut at = dir.clone();
         while at.ino != Ino::ROOT {
@@ -363,7 +400,8 @@ impl Core {
         Ok(())
     }
 
-    /// Whether `dir` is `ancestor` or lies below it. The caller holds the rename lock and knows all ancestors.
+    /// Whether `dir` is `ancestor` or lies below it. The caller holds the rename lock and knows all
+    /// ancestors.
     fn is_inside(&self, dir: &Arc<Inode>, ancestor: Ino) -> FsResult<bool> {
         let mut at = dir.clone();
         loop {

@@ -27,7 +27,12 @@ impl Ledger {
     fn set(&self, run: Run, owned: bool) {
         let mut blocks = self.0.lock().unwrap();
         for block in &mut blocks[run.start as usize..(run.start + run.len) as usize] {
-            assert_ne!(*block, owned, "{run:?} was {}", if owned { "handed out twice" } else { "taken back twice" });
+            assert_ne!(
+                *block,
+                owned,
+                "{run:?} was {}",
+                if owned { "handed out twice" } else { "taken back twice" }
+            );
             *block = owned;
         }
     }
@@ -41,7 +46,9 @@ impl Ledger {
 fn churn(alloc: &DeviceAlloc, ledger: &Ledger, shard: usize) {
     let mut mine: Vec<Run> = Vec::new();
     for (i, want) in [5, 64, 1, 17, 33, 64, 2, 40].into_iter().enumerate() {
-        if let Some(run) = alloc.alloc(shard, want, if want % 2 == 0 { Use::Data } else { Use::Metadata }) {
+        if let Some(run) =
+            alloc.alloc(shard, want, if want % 2 == 0 { Use::Data } else { Use::Metadata })
+        {
             assert!(run.len >= 1 && run.len <= want);
             ledger.set(run, true);
             mine.push(run);
@@ -113,10 +120,22 @@ fn bitmaps_that_come_late_lose_nothing() {
 
 /// Dirty pages are promised disk space while others take some for good.
 fn promises() {
-    let [pm, alloc] = [64, BLOCKS].map(|blocks| DeviceAlloc::from_bitmap(blocks, GROUP_BLOCKS, 1, Vec::new()));
-    let [row, entry] = [0, 1].map(|i| DeviceEntry { index: i.into(), tier: i, blocks: BLOCKS, ..DeviceEntry::EMPTY });
+    let [pm, alloc] =
+        [64, BLOCKS].map(|blocks| DeviceAlloc::from_bitmap(blocks, GROUP_BLOCKS, 1, Vec::new()));
+    let [row, entry] = [0, 1].map(|i| DeviceEntry {
+        index: i.into(),
+        tier: i,
+        blocks: BLOCKS,
+        ..DeviceEntry::EMPTY
+    });
     let disk = Member { entry, disk: memory_disk(BLOCKS * 4096), alloc };
-    let space = Space::new(Pm::anonymous(64 * 4096), row, pm, vec![disk], Placement { pm_full_percent: 90 });
+    let space = Space::new(
+        Pm::anonymous(64 * 4096),
+        row,
+        pm,
+        vec![disk],
+        Placement { pm_full_percent: 90 },
+    );
     let reserve = |blocks: u64, promised: &Real<u64>| {
         if space.reserve_disk(blocks) {
             *promised.lock().unwrap() += blocks;
@@ -127,7 +146,9 @@ fn promises() {
         if space.reserve_disk(blocks) {
             let mut missing = blocks;
             while missing > 0 {
-                let (_, run) = space.alloc_disk(0, missing, Tiers::from(1), &[]).expect("what was promised is there");
+                let (_, run) = space
+                    .alloc_disk(0, missing, Tiers::from(1), &[])
+                    .expect("what was promised is there");
                 taken.lock().unwrap().push(run);
                 missing -= run.len;
             }
@@ -143,7 +164,10 @@ fn promises() {
     let promised = promised.into_inner().unwrap();
     let taken: u64 = taken.into_inner().unwrap().iter().map(|run| run.len).sum();
     assert_eq!(space.device_space(1).1, BLOCKS - taken);
-    assert_eq!(space.disk_available(), (BLOCKS - taken).checked_sub(promised).expect("promises are kept"));
+    assert_eq!(
+        space.disk_available(),
+        (BLOCKS - taken).checked_sub(promised).expect("promises are kept")
+    );
     let source = space.source(0, Purpose::Freeing);
     source.free(BlockAddr::pm(source.alloc_meta().unwrap()), 1);
 }

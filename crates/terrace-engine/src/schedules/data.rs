@@ -1,8 +1,9 @@
-//! One file, several threads: reads see whole writes and the newest ones, nothing acknowledged is lost, promises of
-//! disk space are exact.
+//! One file, several threads: reads see whole writes and the newest ones, nothing acknowledged is
+//! lost, promises of disk space are exact.
 
 use super::{
-    BLOCK, FILE, Rig, Tier, contents, errno, finds, holds, make, must_survive, put, together, truncate, uniform,
+    BLOCK, FILE, Rig, Tier, contents, errno, finds, holds, make, must_survive, put, together,
+    truncate, uniform,
 };
 use crate::planted::Bug;
 use crate::sync::thread;
@@ -84,7 +85,8 @@ fn appends_in_cache() {
     appends(Tier::Disk(16), 1500);
 }
 
-/// Each thread has a block of its own and reads what it wrote, with fewer pages in the cache than blocks.
+/// Each thread has a block of its own and reads what it wrote, with fewer pages in the cache than
+/// blocks.
 fn newest_version_wins() {
     let rig = Rig::new();
     let tier = Tier::Disk(4);

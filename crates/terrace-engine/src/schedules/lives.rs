@@ -1,5 +1,5 @@
-//! The lives of inodes: who holds a removed file keeps it whole; then it is reclaimed, once, and its number goes to
-//! another. An inode that leaves DRAM comes back as it was.
+//! The lives of inodes: who holds a removed file keeps it whole; then it is reclaimed, once, and
+//! its number goes to another. An inode that leaves DRAM comes back as it was.
 
 use super::{BLOCK, FILE, Rig, Tier, contents, errno, finds, holds, make, put, together};
 use crate::planted::Bug;
@@ -8,7 +8,13 @@ use crate::{Ino, SetAttr, Volume};
 
 /// Inodes in use, by the table's count.
 fn used(volume: &Volume) -> u64 {
-    volume.core.shards.iter().map(|shard| shard.table.read().counts()).map(|(records, free)| records - free).sum()
+    volume
+        .core
+        .shards
+        .iter()
+        .map(|shard| shard.table.read().counts())
+        .map(|(records, free)| records - free)
+        .sum()
 }
 
 fn only_the_root_is_left(volume: &Volume) {
@@ -56,7 +62,8 @@ fn removal_in_cache() {
     removal(Tier::Disk(16));
 }
 
-/// Lookups are taken and given back by several threads; as long as one is out, the removed file is there.
+/// Lookups are taken and given back by several threads; as long as one is out, the removed file is
+/// there.
 fn lookups() {
     let rig = Rig::new();
     let volume = rig.open(Tier::Pm);
@@ -78,7 +85,8 @@ fn lookups() {
     rig.close(volume);
 }
 
-/// Numbers are used again at once, while writeback is still busy with the file that had them before.
+/// Numbers are used again at once, while writeback is still busy with the file that had them
+/// before.
 fn numbers_again(tier: Tier) {
     let rig = Rig::new();
     let volume = rig.open(tier);

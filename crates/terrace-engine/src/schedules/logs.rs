@@ -1,10 +1,11 @@
-//! Logs that move to a disk while others use their inodes: nothing that was appended meanwhile is lost, and no block, or has two
-//! owners.
+//! Logs that move to a disk while others use their inodes: nothing that was appended meanwhile is
+//! lost, and no block, or has two owners.
 
 use terrace_policy::Param;
 
 use super::{
-    BLOCK, DIR, FILE, Rig, Tier, contents, errno, finds, holds, make, must_survive, put, together, truncate, uniform,
+    BLOCK, DIR, FILE, Rig, Tier, contents, errno, finds, holds, make, must_survive, put, together,
+    truncate, uniform,
 };
 use crate::planted::Bug;
 use crate::sync::{Arc, thread};
@@ -54,10 +55,16 @@ fn appends() {
         { migrate(&volume); assert_eq!(uniform(&contents(&volume, file)[..BLOCK]), 1) }
     };
     let bytes = contents(&volume, file);
-    assert_eq!((uniform(&bytes[..BLOCK]), uniform(&bytes[BLOCK..]), bytes.len()), (1, 2, 2 * BLOCK + 100));
+    assert_eq!(
+        (uniform(&bytes[..BLOCK]), uniform(&bytes[BLOCK..]), bytes.len()),
+        (1, 2, 2 * BLOCK + 100)
+    );
     let names = volume.listxattr(file).unwrap();
     assert_eq!(names, b"user.a\0user.b\0user.c\0user.d\0user.e\0");
-    let values = names.split(|&b| b == 0).filter(|name| !name.is_empty()).map(|name| volume.getxattr(file, name));
+    let values = names
+        .split(|&b| b == 0)
+        .filter(|name| !name.is_empty())
+        .map(|name| volume.getxattr(file, name));
     values.for_each(|value| assert_eq!(value.unwrap(), [7; 40]));
     must_survive(&rig, volume, Tier::Pm, "file");
 }

@@ -1,5 +1,5 @@
-//! Models of what threads share, each run under thousands of schedules by shuttle: a schedule says which thread goes
-//! on at every use of a lock, an atomic, a fence or a disk (see `sync`).
+//! Models of what threads share, each run under thousands of schedules by shuttle: a schedule says
+//! which thread goes on at every use of a lock, an atomic, a fence or a disk (see `sync`).
 //!
 //! ```text
 //! make schedules                                   # all of them, as `make test` runs them
@@ -9,14 +9,17 @@
 //! TERRACE_SCHEDULE=pct:77 make schedules ARGS='lives::a_removed_file_is_whole_for_who_holds_it'
 //! ```
 //!
-//! A failure names its test and what to give as `TERRACE_SCHEDULE` to see it again: the scheduler and its seed. Nothing
-//! else decides what happens: seeds are fixed unless one asks for others, and models use no clock.
+//! A failure names its test and what to give as `TERRACE_SCHEDULE` to see it again: the scheduler
+//! and its seed. Nothing else decides what happens: seeds are fixed unless one asks for others, and
+//! models use no clock.
 //!
-//! Half of the schedules come from the random scheduler, half from PCT, which runs one thread until it blocks, but for
-//! a few switches at random places: the one finds what needs many switches, the other what needs them far apart.
+//! Half of the schedules come from the random scheduler, half from PCT, which runs one thread until
+//! it blocks, but for a few switches at random places: the one finds what needs many switches, the
+//! other what needs them far apart.
 //!
-//! Shuttle is sequentially consistent: it shows which thread goes on, not what a processor may reorder. Orders weaker than
-//! that (`Relaxed`, `Acquire`, `Release`) are taken as if they were `SeqCst`.
+//! Shuttle is sequentially consistent: it shows which thread goes on, not what a processor may
+//! reorder. Orders weaker than that (`Relaxed`, `Acquire`, `Release`) are taken as if they were
+//! `SeqCst`.
 //!
 //! `planted` names bugs; each must be found by the model that looks for its like.
 
@@ -40,7 +43,8 @@ use terrace_media::{Disk, DiskStats, MediaError, Pm, memory_disk};
 use crate::planted::{Bug, plant};
 use crate::sync::{Arc, switch};
 use crate::{
-    CheckOptions, FileKind, FormatOptions, Ino, NewInode, OpenOptions, SetAttr, Volume, WriteOptions, check, format,
+    CheckOptions, FileKind, FormatOptions, Ino, NewInode, OpenOptions, SetAttr, Volume,
+    WriteOptions, check, format,
 };
 
 /// Switches that PCT makes where no thread blocks.
@@ -69,8 +73,13 @@ impl Scheduler {
         config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
         config.silence_warnings = true;
         match self {
-            Scheduler::Random => Runner::new(RandomScheduler::new_from_seed(seed, 1), config).run(model),
-            Scheduler::Pct => Runner::new(PctScheduler::new_from_seed(seed, PCT_DEPTH, PCT_BATCH), config).run(model),
+            Scheduler::Random => {
+                Runner::new(RandomScheduler::new_from_seed(seed, 1), config).run(model)
+            }
+            Scheduler::Pct => {
+                Runner::new(PctScheduler::new_from_seed(seed, PCT_DEPTH, PCT_BATCH), config)
+                    .run(model)
+            }
         }
     }
 }
@@ -137,11 +146,14 @@ macro_rules! together {
 }
 use together;
 
-const FILE: NewInode = NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 0, gid: 0, rdev: 0 };
-const DIR: NewInode = NewInode { kind: FileKind::Directory, mode: 0o755, umask: 0, uid: 0, gid: 0, rdev: 0 };
+const FILE: NewInode =
+    NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 0, gid: 0, rdev: 0 };
+const DIR: NewInode =
+    NewInode { kind: FileKind::Directory, mode: 0o755, umask: 0, uid: 0, gid: 0, rdev: 0 };
 const BLOCK: usize = 4096;
 
-/// A disk where threads switch before and after each operation, as they do while a real one is at work.
+/// A disk where threads switch before and after each operation, as they do while a real one is at
+/// work.
 #[derive(Debug)]
 struct SwitchingDisk(Arc<dyn Disk>);
 
@@ -217,7 +229,8 @@ impl Rig {
 
     /// Dirty pages are due for writeback at once.
     fn open(&self, tier: Tier) -> Arc<Volume> {
-        let (pm_full_percent, pages) = if let Tier::Disk(pages) = tier { (0, pages) } else { (100, 16) };
+        let (pm_full_percent, pages) =
+            if let Tier::Disk(pages) = tier { (0, pages) } else { (100, 16) };
         let options = OpenOptions {
             cache_bytes: pages * BLOCK as u64,
             pm_full_percent,

@@ -1,10 +1,11 @@
-//! Files that move between tiers while others use them: nobody sees anything but the newest contents, and no block is lost,
-//! or has two owners.
+//! Files that move between tiers while others use them: nobody sees anything but the newest
+//! contents, and no block is lost, or has two owners.
 
 use terrace_policy::Param;
 
 use super::{
-    BLOCK, FILE, Rig, Tier, contents, errno, finds, holds, make, must_survive, put, together, truncate, uniform,
+    BLOCK, FILE, Rig, Tier, contents, errno, finds, holds, make, must_survive, put, together,
+    truncate, uniform,
 };
 use crate::planted::Bug;
 use crate::sync::{Arc, thread};
@@ -80,7 +81,10 @@ fn cuts(tier: Tier) {
         { volume.fsync(file, false).unwrap() }
     };
     let bytes = contents(&volume, file);
-    assert_eq!([&bytes[..100], &bytes[100..2 * BLOCK], &bytes[2 * BLOCK..]].map(uniform), [1, 0, 2]);
+    assert_eq!(
+        [&bytes[..100], &bytes[100..2 * BLOCK], &bytes[2 * BLOCK..]].map(uniform),
+        [1, 0, 2]
+    );
     must_survive(&rig, volume, tier, "file");
 }
 
@@ -125,8 +129,8 @@ fn crossing() {
     must_survive(&rig, volume, Tier::Pm, "file");
 }
 
-/// Background migration finds a file that nobody has used since the mount, which is removed at that moment, and its record and
-/// blocks go to another one.
+/// Background migration finds a file that nobody has used since the mount, which is removed at that
+/// moment, and its record and blocks go to another one.
 fn scanning() {
     let (rig, volume, file) = three_blocks(Tier::Pm);
     volume.forget(file, 1);

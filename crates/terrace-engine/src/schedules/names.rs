@@ -87,7 +87,10 @@ fn moving() {
         }
         { make(&volume, inside, "late", &FILE); assert!(find(&volume, inside, "..").is_ok()) }
     };
-    assert_eq!((names(&volume, a), names(&volume, b)), (vec!["file".into(), "traded".into()], vec!["traded".into()]));
+    assert_eq!(
+        (names(&volume, a), names(&volume, b)),
+        (vec!["file".into(), "traded".into()], vec!["traded".into()])
+    );
     assert_eq!(find(&volume, inside, ".."), Ok(a));
     assert_eq!(names(&volume, inside), ["late"]);
     rig.close(volume);
@@ -97,7 +100,8 @@ fn moving() {
 fn circle() {
     let rig = Rig::new();
     let volume = rig.open(Tier::Pm);
-    let (over_a, over_b) = (make(&volume, Ino::ROOT, "over_a", &DIR), make(&volume, Ino::ROOT, "over_b", &DIR));
+    let (over_a, over_b) =
+        (make(&volume, Ino::ROOT, "over_a", &DIR), make(&volume, Ino::ROOT, "over_b", &DIR));
     let (a, b) = (make(&volume, over_a, "a", &DIR), make(&volume, over_b, "b", &DIR));
     let (below_a, below_b) = (make(&volume, a, "x", &DIR), make(&volume, b, "y", &DIR));
     let mut moved = [Ok(()); 2];
@@ -122,7 +126,14 @@ fn crossing() {
     volume.forget(make(&volume, a, "one", &FILE), 1);
     volume.forget(make(&volume, b, "two", &FILE), 1);
     let fair = |result: Result<(), i32>| {
-        let fair = [libc::ENOENT, libc::ENOTEMPTY, libc::EEXIST, libc::EINVAL, libc::EISDIR, libc::ENOTDIR];
+        let fair = [
+            libc::ENOENT,
+            libc::ENOTEMPTY,
+            libc::EEXIST,
+            libc::EINVAL,
+            libc::EISDIR,
+            libc::ENOTDIR,
+        ];
         assert!(result.is_ok() || fair.contains(&result.unwrap_err()), "{result:?}");
     };
     together! {

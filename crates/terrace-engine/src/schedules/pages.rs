@@ -1,7 +1,8 @@
-//! The page cache alone: who reads gets the newest version, no dirty page is lost, every slot is where it belongs.
+//! The page cache alone: who reads gets the newest version, no dirty page is lost, every slot is
+//! where it belongs.
 //!
-//! A file is what the cache asks of its callers: writers hold its lock, readers share it, writeback pins pages under
-//! the shared lock and tells what became of them under the exclusive one.
+//! A file is what the cache asks of its callers: writers hold its lock, readers share it, writeback
+//! pins pages under the shared lock and tells what became of them under the exclusive one.
 
 use std::collections::BTreeMap;
 use std::slice::from_ref;
@@ -30,8 +31,13 @@ impl World {
     fn new() -> World {
         let (cache, _) = PageCache::new(4 * BLOCK as u64, None).unwrap();
         let file = |ino| {
-            let blocks: BTreeMap<u64, u8> = (0..3).map(|block| (block, (10 * ino + block) as u8)).collect();
-            File { map: cache.map(ino, 1), newest: RwLock::new(blocks.clone()), disk: Real::new(blocks) }
+            let blocks: BTreeMap<u64, u8> =
+                (0..3).map(|block| (block, (10 * ino + block) as u8)).collect();
+            File {
+                map: cache.map(ino, 1),
+                newest: RwLock::new(blocks.clone()),
+                disk: Real::new(blocks),
+            }
         };
         World { files: [file(1), file(2)], cache }
     }
@@ -70,7 +76,11 @@ impl World {
                 self.cache.publish_clean(&file.map, vec![(block, blanks.pop().expect("one"))]);
             }
         }
-        assert!(page.iter().all(|&b| b == wanted), "block {block} reads {} instead of {wanted}", page[0]);
+        assert!(
+            page.iter().all(|&b| b == wanted),
+            "block {block} reads {} instead of {wanted}",
+            page[0]
+        );
     }
 
     fn write_back(&self, file: usize) {
@@ -116,9 +126,11 @@ impl World {
             let dirty_blocks = self.cache.dirty_blocks(&file.map, 0, u64::MAX);
             assert_eq!(file.map.dirty_pages(), dirty_blocks.len() as u64);
             dirty += dirty_blocks.len() as u64;
-            clean += self.cache.cached_blocks(&file.map, 0, u64::MAX).len() as u64 - dirty_blocks.len() as u64;
+            clean += self.cache.cached_blocks(&file.map, 0, u64::MAX).len() as u64
+                - dirty_blocks.len() as u64;
             for (block, byte) in newest.iter() {
-                let safe = dirty_blocks.contains(block) || file.disk.lock().unwrap().get(block) == Some(byte);
+                let safe = dirty_blocks.contains(block)
+                    || file.disk.lock().unwrap().get(block) == Some(byte);
                 assert!(safe, "block {block} is lost");
             }
         }

@@ -1,5 +1,5 @@
-//! Workers are woken when there is something to do, and end when they are told to; journals of several threads; what
-//! comes after an unmount.
+//! Workers are woken when there is something to do, and end when they are told to; journals of
+//! several threads; what comes after an unmount.
 
 use super::{BLOCK, DIR, FILE, Rig, Tier, contents, finds, holds, make, put, together};
 use crate::planted::Bug;
@@ -76,7 +76,9 @@ fn journals() {
     for (dir, name) in [(a, "one"), (b, "two"), (a, "three")] {
         volume.forget(make(&volume, dir, name, &FILE), 1);
     }
-    let move_file = |from: Ino, to: Ino, name: &[u8]| volume.rename(from, name, to, name, Default::default()).unwrap();
+    let move_file = |from: Ino, to: Ino, name: &[u8]| {
+        volume.rename(from, name, to, name, Default::default()).unwrap()
+    };
     let link_file = |dir: Ino, name: &[u8], new: &[u8]| {
         let file = volume.lookup(dir, name).unwrap().ino;
         volume.link(file, Ino::ROOT, new).unwrap();
@@ -94,7 +96,8 @@ fn journals() {
     rig.close(volume);
 }
 
-/// Somebody still writes everything back when the unmount comes, as a daemon does that was told to end.
+/// Somebody still writes everything back when the unmount comes, as a daemon does that was told to
+/// end.
 fn late_sync() {
     let rig = Rig::new();
     let tier = Tier::Disk(16);

@@ -1,10 +1,11 @@
-//! Data of files, and the blocks of its checksums. Data in PM that has none is read all the same: memory can fail.
+//! Data of files, and the blocks of its checksums. Data in PM that has none is read all the same:
+//! memory can fail.
 
 use std::ops::Range;
 
 use terrace_layout::{
-    BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRC_COMMIT, CRC_ENTRY, CRC_NONE, CRCS_PER_BLOCK, ENTRY_BYTES_MAX, LogEntry,
-    SLOT_BYTES, WriteEntry, data_crc, entry_slots, verify_crc_block,
+    BLOCK_BYTES, BlockAddr, CRC_BLOCKS, CRC_COMMIT, CRC_ENTRY, CRC_NONE, CRCS_PER_BLOCK,
+    ENTRY_BYTES_MAX, LogEntry, SLOT_BYTES, WriteEntry, data_crc, entry_slots, verify_crc_block,
 };
 use terrace_media::AlignedBuf;
 
@@ -18,7 +19,8 @@ use crate::types::{Ino, ScrubKind};
 
 /// Extents of a file looked up under one hold of its lock.
 const BATCH: usize = 1024;
-/// How often to begin again because the log was compacted during a read, before the blocks count as changed.
+/// How often to begin again because the log was compacted during a read, before the blocks count as
+/// changed.
 const TRIES_MAX: usize = 8;
 
 /// Blocks of a file, where they were when the scrub met the file.
@@ -62,7 +64,8 @@ enum Sums {
 /// What lies at a file block now.
 enum Found {
     Claim(Claim),
-    /// Nothing that can be verified, for so many blocks: they have changed, or their log entry is damaged.
+    /// Nothing that can be verified, for so many blocks: they have changed, or their log entry is
+    /// damaged.
     Nothing(u64),
 }
 
@@ -91,8 +94,17 @@ impl DataRun {
 
     /// Damage to block `i`.
     fn damage(&self, i: u64, what: impl Into<String>) -> Damage {
-        let damage = Damage::new(self.device(), ScrubKind::Data, self.addr.offset(i).byte(), BLOCK_BYTES, what);
-        Damage { file_offset_bytes: Some((self.file_block + i) * BLOCK_BYTES), ..damage.of(self.ino) }
+        let damage = Damage::new(
+            self.device(),
+            ScrubKind::Data,
+            self.addr.offset(i).byte(),
+            BLOCK_BYTES,
+            what,
+        );
+        Damage {
+            file_offset_bytes: Some((self.file_block + i) * BLOCK_BYTES),
+            ..damage.of(self.ino)
+        }
     }
 }
 
@@ -128,7 +140,8 @@ impl Scrubber<'_> {
         let mut runs = std::mem::take(&mut self.runs);
         runs.sort_unstable();
         for mut run in runs.drain(..) {
-            let inode = self.core.get(run.ino).ok().filter(|inode| inode.generation == run.generation);
+            let inode =
+                self.core.get(run.ino).ok().filter(|inode| inode.generation == run.generation);
             while run.blocks > 0 {
                 let done = match &inode {
                     Some(inode) => self.piece(inode, &run)?,
@@ -162,7 +175,8 @@ impl Scrubber<'_> {
                 Found::Nothing(blocks) => return Ok(blocks),
                 Found::Claim(now) if now.id == claim.id => {
                     let end = run.file_block + now.blocks;
-                    let is_there = |d: &Damage| d.file_offset_bytes.is_none_or(|at| at / BLOCK_BYTES < end);
+                    let is_there =
+                        |d: &Damage| d.file_offset_bytes.is_none_or(|at| at / BLOCK_BYTES < end);
                     damage.into_iter().filter(is_there).for_each(|d| self.record.found(d));
                     return Ok(now.blocks);
                 }
@@ -191,28 +205,43 @@ impl Scrubber<'_> {
         extent.blocks = blocks.min(self.piece_blocks) as u32;
         let position = extent.entry();
         let id = EntryId { position, seed: inner.log.seed_at(&self.core.pm, position) };
-        match self.claim_of_entry(inner.log.entries(&self.core.pm), id, run.file_block, extent.blocks.into()) {
+        match self.claim_of_entry(
+            inner.log.entries(&self.core.pm),
+            id,
+            run.file_block,
+            extent.blocks.into(),
+        ) {
             Some(claim) => Found::Claim(claim),
             None => Found::Nothing(u64::from(extent.blocks)),
         }
     }
 
-    /// What an entry says of `blocks` file blocks from `file_block` on; `None` if it is damaged, which is reported with its
-    /// log.
-    fn claim_of_entry(&self, log: Entries<'_>, id: EntryId, file_block: u64, blocks: u64) -> Option<Claim> {
+    /// What an entry says of `blocks` file blocks from `file_block` on; `None` if it is damaged,
+    /// which is reported with its log.
+    fn claim_of_entry(
+        &self,
+        log: Entries<'_>,
+        id: EntryId,
+        file_block: u64,
+        blocks: u64,
+    ) -> Option<Claim> {
         let (entry, crcs) = read_entry(log, id)?;
         let skip = u64::from(blocks_before(&entry, file_block));
         let claim = |blocks, sums| Some(Claim { id, size: entry.size, blocks, sums });
-        let known = |crcs: &[u32]| crcs.get(skip as usize..(skip + blocks) as usize).map(<[u32]>::to_vec);
+        let known =
+            |crcs: &[u32]| crcs.get(skip as usize..(skip + blocks) as usize).map(<[u32]>::to_vec);
         match entry.crc_form {
-            // What covers data as they were committed says nothing of what has been written in place since.
+            // What covers data as they were committed says nothing of what has been written in
+            // place since.
             CRC_NONE | CRC_COMMIT => claim(blocks, Sums::None),
             CRC_ENTRY => claim(blocks, Sums::Known(known(&entry.crcs)?)),
             CRC_BLOCKS => {
                 let first = u64::from(entry.crcs[0]) + skip;
                 let (block, at) = (first / CRCS_PER_BLOCK, first % CRCS_PER_BLOCK);
                 let addr = BlockAddr(entry.crc_address.checked_add(block)?);
-                let sound = block < u64::from(entry.crcs[1]) && !addr.is_pm() && self.core.space.contains(addr, 1);
+                let sound = block < u64::from(entry.crcs[1])
+                    && !addr.is_pm()
+                    && self.core.space.contains(addr, 1);
                 let blocks = blocks.min(CRCS_PER_BLOCK - at);
                 if sound { claim(blocks, Sums::InBlock(addr, at as usize)) } else { None }
             }
@@ -229,11 +258,14 @@ impl Scrubber<'_> {
             &Sums::InBlock(addr, at) => {
                 if let Err(what) = self.load_crc_block(claim.id, addr)? {
                     let device = usize::from(addr.device());
-                    let damage = Damage::new(device, ScrubKind::Checksums, addr.byte(), BLOCK_BYTES, what);
+                    let damage =
+                        Damage::new(device, ScrubKind::Checksums, addr.byte(), BLOCK_BYTES, what);
                     return Ok(vec![damage.of(run.ino)]);
                 }
                 let bytes = self.crc_block.as_ref().map_or(&[][..], |block| &block.bytes);
-                let words = bytes.chunks_exact(4).map(|w| u32::from_le_bytes(w.try_into().expect("four bytes")));
+                let words = bytes
+                    .chunks_exact(4)
+                    .map(|w| u32::from_le_bytes(w.try_into().expect("four bytes")));
                 from_block = words.skip(at).take(claim.blocks as usize).collect();
                 Some(&from_block[..])
             }
@@ -243,8 +275,8 @@ impl Scrubber<'_> {
         Ok(damage)
     }
 
-    /// Reads some blocks of a claim and compares them with `crcs`, if they have any; one by one, if they cannot be read
-    /// together.
+    /// Reads some blocks of a claim and compares them with `crcs`, if they have any; one by one, if
+    /// they cannot be read together.
     fn compare(
         &self,
         run: &DataRun,
@@ -256,19 +288,27 @@ impl Scrubber<'_> {
         let len = (blocks.end - blocks.start) as usize;
         let mut buf = AlignedBuf::new(len * BLOCK);
         self.record.pace(buf.len() as u64)?;
-        if let Err(what) = self.read_device(run.device(), run.addr.offset(blocks.start).byte(), &mut buf) {
+        if let Err(what) =
+            self.read_device(run.device(), run.addr.offset(blocks.start).byte(), &mut buf)
+        {
             if len == 1 {
                 damage.push(run.damage(blocks.start, what));
                 return Ok(());
             }
-            let alone = |(i, block)| self.compare(run, claim, block..block + 1, crcs.map(|crcs| &crcs[i..=i]), damage);
+            let alone = |(i, block)| {
+                self.compare(run, claim, block..block + 1, crcs.map(|crcs| &crcs[i..=i]), damage)
+            };
             return blocks.enumerate().try_for_each(alone);
         }
         let Some(crcs) = crcs else {
             return Ok(());
         };
         for ((block, &crc), i) in buf.chunks(BLOCK).zip(crcs).zip(blocks) {
-            let covered = if run.addr.is_pm() { covered_bytes(run.file_block + i, claim.size) } else { BLOCK };
+            let covered = if run.addr.is_pm() {
+                covered_bytes(run.file_block + i, claim.size)
+            } else {
+                BLOCK
+            };
             if data_crc(&block[..covered]) != crc {
                 damage.push(run.damage(i, "data does not match its checksum"));
             }
@@ -277,8 +317,13 @@ impl Scrubber<'_> {
         Ok(())
     }
 
-    /// Sees to it that `crc_block` is the block at `addr`, which belongs to entry `id`; else what is wrong with it.
-    fn load_crc_block(&mut self, id: EntryId, addr: BlockAddr) -> Result<Result<(), String>, Stopped> {
+    /// Sees to it that `crc_block` is the block at `addr`, which belongs to entry `id`; else what
+    /// is wrong with it.
+    fn load_crc_block(
+        &mut self,
+        id: EntryId,
+        addr: BlockAddr,
+    ) -> Result<Result<(), String>, Stopped> {
         if self.crc_block.as_ref().is_some_and(|known| known.id == id && known.addr == addr) {
             return Ok(Ok(()));
         }
@@ -308,9 +353,12 @@ fn read_entry(log: Entries<'_>, id: EntryId) -> Option<(WriteEntry, Vec<u32>)> {
     let entry = bytes.get_mut(..len)?;
     log.read(id.position, entry).ok()?;
     match LogEntry::decode(entry, id.seed) {
-        Ok(LogEntry::Write(entry, crcs)) => {
-            Some((entry, crcs.chunks_exact(4).map(|w| u32::from_le_bytes(w.try_into().expect("four bytes"))).collect()))
-        }
+        Ok(LogEntry::Write(entry, crcs)) => Some((
+            entry,
+            crcs.chunks_exact(4)
+                .map(|w| u32::from_le_bytes(w.try_into().expect("four bytes")))
+                .collect(),
+        )),
         _ => None,
     }
 }

@@ -4,7 +4,8 @@ use std::io;
 use std::ops::Bound;
 
 use terrace_layout::{
-    BLOCK_BYTES, DeviceEntry, INODE_BYTES, MediaStruct, SLOT_BYTES, SUPERBLOCK_BLOCKS, ShardPage, Superblock, data_crc,
+    BLOCK_BYTES, DeviceEntry, INODE_BYTES, MediaStruct, SLOT_BYTES, SUPERBLOCK_BLOCKS, ShardPage,
+    Superblock, data_crc,
 };
 use terrace_media::AlignedBuf;
 use zerocopy::IntoBytes;
@@ -32,7 +33,8 @@ const RUNS_MAX: usize = 1 << 16;
 const LOOKS_AT_RECORD: usize = 4;
 
 impl Scrubber<'_> {
-    /// Both copies of each device's superblock. They change only under the lock of the one in memory.
+    /// Both copies of each device's superblock. They change only under the lock of the one in
+    /// memory.
     pub(super) fn superblocks(&mut self) -> Result<(), Stopped> {
         for device in self.record.devices() {
             let bytes = SUPERBLOCK_BLOCKS * BLOCK_BYTES;
@@ -44,7 +46,9 @@ impl Scrubber<'_> {
             let mut copies = AlignedBuf::new(bytes as usize);
             match self.read_device(device, 0, &mut copies) {
                 Ok(()) => self.compare_copies(device, &copies, &sb),
-                Err(error) => self.record.found(Damage::new(device, ScrubKind::Superblock, 0, bytes, error)),
+                Err(error) => {
+                    self.record.found(Damage::new(device, ScrubKind::Superblock, 0, bytes, error))
+                }
             }
             self.record.verified(device, ScrubKind::Superblock, bytes);
         }
@@ -54,18 +58,28 @@ impl Scrubber<'_> {
     fn compare_copies(&self, device: usize, copies: &[u8], volume: &Superblock) {
         let good = choose("", copies).ok().flatten();
         let may_write = !self.core.is_read_only();
-        let bad: Vec<(u64, String)> =
-            copies.chunks(BLOCK).zip(0..).filter_map(|(copy, i)| Some((i, self.wrong(copy, good.as_ref())?))).collect();
+        let bad: Vec<(u64, String)> = copies
+            .chunks(BLOCK)
+            .zip(0..)
+            .filter_map(|(copy, i)| Some((i, self.wrong(copy, good.as_ref())?)))
+            .collect();
         if bad.is_empty() {
             return;
         }
-        let repair = if may_write { self.repair_copies(device, &bad, good.as_ref(), volume) } else { Ok(false) };
+        let repair = if may_write {
+            self.repair_copies(device, &bad, good.as_ref(), volume)
+        } else {
+            Ok(false)
+        };
         for (copy, what) in bad {
             let what = match &repair {
                 Ok(_) => format!("copy {copy} of the superblock {what}"),
-                Err(error) => format!("copy {copy} of the superblock {what}; it cannot be repaired: {error}"),
+                Err(error) => {
+                    format!("copy {copy} of the superblock {what}; it cannot be repaired: {error}")
+                }
             };
-            let damage = Damage::new(device, ScrubKind::Superblock, copy * BLOCK_BYTES, BLOCK_BYTES, what);
+            let damage =
+                Damage::new(device, ScrubKind::Superblock, copy * BLOCK_BYTES, BLOCK_BYTES, what);
             self.record.found(Damage { repaired: matches!(repair, Ok(true)), ..damage });
         }
     }
@@ -99,9 +113,12 @@ impl Scrubber<'_> {
         let disk = core.space.members.get(device as u16).map(|member| member.disk.clone());
         match (good, disk) {
             (None, None) => write_pm_superblock(&core.pm, volume)?,
-            (None, Some(disk)) => write_disk_superblock(disk.as_ref(), volume, &volume.devices[device])?,
+            (None, Some(disk)) => {
+                write_disk_superblock(disk.as_ref(), volume, &volume.devices[device])?
+            }
             (Some(good), None) => {
-                bad.iter().for_each(|(copy, _)| core.pm.write_nt(copy * BLOCK_BYTES, good.as_bytes()));
+                bad.iter()
+                    .for_each(|(copy, _)| core.pm.write_nt(copy * BLOCK_BYTES, good.as_bytes()));
                 fence(&core.pm)?;
             }
             (Some(good), Some(disk)) => {
@@ -124,7 +141,9 @@ impl Scrubber<'_> {
             (_, Some(member)) => member.disk.read_at(at, buf),
             (_, None) => return Err("is on a disk that has been removed".into()),
         };
-        read.map_err(|error| format!("cannot be read: {}", io::Error::from_raw_os_error(error.errno())))
+        read.map_err(|error| {
+            format!("cannot be read: {}", io::Error::from_raw_os_error(error.errno()))
+        })
     }
 
     /// Heads and journals of all shards.
@@ -136,16 +155,20 @@ impl Scrubber<'_> {
             let mut page = [0u8; BLOCK];
             let damage = |what: String| Damage::new(PM, ScrubKind::Journal, at, BLOCK_BYTES, what);
             let read = self.read_device(PM, at, &mut page);
-            let decoded = read.and_then(|()| ShardPage::decode(&page, i as u16).map_err(|error| error.0));
+            let decoded =
+                read.and_then(|()| ShardPage::decode(&page, i as u16).map_err(|error| error.0));
             if let Err(what) = decoded {
                 self.record.found(damage(what));
             }
             let clear = !self.core.is_read_only();
-            let what = format!("the journal of shard {i} is not empty, though nothing is being committed");
+            let what =
+                format!("the journal of shard {i} is not empty, though nothing is being committed");
             match shard.journal.verify_idle(&self.core.pm, clear) {
                 Ok(true) => {}
                 Ok(false) => self.record.found(Damage { repaired: clear, ..damage(what) }),
-                Err(error) => self.record.found(damage(format!("{what}; it cannot be cleared: {error}"))),
+                Err(error) => {
+                    self.record.found(damage(format!("{what}; it cannot be cleared: {error}")))
+                }
             }
             self.record.verified(PM, ScrubKind::Journal, BLOCK_BYTES);
         }
@@ -157,10 +180,17 @@ impl Scrubber<'_> {
         let pm_entry = self.core.sb.lock().devices[PM];
         self.free_space_of(PM, &pm_entry, self.core.space.pm())?;
         let members = self.core.space.members.all();
-        members.iter().try_for_each(|m| self.free_space_of(usize::from(m.entry.index), &m.entry, &m.alloc))
+        members
+            .iter()
+            .try_for_each(|m| self.free_space_of(usize::from(m.entry.index), &m.entry, &m.alloc))
     }
 
-    fn free_space_of(&self, device: usize, entry: &DeviceEntry, alloc: &DeviceAlloc) -> Result<(), Stopped> {
+    fn free_space_of(
+        &self,
+        device: usize,
+        entry: &DeviceEntry,
+        alloc: &DeviceAlloc,
+    ) -> Result<(), Stopped> {
         if self.record.devices().any(|known| known == device) {
             let bytes = u64::from(entry.group_blocks) / 8;
             for g in 0..alloc.groups() {
@@ -170,8 +200,13 @@ impl Scrubber<'_> {
                 self.record.verified(device, ScrubKind::FreeSpace, bytes);
                 let wrong = match verified {
                     Ok(true) => None,
-                    Ok(false) => Some("is damaged: its free space is out of use until the next mount".to_owned()),
-                    Err(error) => Some(format!("cannot be read: {}", io::Error::from_raw_os_error(error.errno()))),
+                    Ok(false) => Some(
+                        "is damaged: its free space is out of use until the next mount".to_owned(),
+                    ),
+                    Err(error) => Some(format!(
+                        "cannot be read: {}",
+                        io::Error::from_raw_os_error(error.errno())
+                    )),
                 };
                 if let Some(wrong) = wrong {
                     let (block, at) = bitmap_place(entry, g);
@@ -197,7 +232,9 @@ impl Scrubber<'_> {
                 RecordState::Used(_) => self.inode(at, ino)?,
                 RecordState::Damaged => {
                     let what = "the inode's record is damaged: its log and data are out of reach";
-                    self.record.found(Damage::new(PM, ScrubKind::InodeTable, at, INODE_BYTES, what).of(ino));
+                    self.record.found(
+                        Damage::new(PM, ScrubKind::InodeTable, at, INODE_BYTES, what).of(ino),
+                    );
                 }
             }
             self.record.verified(PM, ScrubKind::InodeTable, INODE_BYTES);
@@ -210,7 +247,8 @@ impl Scrubber<'_> {
         Ok(())
     }
 
-    /// The first record of a shard's table at or behind an index: its index, inode number, byte in PM and state.
+    /// The first record of a shard's table at or behind an index: its index, inode number, byte in
+    /// PM and state.
     fn first_record(&self, shard: usize, index: u64) -> Option<(u64, Ino, u64, RecordState)> {
         let table = self.core.shards[shard].table.read();
         let (index, ino, at) = table.at_or_after(index)?;
@@ -223,7 +261,13 @@ impl Scrubber<'_> {
         let table = core.shards[shard].table.read();
         if let Err(error) = InodeTable::load(&core.pm, page, shard as u16, shards, None) {
             let at = page * BLOCK_BYTES;
-            self.record.found(Damage::new(PM, ScrubKind::InodeTable, at, BLOCK_BYTES, self.plain(&error)));
+            self.record.found(Damage::new(
+                PM,
+                ScrubKind::InodeTable,
+                at,
+                BLOCK_BYTES,
+                self.plain(&error),
+            ));
         }
         let bytes = table.runs().count() as u64 * INODE_BYTES;
         self.record.verified(PM, ScrubKind::InodeTable, bytes);
@@ -237,14 +281,20 @@ impl Scrubber<'_> {
             self.core.pm.load_u64(at);
             record_state(&self.core.pm, at, ino)
         };
-        (0..LOOKS_AT_RECORD).map(look).find(|state| *state != RecordState::Damaged).unwrap_or(RecordState::Damaged)
+        (0..LOOKS_AT_RECORD)
+            .map(look)
+            .find(|state| *state != RecordState::Damaged)
+            .unwrap_or(RecordState::Damaged)
     }
 
     /// An inode whose record stands at byte `at`.
     fn inode(&mut self, at: u64, ino: Ino) -> Result<(), Stopped> {
         match self.core.get(ino) {
             Ok(inode) => {
-                let done = self.log(&inode).and_then(|()| self.archive(&inode)).and_then(|()| self.attributes(&inode));
+                let done = self
+                    .log(&inode)
+                    .and_then(|()| self.archive(&inode))
+                    .and_then(|()| self.attributes(&inode));
                 self.gather(&inode);
                 drop(inode);
                 self.core.forget(ino, 0);
@@ -255,7 +305,9 @@ impl Scrubber<'_> {
             Err(error) => {
                 let what = format!("{}; the inode's data is out of reach", self.plain(&error));
                 let damage = match error.on_disk() {
-                    Some((device, byte)) => Damage::new(device.into(), ScrubKind::Log, byte, SLOT_BYTES, what),
+                    Some((device, byte)) => {
+                        Damage::new(device.into(), ScrubKind::Log, byte, SLOT_BYTES, what)
+                    }
                     None => Damage::new(PM, ScrubKind::Log, at, INODE_BYTES, what),
                 };
                 self.record.found(damage.of(ino));
@@ -264,7 +316,8 @@ impl Scrubber<'_> {
         }
     }
 
-    /// The text of an error without the device and the byte there, which are known, and without advice.
+    /// The text of an error without the device and the byte there, which are known, and without
+    /// advice.
     fn plain(&self, error: &FsError) -> String {
         let text = error.to_string();
         let (device, place) = match error.on_disk() {
@@ -272,7 +325,9 @@ impl Scrubber<'_> {
             None => (0, String::new()),
         };
         let text = without_advice(&text);
-        let text = text.strip_prefix(&format!("{}: ", self.core.device_path(device).display())).unwrap_or(text);
+        let text = text
+            .strip_prefix(&format!("{}: ", self.core.device_path(device).display()))
+            .unwrap_or(text);
         text.strip_prefix(&place).unwrap_or(text).to_owned()
     }
 
@@ -312,9 +367,12 @@ impl Scrubber<'_> {
             Err(what) => Some((known.addr.byte(), format!("a part of the log {what}"))),
         };
         if let Some((at, what)) = wrong {
-            // It may have been replaced meanwhile, and its blocks be another's; nobody replaces it under the lock.
+            // It may have been replaced meanwhile, and its blocks be another's; nobody replaces it
+            // under the lock.
             let inner = inode.shared();
-            let is_current = |inner: &Inner| inner.log.archive().is_some_and(|archive| Arc::ptr_eq(archive, &known));
+            let is_current = |inner: &Inner| {
+                inner.log.archive().is_some_and(|archive| Arc::ptr_eq(archive, &known))
+            };
             if inner.as_ref().is_ok_and(|inner| is_current(inner)) {
                 let repaired = !self.core.is_read_only() && self.rewrite(&known).is_ok();
                 let damage = Damage::new(device, ScrubKind::Log, at, SLOT_BYTES, what);
@@ -347,8 +405,10 @@ impl Scrubber<'_> {
                 let Ok(inner) = inode.shared() else {
                     return Ok(());
                 };
-                let mut rest = inner.xattrs.range::<[u8], _>((Bound::Excluded(&last[..]), Bound::Unbounded));
-                let next = rest.find_map(|(name, x)| Some((name, x.entry, xattr_blocks(&x.entry)?)));
+                let mut rest =
+                    inner.xattrs.range::<[u8], _>((Bound::Excluded(&last[..]), Bound::Unbounded));
+                let next =
+                    rest.find_map(|(name, x)| Some((name, x.entry, xattr_blocks(&x.entry)?)));
                 let Some((name, entry, (addr, blocks))) = next else {
                     return Ok(());
                 };
@@ -357,11 +417,13 @@ impl Scrubber<'_> {
                     let mut value = vec![0u8; entry.value_len as usize];
                     let read = self.read_device(PM, addr.byte(), &mut value);
                     let matches = data_crc(&value) == entry.value_crc;
-                    let wrong = read.err().or((!matches).then(|| "does not match its checksum".to_owned()));
+                    let wrong =
+                        read.err().or((!matches).then(|| "does not match its checksum".to_owned()));
                     if let Some(wrong) = wrong {
                         let name = String::from_utf8_lossy(name).escape_debug().to_string();
                         let what = format!("the value of extended attribute {name} {wrong}");
-                        let damage = Damage::new(PM, ScrubKind::Attribute, addr.byte(), bytes, what);
+                        let damage =
+                            Damage::new(PM, ScrubKind::Attribute, addr.byte(), bytes, what);
                         self.record.found(damage.of(inode.ino));
                     }
                 }

@@ -1,4 +1,5 @@
-//! The record of a scrub: how far it is, what it found, whether it is to stop. Written by its thread, read by all.
+//! The record of a scrub: how far it is, what it found, whether it is to stop. Written by its
+//! thread, read by all.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,7 +10,10 @@ use terrace_policy::Pace;
 use super::Stopped;
 use crate::core::Core;
 use crate::sync::{Condvar, Mutex};
-use crate::types::{Ino, ScrubError, ScrubKind, ScrubOptions, ScrubReport, ScrubState, ScrubStatus, ScrubTally, Time};
+use crate::types::{
+    Ino, ScrubError, ScrubKind, ScrubOptions, ScrubReport, ScrubState, ScrubStatus, ScrubTally,
+    Time,
+};
 use crate::words::counted;
 
 /// Blocks that are read at a time: 1 MiB.
@@ -37,9 +41,24 @@ pub(super) struct Damage {
 
 impl Damage {
     /// Damage that stays.
-    pub fn new(device: usize, kind: ScrubKind, offset_bytes: u64, len_bytes: u64, what: impl Into<String>) -> Self {
+    pub fn new(
+        device: usize,
+        kind: ScrubKind,
+        offset_bytes: u64,
+        len_bytes: u64,
+        what: impl Into<String>,
+    ) -> Self {
         let (ino, file_offset_bytes, repaired) = (None, None, false);
-        Self { device, kind, offset_bytes, len_bytes, ino, file_offset_bytes, what: what.into(), repaired }
+        Self {
+            device,
+            kind,
+            offset_bytes,
+            len_bytes,
+            ino,
+            file_offset_bytes,
+            what: what.into(),
+            repaired,
+        }
     }
 
     /// It belongs to this inode.
@@ -93,7 +112,8 @@ impl Record {
         let mut present = vec![0];
         let mut totals = vec![0; DEVICES_MAX];
         totals[0] = pm_blocks * BLOCK_BYTES;
-        let mut devices: Vec<String> = (0..DEVICES_MAX).map(|i| format!("disk{i}, added meanwhile")).collect();
+        let mut devices: Vec<String> =
+            (0..DEVICES_MAX).map(|i| format!("disk{i}, added meanwhile")).collect();
         devices[0] = core.pm.path().display().to_string();
         for member in core.space.members.all() {
             let device = usize::from(member.entry.index);
@@ -127,7 +147,8 @@ impl Record {
         self.present.iter().copied()
     }
 
-    /// Blocks to read at a time: a tenth of a second's worth, so that a low rate is no series of jerks.
+    /// Blocks to read at a time: a tenth of a second's worth, so that a low rate is no series of
+    /// jerks.
     pub fn piece_blocks(&self) -> u64 {
         match self.options.bytes_per_second {
             0 => READ_BLOCKS_MAX,
@@ -166,13 +187,17 @@ impl Record {
         let mut state = self.state.lock();
         if let Some(last) = state.damage.last_mut()
             && (usize::from(last.device_index), last.kind) == (damage.device, damage.kind)
-            && (last.ino, &last.what, last.repaired) == (damage.ino.map(|i| i.0), &damage.what, damage.repaired)
+            && (last.ino, &last.what, last.repaired)
+                == (damage.ino.map(|i| i.0), &damage.what, damage.repaired)
         {
             if last.offset_bytes == damage.offset_bytes {
                 return;
             }
             let adjacent = |start: u64, at: u64| start + last.len_bytes == at;
-            let same_file = last.file_offset_bytes.zip(damage.file_offset_bytes).is_some_and(|(a, b)| adjacent(a, b));
+            let same_file = last
+                .file_offset_bytes
+                .zip(damage.file_offset_bytes)
+                .is_some_and(|(a, b)| adjacent(a, b));
             if same_file && adjacent(last.offset_bytes, damage.offset_bytes) {
                 last.len_bytes += damage.len_bytes;
                 state.tallies.entry((damage.device, damage.kind)).or_default().errors += 1;
@@ -242,7 +267,9 @@ impl Record {
         let (verified, errors, repaired) = (status.verified_bytes, status.errors, status.repaired);
         match outcome {
             ScrubState::Cancelled => tracing::info!("scrub: cancelled at {} %", status.percent),
-            ScrubState::Unmounted => tracing::warn!("scrub: stopped by the unmount at {} %", status.percent),
+            ScrubState::Unmounted => {
+                tracing::warn!("scrub: stopped by the unmount at {} %", status.percent)
+            }
             _ => tracing::info!("scrub: finished"),
         }
         match errors {
@@ -270,13 +297,17 @@ impl Record {
     fn summary(&self, state: &State) -> ScrubStatus {
         let elapsed = state.ended.map_or_else(|| self.begun.elapsed(), |(_, _, elapsed)| elapsed);
         let total_bytes: u64 = self.totals.iter().sum();
-        let passed_bytes: u64 = state.passed.iter().zip(&self.totals).map(|(&passed, &total)| passed.min(total)).sum();
+        let passed_bytes: u64 =
+            state.passed.iter().zip(&self.totals).map(|(&passed, &total)| passed.min(total)).sum();
         let outcome = state.ended.map_or(ScrubState::Running, |(outcome, ..)| outcome);
         let part = u128::from(passed_bytes) * 100 / u128::from(total_bytes.max(1));
-        let remaining = (outcome == ScrubState::Running && elapsed >= PACE_KNOWN && passed_bytes > 0).then(|| {
-            let rest = u128::from(total_bytes - passed_bytes);
-            (rest * elapsed.as_millis() / u128::from(passed_bytes)).div_ceil(1000) as u64
-        });
+        let remaining = (outcome == ScrubState::Running
+            && elapsed >= PACE_KNOWN
+            && passed_bytes > 0)
+            .then(|| {
+                let rest = u128::from(total_bytes - passed_bytes);
+                (rest * elapsed.as_millis() / u128::from(passed_bytes)).div_ceil(1000) as u64
+            });
         ScrubStatus {
             state: outcome,
             started_unix_seconds: self.started.parts().0,
@@ -314,5 +345,10 @@ impl Record {
 fn log(error: &ScrubError) {
     let owner = error.ino.map_or_else(String::new, |ino| format!(" (inode {ino})"));
     let outcome = if error.repaired { "; repaired" } else { "" };
-    tracing::error!("scrub: {}: at byte {}{owner}: {}{outcome}", error.device, error.offset_bytes, error.what);
+    tracing::error!(
+        "scrub: {}: at byte {}{owner}: {}{outcome}",
+        error.device,
+        error.offset_bytes,
+        error.what
+    );
 }

@@ -93,7 +93,8 @@ impl<T> RwLock<T> {
         Self(shuttle::sync::RwLock::new(value))
     }
 
-    /// Panics if this thread has it already: with a writer waiting in between, that would be a deadlock.
+    /// Panics if this thread has it already: with a writer waiting in between, that would be a
+    /// deadlock.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(|e| e.into_inner())
     }
@@ -147,7 +148,9 @@ impl Condvar {
 }
 
 pub mod atomic {
-    pub use shuttle::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+    pub use shuttle::sync::atomic::{
+        AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+    };
 
     /// Shuttle's atomics are all sequentially consistent.
     pub fn fence(_order: Ordering) {}

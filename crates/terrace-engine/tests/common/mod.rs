@@ -13,13 +13,20 @@ pub use terrace_crash::apply::apply;
 pub use terrace_crash::model::{Model, Op};
 pub use terrace_crash::tree::Tree;
 
-/// How to run property tests: `PROPTEST_CASES` overrides the number of cases; failures are printed, not filed.
+/// How to run property tests: `PROPTEST_CASES` overrides the number of cases; failures are printed,
+/// not filed.
 pub fn config(cases: u32) -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(cases);
-    ProptestConfig { cases, max_shrink_iters: 2000, failure_persistence: None, ..Default::default() }
+    ProptestConfig {
+        cases,
+        max_shrink_iters: 2000,
+        failure_persistence: None,
+        ..Default::default()
+    }
 }
 
-/// An unmounted volume has nothing wrong: structure, ownership of every block, checksums, checkpoint.
+/// An unmounted volume has nothing wrong: structure, ownership of every block, checksums,
+/// checkpoint.
 pub fn must_be_sound(pm: &Arc<Pm>, disk: &Arc<dyn Disk>) {
     let options = CheckOptions { repair: false, data: true, ..CheckOptions::default() };
     let report = check(pm, std::slice::from_ref(disk), &options, &|_, _, _| {}).unwrap();
@@ -46,7 +53,13 @@ pub fn op(max: u32) -> impl Strategy<Value = Op> {
     use RenameHow::{Exchange, NoReplace, Plain, Whiteout};
     let offset = prop_oneof![0..max, (0..max / 4096).prop_map(|b| b * 4096), 0..200u32];
     let len = prop_oneof![1..200u32, 1..20000u32, (1..5u32).prop_map(|b| b * 4096)];
-    let falloc = prop::sample::select(vec![Allocate, AllocateKeepSize, PunchHole, ZeroRange, ZeroRangeKeepSize]);
+    let falloc = prop::sample::select(vec![
+        Allocate,
+        AllocateKeepSize,
+        PunchHole,
+        ZeroRange,
+        ZeroRangeKeepSize,
+    ]);
     let rename = prop::sample::select(vec![Plain, Plain, NoReplace, Exchange, Whiteout]);
     prop_oneof![
         3 => path().prop_map(Op::Create),

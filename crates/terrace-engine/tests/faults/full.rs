@@ -1,18 +1,21 @@
-//! Every tier full, and PM with any number of free blocks: an operation that finds no room says ENOSPC and leaves
-//! everything as it was.
+//! Every tier full, and PM with any number of free blocks: an operation that finds no room says
+//! ENOSPC and leaves everything as it was.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::rig::{self, DIR, FILE, Rig, find, pattern, put, tree};
-use terrace_engine::{Fallocate, FsError, FsResult, Ino, RenameFlags, SetAttr, Volume, WriteOptions, XattrFlags};
+use terrace_engine::{
+    Fallocate, FsError, FsResult, Ino, RenameFlags, SetAttr, Volume, WriteOptions, XattrFlags,
+};
 use terrace_policy::Param;
 
 /// Something that takes room.
 type Operation = (&'static str, fn(&Volume, u64) -> FsResult<()>);
 
 fn name(what: &str, k: u64) -> Vec<u8> {
-    format!("{what}-{k}-with-a-name-that-is-long-enough-to-take-more-than-one-slot-of-a-log").into_bytes()
+    format!("{what}-{k}-with-a-name-that-is-long-enough-to-take-more-than-one-slot-of-a-log")
+        .into_bytes()
 }
 
 fn forget(v: &Volume, made: FsResult<terrace_engine::Attr>) -> FsResult<()> {
@@ -30,19 +33,41 @@ const OPERATIONS: [Operation; 14] = [
         v.rename(find(v, "dir"), &to, Ino::ROOT, b"small", RenameFlags::default())
     }),
     ("setxattr", |v, k| {
-        v.setxattr(find(v, "small"), b"user.v", &pattern(9000 + k as usize, 2), XattrFlags::default(), None)
+        v.setxattr(
+            find(v, "small"),
+            b"user.v",
+            &pattern(9000 + k as usize, 2),
+            XattrFlags::default(),
+            None,
+        )
     }),
     ("setxattr inline", |v, k| {
-        v.setxattr(find(v, "dir"), format!("user.{k}").as_bytes(), &pattern(700, 3), XattrFlags::default(), None)
+        v.setxattr(
+            find(v, "dir"),
+            format!("user.{k}").as_bytes(),
+            &pattern(700, 3),
+            XattrFlags::default(),
+            None,
+        )
     }),
     ("chmod", |v, k| {
-        v.setattr(find(v, "small"), &SetAttr { mode: Some(0o600 + k as u32), ..Default::default() }).map(drop)
-    }),
-    ("patch", |v, k| v.write(find(v, "small"), 10, &pattern(300, k as u8), WriteOptions::default()).map(drop)),
-    ("overwrite", |v, k| v.write(find(v, "small"), 0, &pattern(4096, k as u8), WriteOptions::default()).map(drop)),
-    ("append", |v, k| {
-        v.write(find(v, "small"), 0, &pattern(900, k as u8), WriteOptions { append: true, ..Default::default() })
+        v.setattr(find(v, "small"), &SetAttr { mode: Some(0o600 + k as u32), ..Default::default() })
             .map(drop)
+    }),
+    ("patch", |v, k| {
+        v.write(find(v, "small"), 10, &pattern(300, k as u8), WriteOptions::default()).map(drop)
+    }),
+    ("overwrite", |v, k| {
+        v.write(find(v, "small"), 0, &pattern(4096, k as u8), WriteOptions::default()).map(drop)
+    }),
+    ("append", |v, k| {
+        v.write(
+            find(v, "small"),
+            0,
+            &pattern(900, k as u8),
+            WriteOptions { append: true, ..Default::default() },
+        )
+        .map(drop)
     }),
     ("extend", |v, k| {
         let size = v.getattr(find(v, "small"))?.size + 5000 + k;
@@ -50,14 +75,19 @@ const OPERATIONS: [Operation; 14] = [
     }),
     ("fallocate", |v, k| v.fallocate(find(v, "sparse"), Fallocate::Allocate, k * 409_600, 400_000)),
     ("write to disk", |v, k| {
-        v.write(find(v, "large"), k * 100_000, &pattern(100_000, k as u8), WriteOptions::default()).map(drop)
+        v.write(find(v, "large"), k * 100_000, &pattern(100_000, k as u8), WriteOptions::default())
+            .map(drop)
     }),
 ];
 
 /// Rename in its forms, and operations that free something or work in place, each a single call.
 const SINGLE_CALLS: [Operation; 22] = [
-    ("rename", |v, k| v.rename(Ino::ROOT, b"small", find(v, "dir"), &name("renamed", k), RenameFlags::default())),
-    ("rename over another", |v, _| v.rename(Ino::ROOT, b"small", find(v, "dir"), b"inner", RenameFlags::default())),
+    ("rename", |v, k| {
+        v.rename(Ino::ROOT, b"small", find(v, "dir"), &name("renamed", k), RenameFlags::default())
+    }),
+    ("rename over another", |v, _| {
+        v.rename(Ino::ROOT, b"small", find(v, "dir"), b"inner", RenameFlags::default())
+    }),
     ("exchange", |v, _| {
         let exchange = RenameFlags { exchange: true, ..RenameFlags::default() };
         v.rename(Ino::ROOT, b"small", find(v, "dir"), b"inner", exchange)
@@ -72,15 +102,20 @@ const SINGLE_CALLS: [Operation; 22] = [
         v.setxattr(find(v, "sparse"), b"user.old", &pattern(9000, 7), XattrFlags::default(), None)
     }),
     ("zero", |v, _| v.fallocate(find(v, "small"), Fallocate::ZeroRange, 100, 9000)),
-    ("zero on disk", |v, _| v.fallocate(find(v, "large"), Fallocate::ZeroRangeKeepSize, 5000, 70_000)),
-    ("punch a part of a block", |v, _| v.fallocate(find(v, "small"), Fallocate::PunchHole, 100, 300)),
+    ("zero on disk", |v, _| {
+        v.fallocate(find(v, "large"), Fallocate::ZeroRangeKeepSize, 5000, 70_000)
+    }),
+    ("punch a part of a block", |v, _| {
+        v.fallocate(find(v, "small"), Fallocate::PunchHole, 100, 300)
+    }),
     ("punch on disk", |v, _| v.fallocate(find(v, "large"), Fallocate::PunchHole, 5000, 70_000)),
     ("reserve", |v, _| v.fallocate(find(v, "sparse"), Fallocate::AllocateKeepSize, 0, 20_000)),
     ("copy", |v, _| copy(v, "filler", "sparse")),
     ("copy from disk", |v, _| copy(v, "large", "sparse")),
     ("truncate within a block", |v, _| truncate(v, "small", 4500)),
     ("chown", |v, _| {
-        v.setattr(find(v, "small"), &SetAttr { uid: Some(77), gid: Some(78), ..Default::default() }).map(drop)
+        v.setattr(find(v, "small"), &SetAttr { uid: Some(77), gid: Some(78), ..Default::default() })
+            .map(drop)
     }),
     ("move to a disk", |v, _| move_all(v, "small", 1)),
     ("move to PM", |v, _| move_all(v, "cold", 0)),
@@ -93,11 +128,14 @@ const SINGLE_CALLS: [Operation; 22] = [
 const MAKES_ROOM: [&str; 3] = ["unlink", "truncate to nothing", "punch a block"];
 
 fn set_acl(v: &Volume, path: &str, acl_name: &[u8], users: u32) -> FsResult<()> {
-    let entry =
-        |tag: u16, perm: u16, id: u32| [&tag.to_le_bytes()[..], &perm.to_le_bytes(), &id.to_le_bytes()].concat();
+    let entry = |tag: u16, perm: u16, id: u32| {
+        [&tag.to_le_bytes()[..], &perm.to_le_bytes(), &id.to_le_bytes()].concat()
+    };
     let mut acl = [2u32.to_le_bytes().to_vec(), entry(1, 6, u32::MAX)].concat();
     (0..users).for_each(|i| acl.extend(entry(2, 4, 1000 + i)));
-    [entry(4, 4, u32::MAX), entry(0x10, 6, u32::MAX), entry(0x20, 0, u32::MAX)].iter().for_each(|e| acl.extend(e));
+    [entry(4, 4, u32::MAX), entry(0x10, 6, u32::MAX), entry(0x20, 0, u32::MAX)]
+        .iter()
+        .for_each(|e| acl.extend(e));
     v.setxattr(find(v, path), acl_name, &acl, XattrFlags::default(), None)
 }
 
@@ -133,7 +171,8 @@ fn full(disks_too: bool) -> Rig {
         forget(&v, v.create(Ino::ROOT, file.as_bytes(), &FILE)).unwrap();
     }
     forget(&v, v.create(find(&v, "dir"), b"inner", &FILE)).unwrap();
-    v.setxattr(find(&v, "sparse"), b"user.old", &pattern(5000, 6), XattrFlags::default(), None).unwrap();
+    v.setxattr(find(&v, "sparse"), b"user.old", &pattern(5000, 6), XattrFlags::default(), None)
+        .unwrap();
     put(&v, find(&v, "small"), 0, &pattern(5000, 1));
     put(&v, find(&v, "filler"), 0, &pattern(64 * 4096, 2));
     v.close().unwrap();
@@ -148,7 +187,8 @@ fn full(disks_too: bool) -> Rig {
     }
     fill(60_000, 1, |at, len| {
         let name = format!("user.ballast-{at}");
-        v.setxattr(ballast, name.as_bytes(), &pattern(len, 5), XattrFlags::default(), None).map(|()| len as u64)
+        v.setxattr(ballast, name.as_bytes(), &pattern(len, 5), XattrFlags::default(), None)
+            .map(|()| len as u64)
     });
     // Records of inodes, and room in the logs of the directories.
     for dir in [Ino::ROOT, find(&v, "dir")] {
@@ -158,7 +198,8 @@ fn full(disks_too: bool) -> Rig {
     for file in ["small", "sparse", "large", "cold", "dir/inner"] {
         fill(1, 1, |at, _| {
             let name = format!("user.pad-{at}");
-            v.setxattr(find(&v, file), name.as_bytes(), b"", XattrFlags::default(), None).map(|()| 1)
+            v.setxattr(find(&v, file), name.as_bytes(), b"", XattrFlags::default(), None)
+                .map(|()| 1)
         });
     }
     v.close().unwrap();
@@ -166,7 +207,8 @@ fn full(disks_too: bool) -> Rig {
     rig
 }
 
-/// Dirty pages are promised more blocks than they take in the end: what is left then is filled, too.
+/// Dirty pages are promised more blocks than they take in the end: what is left then is filled,
+/// too.
 fn fill_disks(v: &Volume, file: Ino) {
     let mut filled = 0;
     loop {
@@ -213,7 +255,8 @@ fn what_finds_no_room_changes_nothing() {
             for k in 0..2 {
                 for (what, operation) in OPERATIONS {
                     let result = operation(&v, k);
-                    let context = format!("{what} {k} with {freed} blocks freed, disks full: {disks_too}");
+                    let context =
+                        format!("{what} {k} with {freed} blocks freed, disks full: {disks_too}");
                     let outcome = outcomes.entry(what).or_default();
                     let after = tree(&v);
                     match result {
@@ -248,10 +291,15 @@ fn what_finds_no_room_changes_nothing() {
         }
         eprintln!("{outcomes:?}");
         for (what, (room, none)) in &outcomes {
-            // Data finds room on the disks, if anywhere, and the rest finds some in the log, now and then.
-            let always = ["chmod", "patch", "append", "extend", "overwrite", "fallocate"].contains(what);
+            // Data finds room on the disks, if anywhere, and the rest finds some in the log, now
+            // and then.
+            let always =
+                ["chmod", "patch", "append", "extend", "overwrite", "fallocate"].contains(what);
             assert!(*room > 0 || disks_too, "{what} never found room");
-            assert!(*none > 0 || always || (*what == "write to disk" && !disks_too), "{what} always found room");
+            assert!(
+                *none > 0 || always || (*what == "write to disk" && !disks_too),
+                "{what} always found room"
+            );
         }
     }
 }
@@ -262,8 +310,8 @@ fn free_blocks(v: &Volume) -> u64 {
     (pm.size_bytes - pm.used_bytes) / 4096
 }
 
-/// Takes blocks of "filler" until `blocks` more of PM are free than in `image`; `None` if there is no such number, since
-/// the log that says so has taken one.
+/// Takes blocks of "filler" until `blocks` more of PM are free than in `image`; `None` if there is
+/// no such number, since the log that says so has taken one.
 fn with_room(image: &rig::Image, blocks: u64) -> Option<(Rig, Arc<Volume>)> {
     let rig = image.rig();
     let v = still(&rig, 90);
@@ -280,8 +328,8 @@ fn with_room(image: &rig::Image, blocks: u64) -> Option<(Rig, Arc<Volume>)> {
 /// More blocks of PM than any of these operations takes for metadata.
 const ROOM_MAX: u64 = 10;
 
-/// Each operation with no block of PM to be had, with one, with two, and so on until it succeeds: so it is stopped at
-/// each of its allocations in turn.
+/// Each operation with no block of PM to be had, with one, with two, and so on until it succeeds:
+/// so it is stopped at each of its allocations in turn.
 #[test]
 fn an_operation_stopped_at_any_allocation_changes_nothing() {
     for disks_too in [false, true] {
@@ -323,6 +371,9 @@ fn an_operation_stopped_at_any_allocation_changes_nothing() {
         }
         println!("stopped so many times, disks full: {disks_too}: {stops:?}");
         assert!(stops.values().filter(|&&n| n > 0).count() > 8, "{stops:?}");
-        assert!(stops.values().any(|&n| (2..ROOM_MAX / 2).contains(&n)), "nothing took several blocks: {stops:?}");
+        assert!(
+            stops.values().any(|&n| (2..ROOM_MAX / 2).contains(&n)),
+            "nothing took several blocks: {stops:?}"
+        );
     }
 }

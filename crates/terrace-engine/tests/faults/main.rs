@@ -1,5 +1,5 @@
-//! Everything that a device can refuse, at every operation: the right errno, the rest goes on, nothing acknowledged is
-//! lost, and what must turn the volume read-only does, and nothing else.
+//! Everything that a device can refuse, at every operation: the right errno, the rest goes on,
+//! nothing acknowledged is lost, and what must turn the volume read-only does, and nothing else.
 
 mod full;
 mod removing;
@@ -37,8 +37,8 @@ fn base() -> (Images, Program) {
     (devices.current(), program)
 }
 
-/// What the program does: reads that must fetch, writes to disk of all kinds, all that makes them durable; and files that
-/// move, dirty ones included.
+/// What the program does: reads that must fetch, writes to disk of all kinds, all that makes them
+/// durable; and files that move, dirty ones included.
 const SCRIPT: [Step; 22] = [
     Step::Read("cold"),
     Step::Read("pm"),
@@ -82,8 +82,15 @@ struct Seen {
 }
 
 impl Run<'_> {
-    /// Mounts, with a second attempt should the fault hit the first; runs the script; compares; ends in `end`.
-    fn run(mut self, plant: &dyn Fn(&Devices), cure: &dyn Fn(&Devices), end: End, errnos: &[i32]) -> Seen {
+    /// Mounts, with a second attempt should the fault hit the first; runs the script; compares;
+    /// ends in `end`.
+    fn run(
+        mut self,
+        plant: &dyn Fn(&Devices),
+        cure: &dyn Fn(&Devices),
+        end: End,
+        errnos: &[i32],
+    ) -> Seen {
         let devices = self.base.devices();
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         let cache = Some(dir.path());
@@ -97,7 +104,9 @@ impl Run<'_> {
             Err(error) => {
                 self.must_say_why(&error, errnos);
                 cure(&devices);
-                devices.open(0, cache).unwrap_or_else(|error| panic!("{}: mounting again: {error}", self.context))
+                devices
+                    .open(0, cache)
+                    .unwrap_or_else(|error| panic!("{}: mounting again: {error}", self.context))
             }
         };
         for step in SCRIPT {
@@ -112,7 +121,8 @@ impl Run<'_> {
         }
         cure(&devices);
         seen.turned_read_only = v.status().read_only.is_some();
-        // With the fault gone, everything can be read as it was left, and other files never noticed.
+        // With the fault gone, everything can be read as it was left, and other files never
+        // noticed.
         self.program.verify(&v, Kept::Returned, &self.context);
         let (images, kept) = match end {
             End::Unmount => {
@@ -198,11 +208,17 @@ fn every_operation_of_the_disk_may_fail() {
             let run = Run { base: &base, program: program.clone(), context: context.clone() };
             let plant = |devices: &Devices| devices.disk_sim.plant_fault(n, fault);
             let seen = run.run(&plant, &|devices| devices.disk_sim.clear_faults(), end, &[errno]);
-            assert!(!seen.turned_read_only || op == IoOp::Flush, "{context}: only a failed flush is that bad");
+            assert!(
+                !seen.turned_read_only || op == IoOp::Flush,
+                "{context}: only a failed flush is that bad"
+            );
             failed.insert((seen.failed_steps > 0, op == IoOp::Flush, seen.turned_read_only));
         }
     }
-    assert!(failed.contains(&(true, false, false)) && failed.contains(&(true, true, true)), "{failed:?}");
+    assert!(
+        failed.contains(&(true, false, false)) && failed.contains(&(true, true, true)),
+        "{failed:?}"
+    );
 }
 
 #[test]
@@ -210,7 +226,8 @@ fn the_disk_may_vanish_at_any_operation_and_return() {
     let (base, program) = base();
     let operations = operations(&base, &program);
     for n in 1..=operations.len() as u64 {
-        let (end, errno) = if n % 2 == 0 { (End::Unmount, libc::EIO) } else { (End::PowerCut(n), libc::ENXIO) };
+        let (end, errno) =
+            if n % 2 == 0 { (End::Unmount, libc::EIO) } else { (End::PowerCut(n), libc::ENXIO) };
         let context = format!("from operation {n} of {} on", operations.len());
         let run = Run { base: &base, program: program.clone(), context };
         let plant = |devices: &Devices| devices.disk_sim.vanish_after(n, errno);
@@ -218,7 +235,8 @@ fn the_disk_may_vanish_at_any_operation_and_return() {
     }
 }
 
-/// A fence that fails is final: PM takes nothing any more, and what it holds is what a power cut leaves.
+/// A fence that fails is final: PM takes nothing any more, and what it holds is what a power cut
+/// leaves.
 #[test]
 fn every_fence_may_fail() {
     let (base, program) = base();

@@ -1,9 +1,12 @@
-//! What removes names needs no room: volumes full of names in every shape, until the last one is gone.
+//! What removes names needs no room: volumes full of names in every shape, until the last one is
+//! gone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use terrace_engine::{Counter, FsResult, Ino, RenameFlags, SetAttr, SetTime, Time, Volume, XattrFlags};
+use terrace_engine::{
+    Counter, FsResult, Ino, RenameFlags, SetAttr, SetTime, Time, Volume, XattrFlags,
+};
 use terrace_media::{IoOp, sim_disk_from};
 use terrace_policy::{PM_RESERVE_BLOCKS, Param};
 
@@ -49,10 +52,13 @@ fn name(n: usize) -> String {
     format!("{n}{}", "-with-a-longer-name".repeat(n % 3))
 }
 
-/// Files in `dirs` directories, as many as there is room for; each has a name in the next directory, too, if so asked.
+/// Files in `dirs` directories, as many as there is room for; each has a name in the next
+/// directory, too, if so asked.
 fn full(rig: &Rig, dirs: usize, linked: bool) -> Names {
     let v = still(rig);
-    (0..dirs).for_each(|d| v.forget(v.create(Ino::ROOT, format!("d{d}").as_bytes(), &DIR).unwrap().ino, 1));
+    (0..dirs).for_each(|d| {
+        v.forget(v.create(Ino::ROOT, format!("d{d}").as_bytes(), &DIR).unwrap().ino, 1)
+    });
     let path = |n: usize| if dirs == 0 { name(n) } else { format!("d{}/{}", n % dirs, name(n)) };
     let mut names = Names::new();
     for n in 0.. {
@@ -81,7 +87,11 @@ fn found(v: &Volume) -> Names {
     let list = |dir: &str| {
         let mut names = Vec::new();
         v.readdir(find(v, dir), 0, &mut |entry| {
-            names.push((format!("{dir}{}", String::from_utf8(entry.name.to_vec()).unwrap()), entry.ino, entry.kind));
+            names.push((
+                format!("{dir}{}", String::from_utf8(entry.name.to_vec()).unwrap()),
+                entry.ino,
+                entry.kind,
+            ));
             true
         })
         .unwrap();
@@ -131,7 +141,8 @@ fn names_of_a_full_volume_go_whatever_shape_they_have() {
     }
 }
 
-/// A file takes the name of another, in the same directory or in another one: that frees an inode, too.
+/// A file takes the name of another, in the same directory or in another one: that frees an inode,
+/// too.
 #[test]
 fn names_of_a_full_volume_can_be_taken_over() {
     for linked in [false, true] {
@@ -171,9 +182,15 @@ fn fill(v: &Volume) {
         match room() {
             0 => break,
             // A value in a block of its own, and what the log takes for it.
-            2.. => {
-                v.setxattr(ballast, format!("user.{n}").as_bytes(), &[7; 4096], XattrFlags::default(), None).unwrap()
-            }
+            2.. => v
+                .setxattr(
+                    ballast,
+                    format!("user.{n}").as_bytes(),
+                    &[7; 4096],
+                    XattrFlags::default(),
+                    None,
+                )
+                .unwrap(),
             _ => {
                 let mode = SetAttr { mode: Some(0o600 + n % 8), ..Default::default() };
                 v.setattr(ballast, &mode).map(drop).unwrap();
@@ -215,7 +232,8 @@ fn times_of_a_compacted_directory_outlive_a_removal_in_place() {
             make(&v, dir, name, &FILE);
         }
         if dir == dirs[5] {
-            let times = SetAttr { mtime: Some(SetTime::At(Time(i64::MAX / 2))), ..Default::default() };
+            let times =
+                SetAttr { mtime: Some(SetTime::At(Time(i64::MAX / 2))), ..Default::default() };
             v.setattr(dir, &times).unwrap();
         }
         compact(&v, dir);
@@ -242,8 +260,8 @@ fn times_of_a_compacted_directory_outlive_a_removal_in_place() {
     rig.must_be_sound();
 }
 
-/// What changes where it stands makes no log longer, and two such changes may be of one tick of the clock: a log that
-/// moves notices all the same.
+/// What changes where it stands makes no log longer, and two such changes may be of one tick of the
+/// clock: a log that moves notices all the same.
 #[test]
 fn a_name_removed_in_place_while_its_log_moves_stays_removed() {
     let rig = Rig::new(2 << 20, false);
@@ -259,7 +277,8 @@ fn a_name_removed_in_place_while_its_log_moves_stays_removed() {
     let image = rig.image();
     // Nearly always both removals are of one tick.
     for _ in 0..8 {
-        let (disks, sims): (_, Vec<_>) = image.0[1..].iter().map(|bytes| sim_disk_from(bytes.clone())).unzip();
+        let (disks, sims): (_, Vec<_>) =
+            image.0[1..].iter().map(|bytes| sim_disk_from(bytes.clone())).unzip();
         let rig = Rig { pm: image.rig().pm, disks };
         let v = rig.open_alone(&[(Param::Migrate, 0), (Param::LogsAt, 0), (Param::ColdAge, 0)]);
         a_moment_passes();
@@ -293,15 +312,18 @@ fn a_name_removed_in_place_while_its_log_moves_stays_removed() {
     }
 }
 
-/// What lies on a disk does not change there: names in it go, or are taken over, by new entries in the last room.
+/// What lies on a disk does not change there: names in it go, or are taken over, by new entries in
+/// the last room.
 #[test]
 fn names_in_an_archive_go_and_can_be_taken_over() {
     let rig = Rig::new(2 << 20, false);
     let v = rig.open_alone(&[(Param::LogsAt, 0), (Param::ColdAge, 0)]);
     let dir = make(&v, Ino::ROOT, "dir", &DIR);
     let other = make(&v, Ino::ROOT, "other", &DIR);
-    let mut names: Names = (0..300).map(|n| (format!("dir/{n}"), make(&v, dir, &n.to_string(), &FILE))).collect();
-    let elsewhere = (0..300).map(|n| (format!("other/{n}"), make(&v, other, &n.to_string(), &FILE)));
+    let mut names: Names =
+        (0..300).map(|n| (format!("dir/{n}"), make(&v, dir, &n.to_string(), &FILE))).collect();
+    let elsewhere =
+        (0..300).map(|n| (format!("other/{n}"), make(&v, other, &n.to_string(), &FILE)));
     names.extend(elsewhere.collect::<Names>());
     v.sync().unwrap();
     v.migrate(1).unwrap_err();
@@ -314,7 +336,8 @@ fn names_in_an_archive_go_and_can_be_taken_over() {
     }
     for n in 0..60 {
         let to_dir = if n % 2 == 0 { "dir" } else { "other" };
-        let (from, to, gone) = (format!("dir/{n}"), format!("{to_dir}/{}", n + 100), format!("dir/{}", n + 200));
+        let (from, to, gone) =
+            (format!("dir/{n}"), format!("{to_dir}/{}", n + 100), format!("dir/{}", n + 200));
         let ((from_dir, from_name), (to_dir, to_name)) = (split(&v, &from), split(&v, &to));
         let renamed = v.rename(from_dir, from_name, to_dir, to_name, RenameFlags::default());
         renamed.unwrap_or_else(|error| panic!("{from} to {to}: {error}"));
@@ -334,8 +357,8 @@ fn names_in_an_archive_go_and_can_be_taken_over() {
     rig.must_be_sound();
 }
 
-/// The last room is for what frees something; where that is used up, more is made at once, however lately that was in
-/// vain.
+/// The last room is for what frees something; where that is used up, more is made at once, however
+/// lately that was in vain.
 #[test]
 fn names_go_at_once_when_the_disk_that_makes_room_works_again() {
     const DIRS: usize = 64;
@@ -356,13 +379,15 @@ fn names_go_at_once_when_the_disk_that_makes_room_works_again() {
         let blocks = number_after(&rig.dump(dir), "log archive      ");
         assert!(blocks.is_some_and(|n| n > 0), "the log is on no disk");
     }
-    let (disks, sims): (_, Vec<_>) = rig.image().0[1..].iter().map(|bytes| sim_disk_from(bytes.clone())).unzip();
+    let (disks, sims): (_, Vec<_>) =
+        rig.image().0[1..].iter().map(|bytes| sim_disk_from(bytes.clone())).unzip();
     let rig = Rig { pm: rig.pm, disks };
     let v = still(&rig);
     fill(&v);
     dirs.iter().for_each(|&dir| fill_page(&v, dir));
     // Each takes a page; the first ones take what the inode tables give back.
-    let refused: Vec<Ino> = dirs.iter().copied().filter(|&dir| v.unlink(dir, b"1").is_err()).collect();
+    let refused: Vec<Ino> =
+        dirs.iter().copied().filter(|&dir| v.unlink(dir, b"1").is_err()).collect();
     assert!(!refused.is_empty() && refused.len() < DIRS, "{refused:?}");
     sims.iter().for_each(|sim| sim.fail_writes_after(0));
     v.tune(Param::Migrate, 1).unwrap();

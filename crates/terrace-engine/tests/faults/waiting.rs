@@ -4,7 +4,9 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use terrace_engine::{CheckOptions, FormatOptions, FsResult, Ino, OpenOptions, Volume, WriteOptions, check, format};
+use terrace_engine::{
+    CheckOptions, FormatOptions, FsResult, Ino, OpenOptions, Volume, WriteOptions, check, format,
+};
 use terrace_media::{IoOp, Pm, sim_disk};
 use terrace_policy::Param;
 
@@ -78,7 +80,9 @@ fn a_slow_disk_holds_up_only_who_waits_for_it() {
                 done.send(()).unwrap();
             })
         };
-        others_done.recv_timeout(NEVER).unwrap_or_else(|_| panic!("somebody else waits for a slow {slow}"));
+        others_done
+            .recv_timeout(NEVER)
+            .unwrap_or_else(|_| panic!("somebody else waits for a slow {slow}"));
         others.join().unwrap();
         assert!(!waiter.is_finished(), "it waits for the {slow}");
         drop(release);
@@ -118,7 +122,11 @@ fn a_disk_that_vanishes_and_returns_costs_nothing() {
     assert_eq!(v.statfs().unwrap().blocks_free, free_before, "attempts leave nothing behind");
     let status = v.status();
     assert_eq!(status.read_only, None, "nothing that was acknowledged is at risk");
-    assert!(status.devices[1].health.starts_with("failing: <simulated disk>: "), "{}", status.devices[1].health);
+    assert!(
+        status.devices[1].health.starts_with("failing: <simulated disk>: "),
+        "{}",
+        status.devices[1].health
+    );
     assert_eq!(status.cache_dirty_bytes, 13 * 4096);
     // What needs no disk goes on: names, files in PM, pages in the cache.
     assert_eq!(read(&v, pm).unwrap(), [1; 10_000]);
@@ -127,7 +135,11 @@ fn a_disk_that_vanishes_and_returns_costs_nothing() {
     create(&v, "meanwhile", b"");
     let free_before = v.statfs().unwrap().blocks_free;
     v.unlink(Ino::ROOT, b"gone").unwrap();
-    assert_eq!(v.statfs().unwrap().blocks_free, free_before + 10, "its blocks are free although nobody can note it");
+    assert_eq!(
+        v.statfs().unwrap().blocks_free,
+        free_before + 10,
+        "its blocks are free although nobody can note it"
+    );
 
     devices.disk_sim.clear_faults();
     v.fsync(dirty, false).unwrap();
@@ -150,9 +162,14 @@ fn one_of_two_disks_vanishes_and_returns() {
         let (disks, sims): (Vec<_>, Vec<_>) = (0..2).map(|_| sim_disk(8 << 20)).unzip();
         format(&pm, &disks, &FormatOptions::default()).unwrap();
         // Nothing happens by itself.
-        let options =
-            OpenOptions { pm_full_percent: 0, cache_bytes: 2 << 20, writeback_seconds: 1000, ..Default::default() };
-        let open = || Volume::open(pm.clone(), disks.clone(), options.clone(), &|_, _, _| {}).unwrap();
+        let options = OpenOptions {
+            pm_full_percent: 0,
+            cache_bytes: 2 << 20,
+            writeback_seconds: 1000,
+            ..Default::default()
+        };
+        let open =
+            || Volume::open(pm.clone(), disks.clone(), options.clone(), &|_, _, _| {}).unwrap();
         let v = open();
         // Each goes to the disk with more room.
         let files = ["a", "b"].map(|name| {
@@ -190,13 +207,20 @@ fn one_of_two_disks_vanishes_and_returns() {
         v.fsync(late, false).unwrap();
         v.close().unwrap();
         drop(v);
-        let report =
-            check(&pm, &disks, &CheckOptions { repair: false, data: true, ..CheckOptions::default() }, &|_, _, _| {})
-                .unwrap();
+        let report = check(
+            &pm,
+            &disks,
+            &CheckOptions { repair: false, data: true, ..CheckOptions::default() },
+            &|_, _, _| {},
+        )
+        .unwrap();
         assert!(report.problems.is_empty(), "{:#?}", report.problems);
         let v = open();
         assert_eq!(read(&v, there[0]).unwrap(), vec![2; 300_000]);
-        assert_eq!(read(&v, away[0]).unwrap(), [&[2; 4096][..], &[5; 8192], &[2; 287_712]].concat());
+        assert_eq!(
+            read(&v, away[0]).unwrap(),
+            [&[2; 4096][..], &[5; 8192], &[2; 287_712]].concat()
+        );
         assert_eq!(read(&v, made).unwrap(), vec![3; 400_000]);
         assert_eq!(read(&v, late).unwrap(), vec![4; 50_000]);
         v.close().unwrap();
@@ -207,8 +231,14 @@ fn one_of_two_disks_vanishes_and_returns() {
 #[test]
 fn the_worker_writes_back_when_the_disk_returns() {
     let devices = Devices::formatted(4 << 20, 8 << 20);
-    let options = OpenOptions { pm_full_percent: 0, writeback_seconds: 1, cache_bytes: 2 << 20, ..Default::default() };
-    let v = Volume::open(devices.pm.clone(), vec![devices.disk.clone()], options, &|_, _, _| {}).unwrap();
+    let options = OpenOptions {
+        pm_full_percent: 0,
+        writeback_seconds: 1,
+        cache_bytes: 2 << 20,
+        ..Default::default()
+    };
+    let v = Volume::open(devices.pm.clone(), vec![devices.disk.clone()], options, &|_, _, _| {})
+        .unwrap();
     // What the worker needs to know of the disk, it knows.
     let known = create(&v, "known", &[6; 100]);
     v.fsync(known, false).unwrap();
@@ -229,8 +259,8 @@ fn the_worker_writes_back_when_the_disk_returns() {
     devices.must_be_sound("written back in the end");
 }
 
-/// While data moves it takes room in both tiers. Who finds none meanwhile waits for that to end, and is not told that the volume is
-/// full.
+/// While data moves it takes room in both tiers. Who finds none meanwhile waits for that to end,
+/// and is not told that the volume is full.
 #[test]
 fn room_that_a_move_is_about_to_give_back_is_room() {
     const PIECE: usize = 65_536;

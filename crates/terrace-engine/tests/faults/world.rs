@@ -1,21 +1,22 @@
 //! A program's life on simulated devices, and what must be true of its files whatever fails.
 //!
-//! Each file is a list of versions. A call that succeeded made the last one; one that failed may or may not have. What is
-//! found is compared block by block, because writes of many blocks may be cut: each block must be that of a version not
-//! older than the last one that is safe.
+//! Each file is a list of versions. A call that succeeded made the last one; one that failed may or
+//! may not have. What is found is compared block by block, because writes of many blocks may be
+//! cut: each block must be that of a version not older than the last one that is safe.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use terrace_engine::{
-    CheckOptions, FileKind, FormatOptions, FsResult, Ino, NewInode, OpenOptions, RenameFlags, SetAttr, Volume,
-    WriteOptions, check, format,
+    CheckOptions, FileKind, FormatOptions, FsResult, Ino, NewInode, OpenOptions, RenameFlags,
+    SetAttr, Volume, WriteOptions, check, format,
 };
 use terrace_media::{Disk, DiskSim, Pm, PmSim, sim_disk, sim_disk_from};
 use terrace_policy::{Param, Params};
 
-pub const FILE: NewInode = NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 0, gid: 0, rdev: 0 };
+pub const FILE: NewInode =
+    NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 0, gid: 0, rdev: 0 };
 const BLOCK: usize = 4096;
 
 /// The bytes of the devices.
@@ -50,7 +51,8 @@ impl Devices {
         Devices { pm, pm_sim, disk, disk_sim }
     }
 
-    /// `pm_full_percent` 0: data goes to the disk. With a `cache_dir`, dirty pages outlive the volume.
+    /// `pm_full_percent` 0: data goes to the disk. With a `cache_dir`, dirty pages outlive the
+    /// volume.
     pub fn open(&self, pm_full_percent: u8, cache_dir: Option<&Path>) -> FsResult<Arc<Volume>> {
         // Nothing happens by itself.
         let mut params = Params::default();
@@ -73,7 +75,10 @@ impl Devices {
 
     /// What a power cut leaves, chosen at random.
     pub fn after_power_cut(&self, seed: u64) -> Images {
-        Images { pm: self.pm_sim.crash_image_random(seed), disk: self.disk_sim.crash_image_random(seed) }
+        Images {
+            pm: self.pm_sim.crash_image_random(seed),
+            disk: self.disk_sim.crash_image_random(seed),
+        }
     }
 
     /// All that was stored.
@@ -87,7 +92,8 @@ impl Devices {
 
     pub fn must_be_sound(&self, context: &str) {
         let options = CheckOptions { repair: false, data: true, ..CheckOptions::default() };
-        let report = check(&self.pm, std::slice::from_ref(&self.disk), &options, &|_, _, _| {}).unwrap();
+        let report =
+            check(&self.pm, std::slice::from_ref(&self.disk), &options, &|_, _, _| {}).unwrap();
         assert!(report.problems.is_empty(), "{context}: {:#?}", report.problems);
     }
 }
@@ -145,7 +151,10 @@ impl Versions {
                 part[..n] == block[..n] && block[n..].iter().all(|&b| b == 0)
             };
             if !allowed.iter().any(is) {
-                return Err(format!("block {i} begins {:?} and is of no version that may be there", &block[..8]));
+                return Err(format!(
+                    "block {i} begins {:?} and is of no version that may be there",
+                    &block[..8]
+                ));
             }
         }
         Ok(())
@@ -161,7 +170,9 @@ pub struct Program {
 }
 
 fn pattern(len: usize, seed: u8) -> Vec<u8> {
-    (0..len).map(|i| (i as u8).wrapping_mul(29).wrapping_add(seed).wrapping_add((i >> 8) as u8) | 1).collect()
+    (0..len)
+        .map(|i| (i as u8).wrapping_mul(29).wrapping_add(seed).wrapping_add((i >> 8) as u8) | 1)
+        .collect()
 }
 
 fn find(v: &Volume, name: &str) -> FsResult<Ino> {
@@ -194,7 +205,8 @@ impl Program {
             Step::Write(name, at, len, seed) => self.write(v, name, at, &pattern(len, seed), to_pm),
             Step::Truncate(name, len) => {
                 let ino = find(v, name)?;
-                let result = v.setattr(ino, &SetAttr { size: Some(len as u64), ..Default::default() });
+                let result =
+                    v.setattr(ino, &SetAttr { size: Some(len as u64), ..Default::default() });
                 let file = self.files.get_mut(name).unwrap();
                 let mut data = file.latest();
                 data.resize(len, 0);
@@ -216,7 +228,13 @@ impl Program {
                 Ok(())
             }
             Step::Rename(from, to) => {
-                let result = v.rename(Ino::ROOT, from.as_bytes(), Ino::ROOT, to.as_bytes(), RenameFlags::default());
+                let result = v.rename(
+                    Ino::ROOT,
+                    from.as_bytes(),
+                    Ino::ROOT,
+                    to.as_bytes(),
+                    RenameFlags::default(),
+                );
                 if self.files.contains_key(from) {
                     self.renamed(from, to, result.is_ok());
                 }
@@ -242,7 +260,14 @@ impl Program {
         }
     }
 
-    fn write(&mut self, v: &Volume, name: &str, at: usize, data: &[u8], to_pm: bool) -> FsResult<()> {
+    fn write(
+        &mut self,
+        v: &Volume,
+        name: &str,
+        at: usize,
+        data: &[u8],
+        to_pm: bool,
+    ) -> FsResult<()> {
         let ino = match find(v, name) {
             Ok(ino) => ino,
             Err(error) if error.errno() != libc::ENOENT => return Err(error),
@@ -287,10 +312,13 @@ impl Program {
         for (name, versions) in &self.files {
             let ino = match find(v, name) {
                 Ok(ino) => ino,
-                Err(error) if error.errno() == libc::ENOENT && self.doubtful.contains(name) => continue,
+                Err(error) if error.errno() == libc::ENOENT && self.doubtful.contains(name) => {
+                    continue;
+                }
                 Err(error) => panic!("{context}: {name}: {error}"),
             };
-            let found = read(v, ino).unwrap_or_else(|error| panic!("{context}: reading {name}: {error}"));
+            let found =
+                read(v, ino).unwrap_or_else(|error| panic!("{context}: reading {name}: {error}"));
             versions.allow(&found, kept).unwrap_or_else(|what| panic!("{context}: {name}: {what}"));
         }
         let mut names = Vec::new();

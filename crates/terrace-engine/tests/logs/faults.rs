@@ -1,10 +1,12 @@
-//! Disks that fail while logs move to them, and archives that cannot be read or are not what they were.
+//! Disks that fail while logs move to them, and archives that cannot be read or are not what they
+//! were.
 
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use terrace_engine::{
-    Fallocate, FsError, Ino, OpenOptions, ScrubError, ScrubKind, ScrubOptions, Volume, WriteOptions, restore, save,
+    Fallocate, FsError, Ino, OpenOptions, ScrubError, ScrubKind, ScrubOptions, Volume,
+    WriteOptions, restore, save,
 };
 use terrace_layout::BLOCK_BYTES;
 use terrace_media::{DiskFault, DiskSim, IoOp, Pm, sim_disk_from};
@@ -118,10 +120,17 @@ fn a_disk_that_fails_leaves_logs_to_another_or_where_they_are() {
             // Without the first disk, or its bitmap, there is the second.
             let moved = archived_blocks(&rig, inodes) > 0;
             assert_eq!(moved, op != IoOp::Flush, "{context}: {messages:?}");
-            assert!(moved || messages.iter().any(|m| m.contains(&sims_path(&rig))), "{context}: {messages:?}");
+            assert!(
+                moved || messages.iter().any(|m| m.contains(&sims_path(&rig))),
+                "{context}: {messages:?}"
+            );
             let (in_pm, on_disks) = used(&volume);
             assert_eq!(in_pm, used_before.0 - given(&volume), "{context}");
-            assert_eq!(on_disks, used_before.1 + archived_blocks(&rig, inodes) * BLOCK_BYTES, "{context}");
+            assert_eq!(
+                on_disks,
+                used_before.1 + archived_blocks(&rig, inodes) * BLOCK_BYTES,
+                "{context}"
+            );
             assert_eq!(&said(&volume, inodes), before, "{context}");
             let read_only = volume.status().read_only;
             assert_eq!(read_only.is_some(), op == IoOp::Flush, "{context}: {read_only:?}");
@@ -167,13 +176,19 @@ fn logs_go_to_the_next_tier_when_the_first_has_no_room_in_one_piece() {
         let (rig, filler) = first_disk_full();
         let volume = rig.open_alone(LOGS_ONLY);
         for block in (0..400).step_by(2).filter(|_| fragmented) {
-            volume.fallocate(filler, Fallocate::PunchHole, block * BLOCK_BYTES, BLOCK_BYTES).unwrap();
+            volume
+                .fallocate(filler, Fallocate::PunchHole, block * BLOCK_BYTES, BLOCK_BYTES)
+                .unwrap();
         }
         let before = said(&volume, &IN_PM.inodes);
         volume.sync().unwrap();
         migrate(&volume);
         for ino in [IN_PM.inodes.file, IN_PM.inodes.dir] {
-            assert_eq!((parts(&rig, ino).0, archive_of(&rig, ino).0), (0, 2), "fragmented: {fragmented}");
+            assert_eq!(
+                (parts(&rig, ino).0, archive_of(&rig, ino).0),
+                (0, 2),
+                "fragmented: {fragmented}"
+            );
         }
         assert_eq!(parts(&rig, IN_PM.inodes.link), (0, 1));
         assert_eq!(said(&volume, &IN_PM.inodes), before);
@@ -190,13 +205,16 @@ enum Harm {
     Unreadable,
 }
 
-const HARMS: [Harm; 4] = [Harm::Flipped(0), Harm::Flipped(20), Harm::Flipped(300), Harm::Unreadable];
+const HARMS: [Harm; 4] =
+    [Harm::Flipped(0), Harm::Flipped(20), Harm::Flipped(300), Harm::Unreadable];
 
 impl Harm {
     fn does(self, rig: &Rig, sims: &[Arc<DiskSim>], (device, bytes): (u16, Range<u64>)) {
         match self {
             Harm::Flipped(at) => rig.flip(device.into(), bytes.start + at),
-            Harm::Unreadable => sims[usize::from(device) - 1].fail_reads(bytes.start..bytes.start + 1),
+            Harm::Unreadable => {
+                sims[usize::from(device) - 1].fail_reads(bytes.start..bytes.start + 1)
+            }
         }
     }
 
@@ -211,7 +229,10 @@ impl Harm {
             Harm::Flipped(at) => (number_after(of_disk, "at byte "), bytes.start + at + 1),
             Harm::Unreadable => (number_after(of_disk, "at offset "), bytes.start + 1),
         };
-        assert!((end.saturating_sub(400)..end).contains(&named.unwrap()), "{self:?} of {bytes:?}: {message}");
+        assert!(
+            (end.saturating_sub(400)..end).contains(&named.unwrap()),
+            "{self:?} of {bytes:?}: {message}"
+        );
     }
 }
 
@@ -260,9 +281,20 @@ fn an_archive_that_is_damaged_is_named_and_others_go_on() {
 /// `check` names the inode and its path, the disk and the byte; returns what it says.
 fn the_problem(rig: &Rig, ino: Ino, path: &str, harm: Harm, bytes: &Range<u64>) -> String {
     let report = rig.check(false);
-    let is_it = |p: &&terrace_engine::CheckProblem| p.place.contains(&format!("/{path}")) && p.what.contains("log of");
-    let problem = report.problems.iter().find(is_it).unwrap_or_else(|| panic!("{harm:?}: {:#?}", report.problems));
-    let text = format!("{}: {}: run `terrace check {}`", problem.place, problem.what, rig.pm.path().display());
+    let is_it = |p: &&terrace_engine::CheckProblem| {
+        p.place.contains(&format!("/{path}")) && p.what.contains("log of")
+    };
+    let problem = report
+        .problems
+        .iter()
+        .find(is_it)
+        .unwrap_or_else(|| panic!("{harm:?}: {:#?}", report.problems));
+    let text = format!(
+        "{}: {}: run `terrace check {}`",
+        problem.place,
+        problem.what,
+        rig.pm.path().display()
+    );
     harm.must_be_named(rig, ino, bytes, &text);
     assert!(problem.data_lost && !problem.repaired, "{problem:?}");
     problem.what.clone()
@@ -300,7 +332,8 @@ fn a_mount_after_a_crash_says_what_a_check_says() {
     }
 }
 
-/// A disk that fails once in a recovery: the second look may find what the first did not, and nothing is taken for lost between them.
+/// A disk that fails once in a recovery: the second look may find what the first did not, and
+/// nothing is taken for lost between them.
 #[test]
 fn a_read_that_fails_once_loses_nothing() {
     let Left { image, inodes, said: before } = &*CRASHED;
@@ -345,8 +378,15 @@ fn a_scrub_writes_an_archive_anew_that_is_in_memory() {
         for harm in HARMS {
             for (in_use, read_only) in [(true, false), (true, true), (false, false)] {
                 let (rig, sims) = failing(image);
-                let options = OpenOptions { cache_bytes: 8 << 20, workers: false, read_only, ..Default::default() };
-                let volume = Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {}).unwrap();
+                let options = OpenOptions {
+                    cache_bytes: 8 << 20,
+                    workers: false,
+                    read_only,
+                    ..Default::default()
+                };
+                let volume =
+                    Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {})
+                        .unwrap();
                 if in_use {
                     volume.lookup(Ino::ROOT, path.as_bytes()).unwrap();
                 }
@@ -357,12 +397,21 @@ fn a_scrub_writes_an_archive_anew_that_is_in_memory() {
                 let damage = &damage[0];
                 assert_eq!((damage.kind, damage.ino), (ScrubKind::Log, Some(ino.0)), "{damage:?}");
                 assert_eq!(damage.repaired, in_use && !read_only, "{damage:?}");
-                assert_eq!((damage.device_index, &damage.device), (device, &sims_path(&rig)), "{damage:?}");
+                assert_eq!(
+                    (damage.device_index, &damage.device),
+                    (device, &sims_path(&rig)),
+                    "{damage:?}"
+                );
                 assert!(bytes.contains(&damage.offset_bytes), "{damage:?} of {bytes:?}");
                 sims[0].clear_faults();
-                let on_disk = |image: &Image| image.0[1][bytes.start as usize..bytes.end as usize].to_vec();
+                let on_disk =
+                    |image: &Image| image.0[1][bytes.start as usize..bytes.end as usize].to_vec();
                 let is_whole = on_disk(&rig.image()) == on_disk(image);
-                assert_eq!(is_whole, damage.repaired || matches!(harm, Harm::Unreadable), "{harm:?}");
+                assert_eq!(
+                    is_whole,
+                    damage.repaired || matches!(harm, Harm::Unreadable),
+                    "{harm:?}"
+                );
                 if damage.repaired {
                     assert_eq!(scrub(&volume).len(), 0);
                     assert_eq!(&said(&volume, inodes), before);
@@ -403,11 +452,18 @@ fn a_saved_volume_that_crashed_comes_back_with_its_archives() {
 fn a_mount_that_changes_nothing_reads_archives() {
     for left in [&*ARCHIVED, &*CRASHED] {
         let rig = left.image.rig();
-        let options = OpenOptions { read_only: true, cache_bytes: 8 << 20, workers: false, ..Default::default() };
-        let volume = Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {}).unwrap();
+        let options = OpenOptions {
+            read_only: true,
+            cache_bytes: 8 << 20,
+            workers: false,
+            ..Default::default()
+        };
+        let volume =
+            Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {}).unwrap();
         LOGS_ONLY.iter().for_each(|&(param, value)| volume.tune(param, value).unwrap());
         assert_eq!(said(&volume, &left.inodes), left.said);
-        let refused = volume.write(left.inodes.file, 0, b"no", WriteOptions::default()).unwrap_err();
+        let refused =
+            volume.write(left.inodes.file, 0, b"no", WriteOptions::default()).unwrap_err();
         assert_eq!(refused.errno(), libc::EROFS);
         migrate(&volume);
         assert_eq!(given(&volume), 0);
@@ -426,11 +482,14 @@ fn what_commits_itself_behind_an_archive_survives() {
             let volume = rig.open_alone(LOGS_ONLY);
             let append = |seed: u64| {
                 put(&volume, inodes.file, seed * 8192, &pattern(4096, 90 + seed as u8));
-                volume.unlink(inodes.dir, format!("{seed}-{}", "n".repeat(seed as usize)).as_bytes()).unwrap();
+                volume
+                    .unlink(inodes.dir, format!("{seed}-{}", "n".repeat(seed as usize)).as_bytes())
+                    .unwrap();
             };
             (0..appended).for_each(append);
             if again {
-                // What stood behind the old archive must not pass for what stands behind the new one.
+                // What stood behind the old archive must not pass for what stands behind the new
+                // one.
                 (appended..40).for_each(append);
                 migrate(&volume);
                 assert_eq!((parts(&rig, inodes.file).0, archive_of(&rig, inodes.dir).0), (0, 1));
@@ -470,11 +529,17 @@ fn a_listing_says_what_it_has_left_out() {
     sims[0].fail_reads(0..1 << 40);
     let (names, next, listed) = list(0);
     assert_eq!(listed, Ok(()));
-    assert!(names.contains(&"short".to_owned()) && !names.contains(&"file".to_owned()), "{names:?}");
+    assert!(
+        names.contains(&"short".to_owned()) && !names.contains(&"file".to_owned()),
+        "{names:?}"
+    );
     assert_eq!(list(next), (Vec::new(), next, Err(libc::EIO)));
-    // The kernel asks in the one way first and in the other then, which shows names whatever they lead to.
+    // The kernel asks in the one way first and in the other then, which shows names whatever they
+    // lead to.
     let end = terrace_layout::COOKIE_MIN;
-    let plain = || volume.readdir(Ino::ROOT, end, &mut |_| panic!("the end")).map_err(|error| error.errno());
+    let plain = || {
+        volume.readdir(Ino::ROOT, end, &mut |_| panic!("the end")).map_err(|error| error.errno())
+    };
     assert_eq!(plain(), Err(libc::EIO));
     // The disk works again.
     sims[0].clear_faults();

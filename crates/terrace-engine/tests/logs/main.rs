@@ -1,4 +1,5 @@
-//! Logs of cold inodes on disks: what they say stays what it was, whatever happens to the inode before and after.
+//! Logs of cold inodes on disks: what they say stays what it was, whatever happens to the inode
+//! before and after.
 
 mod burst;
 mod faults;
@@ -112,7 +113,10 @@ fn a_file_that_is_open_and_has_no_name_lets_a_disk_leave() {
     let attr = volume.getattr(inodes.file).unwrap();
     assert_eq!((attr.nlink, contents(&volume, inodes.file)), (0, before.contents[0].clone()));
     volume.forget(inodes.file, 1);
-    assert_eq!((list(&volume, inodes.dir), volume.readlink(inodes.link).unwrap()), (before.names, before.target));
+    assert_eq!(
+        (list(&volume, inodes.dir), volume.readlink(inodes.link).unwrap()),
+        (before.names, before.target)
+    );
     volume.close().unwrap();
     drop(volume);
     let rig = Rig { pm: rig.pm.clone(), disks: vec![rig.disks[1].clone()] };
@@ -156,11 +160,23 @@ fn names_and_attributes_alone_start_migration() {
     std::thread::sleep(std::time::Duration::from_secs(8));
     let dir = make(&volume, Ino::ROOT, "dir", &rig::DIR);
     for i in 0..10 {
-        volume.setxattr(dir, format!("user.{i}").as_bytes(), &pattern(300, i), XattrFlags::default(), None).unwrap();
+        volume
+            .setxattr(
+                dir,
+                format!("user.{i}").as_bytes(),
+                &pattern(300, i),
+                XattrFlags::default(),
+                None,
+            )
+            .unwrap();
     }
     let begin = std::time::Instant::now();
     while given(&volume) == 0 {
-        assert!(begin.elapsed().as_secs() < 60, "nothing has moved: {:?}", volume.status().migration);
+        assert!(
+            begin.elapsed().as_secs() < 60,
+            "nothing has moved: {:?}",
+            volume.status().migration
+        );
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
 }

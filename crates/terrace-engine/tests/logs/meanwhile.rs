@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use terrace_engine::{AtimePolicy, Counter, Ino, OpenOptions, RemovalState, SetAttr, Volume, XattrFlags};
+use terrace_engine::{
+    AtimePolicy, Counter, Ino, OpenOptions, RemovalState, SetAttr, Volume, XattrFlags,
+};
 use terrace_layout::{AttrEntry, BLOCK_BYTES};
 use terrace_media::IoOp;
 use terrace_policy::Param;
@@ -18,7 +20,9 @@ const CHANGES: [Change; 8] = [
     ("write", |v, inodes| put(v, inodes.file, 8192, &pattern(4096, 99))),
     ("patch", |v, inodes| put(v, inodes.file, 8200, b"patched")),
     ("append", |v, inodes| put(v, inodes.file, v.getattr(inodes.file).unwrap().size, b"appended")),
-    ("compaction", |v, inodes| (0..400).for_each(|i| put(v, inodes.file, i % 7 * 8192, &pattern(4096, i as u8)))),
+    ("compaction", |v, inodes| {
+        (0..400).for_each(|i| put(v, inodes.file, i % 7 * 8192, &pattern(4096, i as u8)))
+    }),
     ("attribute", |v, inodes| {
         v.setxattr(inodes.file, b"user.3", b"another", XattrFlags::default(), None).unwrap();
         v.removexattr(inodes.file, b"user.4").unwrap();
@@ -71,7 +75,11 @@ fn a_log_that_changes_on_its_way_stays_what_it_is() {
             sims.iter().for_each(|sim| sim.clear_on_io());
             let overtaken = volume.stats().counters.get(Counter::MigrationsOvertaken);
             assert!(overtaken > 0, "{context}");
-            assert_eq!(used(&volume).1 - used_before, archived_blocks(&rig, inodes) * 4096, "{context}");
+            assert_eq!(
+                used(&volume).1 - used_before,
+                archived_blocks(&rig, inodes) * 4096,
+                "{context}"
+            );
             assert!(said(&volume, inodes) != *before, "{context}");
             must_come_back(&rig, volume, inodes, &context);
         }
@@ -101,8 +109,8 @@ fn an_inode_that_goes_meanwhile_is_gone() {
     }
 }
 
-/// While an inode is read from the disk, names come and go beside it.
-/// Who lists a directory that nobody changes overtakes its log with the time of access: that counts as use.
+/// While an inode is read from the disk, names come and go beside it. Who lists a directory that
+/// nobody changes overtakes its log with the time of access: that counts as use.
 #[test]
 fn a_log_that_was_overtaken_is_left_alone_until_it_is_cold_again() {
     let (rig, dir) = (IN_PM.image.rig(), IN_PM.inodes.dir);
@@ -114,7 +122,8 @@ fn a_log_that_was_overtaken_is_left_alone_until_it_is_cold_again() {
     let age = |e: &mut AttrEntry| (e.atime_ns, e.mtime_ns, e.ctime_ns) = (1, 1, 1);
     rig.change_entry(dir, rig.entry_at(dir, "attributes"), age);
     let (rig, sims) = failing(&rig.image());
-    let options = OpenOptions { atime: AtimePolicy::Strictatime, workers: false, ..Default::default() };
+    let options =
+        OpenOptions { atime: AtimePolicy::Strictatime, workers: false, ..Default::default() };
     let volume = Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {}).unwrap();
     for &(param, value) in LOGS_ONLY {
         volume.tune(param, if param == Param::ColdAge { 3600 } else { value }).unwrap();
@@ -166,7 +175,11 @@ fn a_directory_does_not_wait_for_the_disk() {
 fn remove(volume: &Volume, device: u16, context: &str) {
     let removed = volume.remove_disk(device, None).unwrap();
     let (state, message) = (removed.state, removed.message);
-    assert_eq!((state, &message, removed.left_bytes), (RemovalState::Finished, &None, 0), "{context}");
+    assert_eq!(
+        (state, &message, removed.left_bytes),
+        (RemovalState::Finished, &None, 0),
+        "{context}"
+    );
 }
 
 #[test]
@@ -175,7 +188,9 @@ fn archives_leave_a_disk_that_is_removed_and_the_last_one_for_pm() {
     let nothing: Change = ("nothing", |_, _| {});
     // Before an archive is on the other disk, or is read from the first.
     let moments = [(1, IoOp::Write), (1, IoOp::Flush), (0, IoOp::Read)];
-    for ((name, change), (disk, op)) in CHANGES.into_iter().chain([nothing]).zip(moments.into_iter().cycle()) {
+    for ((name, change), (disk, op)) in
+        CHANGES.into_iter().chain([nothing]).zip(moments.into_iter().cycle())
+    {
         let context = format!("{name} at a {op} of disk {}", disk + 1);
         let (mut rig, sims) = failing(image);
         let volume = rig.open_alone(LOGS_ONLY);
@@ -184,7 +199,10 @@ fn archives_leave_a_disk_that_is_removed_and_the_last_one_for_pm() {
         let archived = archived_blocks(&rig, inodes) * BLOCK_BYTES;
         remove(&volume, 1, &context);
         let moved = volume.stats().counters.get(Counter::MigratedByHand);
-        assert!(moved == archived || name != nothing.0 && moved > 0, "{context}: {moved} of {archived} bytes");
+        assert!(
+            moved == archived || name != nothing.0 && moved > 0,
+            "{context}: {moved} of {archived} bytes"
+        );
         sims.iter().for_each(|sim| sim.clear_on_io());
         rig.disks.remove(0);
         for ino in inodes.on_disk().into_iter().filter(|&ino| parts(&rig, ino).1 > 0) {
@@ -204,7 +222,8 @@ fn archives_leave_a_disk_that_is_removed_and_the_last_one_for_pm() {
     }
 }
 
-/// The disk that is to take the archives fails: they go to PM, or, if nobody knows what that disk has lost, stay where they are.
+/// The disk that is to take the archives fails: they go to PM, or, if nobody knows what that disk
+/// has lost, stay where they are.
 #[test]
 fn archives_find_another_place_when_a_disk_refuses_them() {
     let Left { image, inodes, said: before } = &*ARCHIVED;

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use terrace_engine::{Counter, FormatOptions, Ino, PIN_XATTR, RemovalState, Volume, XattrFlags, format};
+use terrace_engine::{
+    Counter, FormatOptions, Ino, PIN_XATTR, RemovalState, Volume, XattrFlags, format,
+};
 use terrace_layout::BLOCK_BYTES;
 use terrace_media::{IoOp, Pm, memory_disk};
 use terrace_policy::Param;
@@ -15,11 +17,20 @@ use crate::world::{LOGS_ONLY, build, migrated, parts, said, small};
 fn weight(volume: &Volume, name: &str, tier: u8) {
     let ino = make(volume, Ino::ROOT, name, &FILE);
     put(volume, ino, 0, &pattern(240 << 10, 1));
-    volume.setxattr(ino, PIN_XATTR.as_bytes(), tier.to_string().as_bytes(), XattrFlags::default(), None).unwrap();
+    volume
+        .setxattr(
+            ino,
+            PIN_XATTR.as_bytes(),
+            tier.to_string().as_bytes(),
+            XattrFlags::default(),
+            None,
+        )
+        .unwrap();
     assert_eq!(volume.move_file(ino, tier).unwrap().left_bytes, 0);
 }
 
-/// Nothing takes a log from a tier to the next: one that data is to leave gets none. If that is so of all, the first that has room does.
+/// Nothing takes a log from a tier to the next: one that data is to leave gets none. If that is so
+/// of all, the first that has room does.
 #[test]
 fn logs_pass_over_a_tier_that_is_nearly_full() {
     for all in [false, true] {
@@ -46,7 +57,15 @@ fn logs_pass_over_a_tier_that_is_nearly_full() {
 fn bulky(volume: &Volume, name: &str) {
     let ino = make(volume, Ino::ROOT, name, &FILE);
     for i in 0..24u8 {
-        volume.setxattr(ino, format!("user.{i}").as_bytes(), &pattern(2000, i), XattrFlags::default(), None).unwrap();
+        volume
+            .setxattr(
+                ino,
+                format!("user.{i}").as_bytes(),
+                &pattern(2000, i),
+                XattrFlags::default(),
+                None,
+            )
+            .unwrap();
     }
 }
 
@@ -54,7 +73,12 @@ fn bulky(volume: &Volume, name: &str) {
 #[test]
 fn the_last_disk_stays_if_pm_has_no_room_for_the_logs_on_it() {
     let (pm, disk) = (Pm::anonymous(4 << 20), memory_disk(16 << 20));
-    format(&pm, std::slice::from_ref(&disk), &FormatOptions { shards: Some(1), ..Default::default() }).unwrap();
+    format(
+        &pm,
+        std::slice::from_ref(&disk),
+        &FormatOptions { shards: Some(1), ..Default::default() },
+    )
+    .unwrap();
     let rig = Rig { pm, disks: vec![disk] };
     let volume = rig.open_alone(LOGS_ONLY);
     const FILES: usize = 48;
@@ -68,7 +92,10 @@ fn the_last_disk_stays_if_pm_has_no_room_for_the_logs_on_it() {
     assert!(before.1 < room, "they would fit as they are on the disk: {before:?}");
     let error = volume.remove_disk(1, None).unwrap_err();
     assert_eq!(error.errno(), libc::ENOSPC);
-    assert!(error.to_string().contains("have no room on the other devices: add a disk or remove files"), "{error}");
+    assert!(
+        error.to_string().contains("have no room on the other devices: add a disk or remove files"),
+        "{error}"
+    );
     assert_eq!(used(&volume), before, "nothing has moved");
     for i in FILES / 2..FILES {
         volume.unlink(Ino::ROOT, format!("{i}").as_bytes()).unwrap();
@@ -85,7 +112,8 @@ fn the_last_disk_stays_if_pm_has_no_room_for_the_logs_on_it() {
 #[test]
 fn a_file_that_is_moved_to_pm_brings_its_log() {
     let (rig, volume, inodes, before) = migrated();
-    let (counted, blocks) = (volume.stats().counters.get(Counter::MigratedByHand), parts(&rig, inodes.file).1);
+    let (counted, blocks) =
+        (volume.stats().counters.get(Counter::MigratedByHand), parts(&rig, inodes.file).1);
     volume.move_file(inodes.file, 0).unwrap();
     let (pages, left) = parts(&rig, inodes.file);
     assert!(pages > 0 && left == 0, "{pages} pages, {left} blocks on a disk");
@@ -124,9 +152,12 @@ fn what_kept_migration_waiting_is_forgotten_with_its_cause() {
     volume.tune(Param::LogsAt, 0).unwrap();
     assert!(trouble(&volume).is_some(), "it waits again");
     // Until something has moved.
-    for (param, value) in
-        [(Param::Group, 64 << 10), (Param::MigrateMin, 1), (Param::MigrateAt, 1), (Param::MigrateMax, 1)]
-    {
+    for (param, value) in [
+        (Param::Group, 64 << 10),
+        (Param::MigrateMin, 1),
+        (Param::MigrateAt, 1),
+        (Param::MigrateMax, 1),
+    ] {
         volume.tune(param, value).unwrap();
     }
     let seen = Arc::new(Mutex::new(Vec::new()));

@@ -57,7 +57,15 @@ pub fn build(volume: &Volume) -> Inodes {
     let file = make(volume, Ino::ROOT, "file", &FILE);
     scattered(volume, file, 3);
     for i in 0..40u8 {
-        volume.setxattr(file, format!("user.{i}").as_bytes(), &pattern(90, i), XattrFlags::default(), None).unwrap();
+        volume
+            .setxattr(
+                file,
+                format!("user.{i}").as_bytes(),
+                &pattern(90, i),
+                XattrFlags::default(),
+                None,
+            )
+            .unwrap();
     }
     volume.setxattr(file, b"user.long", &pattern(3000, 9), XattrFlags::default(), None).unwrap();
     let dir = make(volume, Ino::ROOT, "dir", &DIR);
@@ -110,14 +118,22 @@ pub fn given(volume: &Volume) -> u64 {
 /// Pages of an inode's log in PM, and blocks of its archive, as `dump` has them.
 pub fn parts(rig: &Rig, ino: Ino) -> (u64, u64) {
     let text = rig.image().rig().dump(ino);
-    (number_after(&text, "log pages        ").unwrap(), number_after(&text, "log archive      ").unwrap_or(0))
+    (
+        number_after(&text, "log pages        ").unwrap(),
+        number_after(&text, "log archive      ").unwrap_or(0),
+    )
 }
 
 /// A volume on 4 MiB of PM and two disks of 2 MiB, each a tier, in two shards.
 pub fn small() -> Rig {
     let pm = Pm::anonymous(4 << 20);
     let disks = vec![memory_disk(2 << 20), memory_disk(2 << 20)];
-    format(&pm, &disks, &FormatOptions { shards: Some(2), tiers: vec![1, 2], ..Default::default() }).unwrap();
+    format(
+        &pm,
+        &disks,
+        &FormatOptions { shards: Some(2), tiers: vec![1, 2], ..Default::default() },
+    )
+    .unwrap();
     Rig { pm, disks }
 }
 

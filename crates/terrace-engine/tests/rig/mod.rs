@@ -6,15 +6,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use terrace_engine::{
-    CheckOptions, CheckReport, FileKind, FormatOptions, Ino, NewInode, OpenOptions, Time, Volume, WriteOptions,
-    XattrFlags, check, dump_inode, format,
+    CheckOptions, CheckReport, FileKind, FormatOptions, Ino, NewInode, OpenOptions, Time, Volume,
+    WriteOptions, XattrFlags, check, dump_inode, format,
 };
-use terrace_layout::{INODE_BYTES, InodeRecord, LogPageHeader, MediaStruct, encode_entry, page_seed};
+use terrace_layout::{
+    INODE_BYTES, InodeRecord, LogPageHeader, MediaStruct, encode_entry, page_seed,
+};
 use terrace_media::{AlignedBuf, Disk, Pm, memory_disk};
 use terrace_policy::Param;
 
-pub const FILE: NewInode = NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 1, gid: 2, rdev: 0 };
-pub const DIR: NewInode = NewInode { kind: FileKind::Directory, mode: 0o755, umask: 0, uid: 1, gid: 2, rdev: 0 };
+pub const FILE: NewInode =
+    NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 1, gid: 2, rdev: 0 };
+pub const DIR: NewInode =
+    NewInode { kind: FileKind::Directory, mode: 0o755, umask: 0, uid: 1, gid: 2, rdev: 0 };
 
 pub const PM_BYTES: u64 = 4 << 20;
 pub const DISK_BYTES: u64 = 8 << 20;
@@ -69,14 +73,16 @@ impl Rig {
         Image(std::iter::once(pm).chain(disks).collect())
     }
 
-    /// `pm_full_percent` 0: all data goes to disks. Without threads: every step is asked for, however long a test takes.
+    /// `pm_full_percent` 0: all data goes to disks. Without threads: every step is asked for,
+    /// however long a test takes.
     pub fn open(&self, pm_full_percent: u8) -> Arc<Volume> {
         self.open_with(pm_full_percent, false)
     }
 
     /// With threads if so asked, which write back and move data by themselves.
     pub fn open_with(&self, pm_full_percent: u8, workers: bool) -> Arc<Volume> {
-        let options = OpenOptions { cache_bytes: 8 << 20, pm_full_percent, workers, ..Default::default() };
+        let options =
+            OpenOptions { cache_bytes: 8 << 20, pm_full_percent, workers, ..Default::default() };
         Volume::open(self.pm.clone(), self.disks.clone(), options, &|_, _, _| {}).unwrap()
     }
 
@@ -84,7 +90,12 @@ impl Rig {
     pub fn tiered(disk1_bytes: u64) -> Rig {
         let pm = Pm::anonymous(8 << 20);
         let disks = vec![memory_disk(disk1_bytes), memory_disk(64 << 20)];
-        format(&pm, &disks, &FormatOptions { shards: Some(1), tiers: vec![1, 2], ..Default::default() }).unwrap();
+        format(
+            &pm,
+            &disks,
+            &FormatOptions { shards: Some(1), tiers: vec![1, 2], ..Default::default() },
+        )
+        .unwrap();
         Rig { pm, disks }
     }
 
@@ -101,8 +112,13 @@ impl Rig {
     }
 
     pub fn check(&self, repair: bool) -> CheckReport {
-        check(&self.pm, &self.disks, &CheckOptions { repair, data: true, ..CheckOptions::default() }, &|_, _, _| {})
-            .unwrap()
+        check(
+            &self.pm,
+            &self.disks,
+            &CheckOptions { repair, data: true, ..CheckOptions::default() },
+            &|_, _, _| {},
+        )
+        .unwrap()
     }
 
     pub fn must_be_sound(&self) {
@@ -125,8 +141,12 @@ impl Rig {
     /// Byte of the last log entry of an inode whose description begins with `what`.
     pub fn entry_at(&self, ino: Ino, what: &str) -> u64 {
         let text = self.dump(ino);
-        let line = text.lines().rev().find(|line| line.split_once(": ").is_some_and(|(_, e)| e.starts_with(what)));
-        number_after(line.unwrap_or_else(|| panic!("no entry {what:?} in\n{text}")), "  byte ").unwrap()
+        let line = text
+            .lines()
+            .rev()
+            .find(|line| line.split_once(": ").is_some_and(|(_, e)| e.starts_with(what)));
+        number_after(line.unwrap_or_else(|| panic!("no entry {what:?} in\n{text}")), "  byte ")
+            .unwrap()
     }
 
     /// Changes the fixed part of a log entry that takes one slot, and makes its checksum right.
@@ -174,7 +194,8 @@ pub fn number_after(text: &str, prefix: &str) -> Option<u64> {
 
 /// Device and first block of the first "… blocks from DEVICE:BLOCK" in a dump.
 pub fn blocks_from(text: &str) -> Option<(u64, u64)> {
-    let is_run = |&(at, _): &(usize, &str)| text[..at].ends_with("block") || text[..at].ends_with("blocks");
+    let is_run =
+        |&(at, _): &(usize, &str)| text[..at].ends_with("block") || text[..at].ends_with("blocks");
     let (at, from) = text.match_indices(" from ").find(is_run)?;
     let (device, block) = text[at + from.len()..].split_once(':')?;
     Some((device.parse().ok()?, number_after(block, "")?))
@@ -189,10 +210,13 @@ pub fn find(volume: &Volume, path: &str) -> Ino {
 }
 
 pub fn pattern(len: usize, seed: u8) -> Vec<u8> {
-    (0..len).map(|i| (i as u8).wrapping_mul(13).wrapping_add(seed).wrapping_add((i >> 8) as u8) | 1).collect()
+    (0..len)
+        .map(|i| (i as u8).wrapping_mul(13).wrapping_add(seed).wrapping_add((i >> 8) as u8) | 1)
+        .collect()
 }
 
-/// Returns when the clock of the engine, which ticks some hundred times a second, has ticked: what comes later is later.
+/// Returns when the clock of the engine, which ticks some hundred times a second, has ticked: what
+/// comes later is later.
 pub fn a_moment_passes() {
     let before = Time::now();
     while Time::now() == before {
@@ -215,7 +239,9 @@ pub fn places(volume: &Volume, ino: Ino) -> Vec<String> {
     const BLOCK_BYTES: usize = terrace_layout::BLOCK_BYTES as usize;
     let map = volume.file_map(ino).unwrap();
     let mut places = vec!["-".to_string(); (map.size_bytes as usize).div_ceil(BLOCK_BYTES)];
-    let blocks = |offset: u64, len: u64| offset as usize / BLOCK_BYTES..((offset + len) as usize).div_ceil(BLOCK_BYTES);
+    let blocks = |offset: u64, len: u64| {
+        offset as usize / BLOCK_BYTES..((offset + len) as usize).div_ceil(BLOCK_BYTES)
+    };
     for e in &map.extents {
         blocks(e.offset_bytes, e.len_bytes).for_each(|b| places[b].clone_from(&e.tier));
     }

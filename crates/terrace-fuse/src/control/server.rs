@@ -1,10 +1,11 @@
 //! The daemon's side of [`control`](super).
 //!
 //! Invariants:
-//! * A page is only ever cut from an answer to the same command on the same inode, so nobody reads the map of a file
-//!   that he does not have open.
-//! * What is kept for readers takes no more than [`KEPT_BYTES_MAX`] or, if that is longer, one answer: the youngest. An
-//!   answer goes with its last page, and is forgotten by the first request that comes `KEPT_FOR` after it.
+//! * A page is only ever cut from an answer to the same command on the same inode, so nobody reads
+//!   the map of a file that he does not have open.
+//! * What is kept for readers takes no more than [`KEPT_BYTES_MAX`] or, if that is longer, one
+//!   answer: the youngest. An answer goes with its last page, and is forgotten by the first request
+//!   that comes `KEPT_FOR` after it.
 //! * No answer grows with a file: a map is answered in parts of `MAP_ITEMS`.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -17,7 +18,10 @@ use serde::de::DeserializeOwned;
 use terrace_engine::{FsError, FsResult, Ino, MapFrom, Recorded, Volume};
 use terrace_policy::Param;
 
-use super::{Command, DATA_BYTES, DiskAdder, HEADER_BYTES, Header, MoveRange, PAGE_BYTES, RemoveDisk, TakeRecorded};
+use super::{
+    Command, DATA_BYTES, DiskAdder, HEADER_BYTES, Header, MoveRange, PAGE_BYTES, RemoveDisk,
+    TakeRecorded,
+};
 
 /// Answers kept for readers that have not read their last page; older ones give way.
 const KEPT_MAX: usize = 8;
@@ -67,8 +71,12 @@ impl Kept {
 
     /// Keeps an answer; older ones make room.
     fn keep(&mut self, answer: Answer) {
-        let bytes = |answers: &VecDeque<Answer>| answers.iter().map(|answer| answer.text.len()).sum::<usize>();
-        while self.answers.len() == KEPT_MAX || bytes(&self.answers) + answer.text.len() > KEPT_BYTES_MAX {
+        let bytes = |answers: &VecDeque<Answer>| {
+            answers.iter().map(|answer| answer.text.len()).sum::<usize>()
+        };
+        while self.answers.len() == KEPT_MAX
+            || bytes(&self.answers) + answer.text.len() > KEPT_BYTES_MAX
+        {
             if self.answers.pop_front().is_none() {
                 break;
             }
@@ -87,9 +95,16 @@ impl ControlServer {
     /// The page that `input`, from user `uid`, asks for.
     ///
     /// # Errors
-    /// `ENOTTY`: no command of ours. `EINVAL`: no page of ours. `ESTALE`: the answer is no longer kept. `EPERM`: not this
-    /// user's to command. Else what the engine says.
-    pub fn answer(&self, volume: &Volume, ino: Ino, uid: u32, command: u32, input: &[u8]) -> FsResult<Vec<u8>> {
+    /// `ENOTTY`: no command of ours. `EINVAL`: no page of ours. `ESTALE`: the answer is no longer
+    /// kept. `EPERM`: not this user's to command. Else what the engine says.
+    pub fn answer(
+        &self,
+        volume: &Volume,
+        ino: Ino,
+        uid: u32,
+        command: u32,
+        input: &[u8],
+    ) -> FsResult<Vec<u8>> {
         let command = Command::from_opcode(command).ok_or(FsError::new(libc::ENOTTY))?;
         // Before anything: pages of answers that are kept are for the same users.
         if !may_ask(command, uid) {
@@ -100,10 +115,17 @@ impl ControlServer {
         let answer = match request.answer {
             0 => {
                 let known = usize::try_from(request.total_bytes).unwrap_or(usize::MAX);
-                let arguments = input[HEADER_BYTES..].get(..known).ok_or(FsError::new(libc::EINVAL))?;
-                self.keep(command, ino, compute(volume, ino, uid, command, arguments, self.add_disk.as_deref())?)
+                let arguments =
+                    input[HEADER_BYTES..].get(..known).ok_or(FsError::new(libc::EINVAL))?;
+                self.keep(
+                    command,
+                    ino,
+                    compute(volume, ino, uid, command, arguments, self.add_disk.as_deref())?,
+                )
             }
-            number => self.recall(command, ino, number, request.offset_bytes).ok_or(FsError::new(libc::ESTALE))?,
+            number => self
+                .recall(command, ino, number, request.offset_bytes)
+                .ok_or(FsError::new(libc::ESTALE))?,
         };
         Ok(cut(&answer, request.offset_bytes))
     }
@@ -117,7 +139,8 @@ impl ControlServer {
     fn keep(&self, command: Command, ino: Ino, text: Vec<u8>) -> Answer {
         let mut kept = self.kept.lock();
         kept.last += 1;
-        let answer = Answer { number: kept.last, command, ino, text: text.into(), used: Instant::now() };
+        let answer =
+            Answer { number: kept.last, command, ino, text: text.into(), used: Instant::now() };
         if answer.text.len() > DATA_BYTES {
             kept.keep(answer.clone());
         }
@@ -126,7 +149,8 @@ impl ControlServer {
 
     /// The answer of which the page at `offset_bytes` is asked for; with its last page it goes.
     fn recall(&self, command: Command, ino: Ino, number: u64, offset_bytes: u64) -> Option<Answer> {
-        let wanted = |answer: &Answer| (answer.number, answer.command, answer.ino) == (number, command, ino);
+        let wanted =
+            |answer: &Answer| (answer.number, answer.command, answer.ino) == (number, command, ino);
         let mut kept = self.kept.lock();
         let at = kept.answers.iter().position(wanted)?;
         let answer = &mut kept.answers[at];
@@ -136,7 +160,8 @@ impl ControlServer {
     }
 }
 
-/// Whether a user may give a command. What moves a single file is looked at more closely where it is done.
+/// Whether a user may give a command. What moves a single file is looked at more closely where it
+/// is done.
 fn may_ask(command: Command, uid: u32) -> bool {
     let is_for_all = matches!(
         command,
@@ -171,8 +196,10 @@ fn compute(
         Command::StartRecording => json(&volume.start_recording()?),
         Command::TakeRecorded => {
             let TakeRecorded { token, stop } = parse(arguments)?;
-            // One page: what is taken is gone, so its reader must not have to come back for the rest.
-            let Recorded { lost, block } = volume.take_recorded(token, stop, DATA_BYTES - size_of::<u64>())?;
+            // One page: what is taken is gone, so its reader must not have to come back for the
+            // rest.
+            let Recorded { lost, block } =
+                volume.take_recorded(token, stop, DATA_BYTES - size_of::<u64>())?;
             Ok([&lost.to_le_bytes()[..], &block].concat())
         }
         Command::Sync => json(&volume.sync()?),
@@ -192,7 +219,8 @@ fn compute(
                 return Err(FsError::new(libc::EPERM));
             }
             let moved = volume.move_some(ino, range.tier, range.offset_bytes, range.len_bytes);
-            // Requests that make no sense look as if they came from a stranger, and what is pinned as if the caller might not ask.
+            // Requests that make no sense look as if they came from a stranger, and what is pinned
+            // as if the caller might not ask.
             json(&moved.map_err(|error| match error.errno() {
                 libc::EINVAL => FsError::new(libc::ENXIO),
                 libc::EPERM => FsError::new(libc::EXDEV),
@@ -208,10 +236,12 @@ fn compute(
             let RemoveDisk { device, successor } = parse(arguments)?;
             json(&in_words(volume.start_removal(device, successor)))
         }
-        Command::CancelRemoval => json(&in_words(volume.cancel_removal().map_err(|error| match error.errno() {
-            libc::ESRCH => FsError::with_message(libc::ESRCH, "no disk is being removed"),
-            _ => error,
-        }))),
+        Command::CancelRemoval => {
+            json(&in_words(volume.cancel_removal().map_err(|error| match error.errno() {
+                libc::ESRCH => FsError::with_message(libc::ESRCH, "no disk is being removed"),
+                _ => error,
+            })))
+        }
     }
 }
 
@@ -232,7 +262,10 @@ fn thresholds(volume: &Volume) -> BTreeMap<&'static str, u64> {
 /// All or none.
 fn set_thresholds(volume: &Volume, values: &BTreeMap<String, u64>) -> FsResult<()> {
     let param = |name: &str| Param::from_name(name).ok_or(FsError::new(libc::EINVAL));
-    let values = values.iter().map(|(name, &value)| Ok((param(name)?, value))).collect::<FsResult<Vec<_>>>()?;
+    let values = values
+        .iter()
+        .map(|(name, &value)| Ok((param(name)?, value)))
+        .collect::<FsResult<Vec<_>>>()?;
     if values.iter().any(|&(param, value)| param.tunable().check(value).is_err()) {
         return Err(FsError::new(libc::EINVAL));
     }
@@ -240,8 +273,9 @@ fn set_thresholds(volume: &Volume, values: &BTreeMap<String, u64>) -> FsResult<(
 }
 
 fn json(value: &impl Serialize) -> FsResult<Vec<u8>> {
-    serde_json::to_vec(value)
-        .map_err(|error| FsError::with_message(libc::EIO, format!("answer to a terrace command: {error}")))
+    serde_json::to_vec(value).map_err(|error| {
+        FsError::with_message(libc::EIO, format!("answer to a terrace command: {error}"))
+    })
 }
 
 /// The page of `answer` at `offset_bytes`, without the part of it that would be empty.
@@ -266,10 +300,14 @@ mod tests {
         let mut text = Vec::new();
         while text.len() < first.text.len() {
             let at = text.len() as u64;
-            let answer = server.recall(first.command, first.ino, first.number, at).expect("still kept");
+            let answer =
+                server.recall(first.command, first.ino, first.number, at).expect("still kept");
             let page = cut(&answer, at);
             assert!(page.len() <= PAGE_BYTES);
-            assert_eq!(Header::decode(&page).map(|header| header.total_bytes), Some(first.text.len() as u64));
+            assert_eq!(
+                Header::decode(&page).map(|header| header.total_bytes),
+                Some(first.text.len() as u64)
+            );
             text.extend_from_slice(&page[HEADER_BYTES..]);
         }
         text
@@ -278,9 +316,15 @@ mod tests {
     #[test]
     fn strangers_ask_and_do_not_command() {
         let stranger = rustix::process::geteuid().as_raw() + 1;
-        let for_all = [Command::Status, Command::Stats, Command::FileMap, Command::Thresholds, Command::Sync];
+        let for_all =
+            [Command::Status, Command::Stats, Command::FileMap, Command::Thresholds, Command::Sync];
         assert!(for_all.into_iter().all(|command| may_ask(command, stranger)));
-        let not_for_all = [Command::FileRanking, Command::SetThreshold, Command::StartRecording, Command::CancelScrub];
+        let not_for_all = [
+            Command::FileRanking,
+            Command::SetThreshold,
+            Command::StartRecording,
+            Command::CancelScrub,
+        ];
         assert!(!not_for_all.into_iter().any(|command| may_ask(command, stranger)));
         assert!(not_for_all.into_iter().all(|command| may_ask(command, 0)));
     }
@@ -293,18 +337,25 @@ mod tests {
         // An answer given in between does not get mixed in.
         server.keep(Command::FileMap, Ino(5), vec![0; 4 * DATA_BYTES]);
         assert_eq!(read_all(&server, &first), text);
-        assert!(server.recall(first.command, first.ino, first.number, 0).is_none(), "it went with its last page");
+        assert!(
+            server.recall(first.command, first.ino, first.number, 0).is_none(),
+            "it went with its last page"
+        );
     }
 
-    /// However many extents a file has, whoever asks for its map gets short answers, and the daemon keeps none of them.
+    /// However many extents a file has, whoever asks for its map gets short answers, and the daemon
+    /// keeps none of them.
     #[test]
     fn a_map_of_any_length_comes_in_short_parts() {
         const PIECES: u64 = 2000;
-        let (pm, disks) = (terrace_media::Pm::anonymous(32 << 20), vec![terrace_media::memory_disk(16 << 20)]);
+        let (pm, disks) =
+            (terrace_media::Pm::anonymous(32 << 20), vec![terrace_media::memory_disk(16 << 20)]);
         terrace_engine::format(&pm, &disks, &FormatOptions::default()).unwrap();
-        let options = OpenOptions { cache_bytes: 16 << 20, workers: false, ..OpenOptions::default() };
+        let options =
+            OpenOptions { cache_bytes: 16 << 20, workers: false, ..OpenOptions::default() };
         let volume = Volume::open(pm, disks, options, &|_, _, _| {}).unwrap();
-        let new = NewInode { kind: FileKind::Regular, mode: 0o600, umask: 0, uid: 0, gid: 0, rdev: 0 };
+        let new =
+            NewInode { kind: FileKind::Regular, mode: 0o600, umask: 0, uid: 0, gid: 0, rdev: 0 };
         let ino = volume.create(Ino::ROOT, b"file", &new).unwrap().ino;
         for piece in 0..PIECES {
             volume.write(ino, piece * 8192, &[1; 4096], WriteOptions::default()).unwrap();
@@ -314,7 +365,10 @@ mod tests {
         loop {
             let page = crate::control::request(0, 0, from.as_bytes());
             let answer = server.answer(&volume, ino, 0, Command::FileMap.opcode(), &page).unwrap();
-            assert!(Header::decode(&answer).unwrap().total_bytes <= DATA_BYTES as u64, "it fits a page");
+            assert!(
+                Header::decode(&answer).unwrap().total_bytes <= DATA_BYTES as u64,
+                "it fits a page"
+            );
             let part: serde_json::Value = serde_json::from_slice(&answer[HEADER_BYTES..]).unwrap();
             extents.extend(part["extents"].as_array().unwrap().clone());
             match &part["more"] {

@@ -26,12 +26,14 @@ pub(super) struct Node {
     pub(super) attr: FileAttr,
     pub(super) lookups: u64,
     pub(super) target: OsString,
-    /// The first bytes of a file's contents, up to [`HEAD_BYTES_MAX`]: what a database reads back of its own small files.
+    /// The first bytes of a file's contents, up to [`HEAD_BYTES_MAX`]: what a database reads back
+    /// of its own small files.
     head: Vec<u8>,
     names: Names,
 }
 
-/// A directory's names. Each keeps its cookie, so that a listing goes on at the right place after removals.
+/// A directory's names. Each keeps its cookie, so that a listing goes on at the right place after
+/// removals.
 #[derive(Debug, Default)]
 struct Names {
     by_name: HashMap<OsString, (u64, u64)>,
@@ -86,7 +88,13 @@ impl Tree {
             blksize: BLOCK_BYTES,
             flags: 0,
         };
-        let node = Node { attr, lookups: 0, target: OsString::new(), head: Vec::new(), names: Names::default() };
+        let node = Node {
+            attr,
+            lookups: 0,
+            target: OsString::new(),
+            head: Vec::new(),
+            names: Names::default(),
+        };
         self.nodes.insert(self.last, node);
         self.last
     }
@@ -125,7 +133,12 @@ impl Tree {
         self.looked_up(number)
     }
 
-    pub(super) fn link(&mut self, inode: INodeNo, parent: INodeNo, name: &OsStr) -> Result<FileAttr, Errno> {
+    pub(super) fn link(
+        &mut self,
+        inode: INodeNo,
+        parent: INodeNo,
+        name: &OsStr,
+    ) -> Result<FileAttr, Errno> {
         if self.child(parent, name).is_ok() {
             return Err(Errno::EEXIST);
         }
@@ -166,12 +179,19 @@ impl Tree {
         }
         self.move_name(number, from, to)?;
         match other {
-            Some(other) if flags.contains(RenameFlags::RENAME_EXCHANGE) => self.move_name(other, to, from),
+            Some(other) if flags.contains(RenameFlags::RENAME_EXCHANGE) => {
+                self.move_name(other, to, from)
+            }
             _ => Ok(()),
         }
     }
 
-    fn move_name(&mut self, number: u64, from: (INodeNo, &OsStr), to: (INodeNo, &OsStr)) -> Result<(), Errno> {
+    fn move_name(
+        &mut self,
+        number: u64,
+        from: (INodeNo, &OsStr),
+        to: (INodeNo, &OsStr),
+    ) -> Result<(), Errno> {
         let directory = u32::from(self.node(INodeNo(number))?.attr.kind == FileType::Directory);
         let old = self.node(from.0)?;
         // In an exchange the old name already leads to the other inode.
@@ -195,17 +215,20 @@ impl Tree {
         }
     }
 
-    /// What a listing from `offset` on holds: the cookie of the next entry, name and attributes of each.
+    /// What a listing from `offset` on holds: the cookie of the next entry, name and attributes of
+    /// each.
     pub(super) fn list(&self, directory: INodeNo, offset: u64) -> Vec<(u64, OsString, FileAttr)> {
         let Some(node) = self.nodes.get(&directory.0) else {
             return Vec::new();
         };
         // Offsets 1 and 2 are behind the two dots, cookies follow.
         let dots = [(1, ".".into(), node.attr), (2, "..".into(), node.attr)];
-        let names = node.names.by_cookie.range(offset.saturating_sub(1)..).filter_map(|(cookie, (name, number))| {
-            let attr = self.nodes.get(number)?.attr;
-            Some((cookie + 2, name.clone(), attr))
-        });
+        let names = node.names.by_cookie.range(offset.saturating_sub(1)..).filter_map(
+            |(cookie, (name, number))| {
+                let attr = self.nodes.get(number)?.attr;
+                Some((cookie + 2, name.clone(), attr))
+            },
+        );
         dots.into_iter().chain(names).filter(|&(next, ..)| next > offset).collect()
     }
 
@@ -232,7 +255,8 @@ impl Tree {
         Ok(())
     }
 
-    /// How many bytes a read of `len_bytes` at `offset` gets, and those of them that are known, if any; the rest are zeros.
+    /// How many bytes a read of `len_bytes` at `offset` gets, and those of them that are known, if
+    /// any; the rest are zeros.
     pub(super) fn read(
         &mut self,
         inode: INodeNo,
@@ -241,7 +265,10 @@ impl Tree {
     ) -> Result<(usize, Option<Vec<u8>>), Errno> {
         let node = self.node(inode)?;
         let len_bytes = node.attr.size.saturating_sub(offset).min(len_bytes) as usize;
-        let known = node.head.get(usize::try_from(offset).unwrap_or(usize::MAX)..).filter(|known| !known.is_empty());
+        let known = node
+            .head
+            .get(usize::try_from(offset).unwrap_or(usize::MAX)..)
+            .filter(|known| !known.is_empty());
         Ok((len_bytes, known.map(|known| known[..known.len().min(len_bytes)].to_vec())))
     }
 }

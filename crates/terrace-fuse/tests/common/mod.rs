@@ -14,8 +14,9 @@ use terrace_fuse::{MountConfig, Mounted};
 const PM_BYTES: u64 = 64 << 20;
 const DISK_BYTES: u64 = 256 << 20;
 
-/// Held by each test with a mount. A test that starts a program lends all files that are open in this process to the
-/// child for a moment, which would keep another test's mount busy; and some look at the threads of the whole process.
+/// Held by each test with a mount. A test that starts a program lends all files that are open in
+/// this process to the child for a moment, which would keep another test's mount busy; and some
+/// look at the threads of the whole process.
 static ALONE: ReentrantMutex<()> = ReentrantMutex::new(());
 
 /// Waits for the other tests of this program; `None` if this machine or user cannot mount.
@@ -32,7 +33,8 @@ pub enum Behind {
     Engine,
 }
 
-/// A mount in a directory of its own. Fields are dropped in this order: first the mount, then its directory.
+/// A mount in a directory of its own. Fields are dropped in this order: first the mount, then its
+/// directory.
 #[derive(Debug)]
 pub struct TestMount {
     pub mounted: Mounted,
@@ -78,7 +80,13 @@ fn new_volume(durable: bool) -> Arc<Volume> {
     let disks = vec![terrace_media::memory_disk(DISK_BYTES)];
     let user = rustix::process::geteuid().as_raw();
     let group = rustix::process::getegid().as_raw();
-    let format = FormatOptions { shards: None, pm_data_checksums: false, tiers: vec![1], uid: user, gid: group };
+    let format = FormatOptions {
+        shards: None,
+        pm_data_checksums: false,
+        tiers: vec![1],
+        uid: user,
+        gid: group,
+    };
     terrace_engine::format(&pm, &disks, &format).expect("formatting");
     let options = OpenOptions {
         read_only: false,

@@ -51,15 +51,21 @@ pub struct DiskOpenOptions {
 
 impl Default for DiskOpenOptions {
     fn default() -> Self {
-        DiskOpenOptions { read_only: false, lock: true, direct: true, engine: IoEngine::Auto, model: None }
+        DiskOpenOptions {
+            read_only: false,
+            lock: true,
+            direct: true,
+            engine: IoEngine::Auto,
+            model: None,
+        }
     }
 }
 
 /// Opens a block device or a file as a disk. Its length is rounded down to a multiple of 4 KiB.
 ///
 /// # Errors
-/// The path is neither, is shorter than 4 KiB, is in use (with `lock`), cannot be opened, or io_uring was demanded
-/// and is refused.
+/// The path is neither, is shorter than 4 KiB, is in use (with `lock`), cannot be opened, or
+/// io_uring was demanded and is refused.
 pub fn open_disk(path: &Path, options: &DiskOpenOptions) -> Result<Arc<dyn Disk>, MediaError> {
     let is_block_device = check_type(path)?;
     let (file, direct) = open_file(path, options, is_block_device)?;
@@ -70,14 +76,19 @@ pub fn open_disk(path: &Path, options: &DiskOpenOptions) -> Result<Arc<dyn Disk>
     let len = device_len_bytes - device_len_bytes % IO_ALIGN_BYTES as u64;
     if len == 0 {
         let multiple_bytes = IO_ALIGN_BYTES as u64;
-        return Err(MediaError::BadLength { path: path.to_owned(), len_bytes: device_len_bytes, multiple_bytes });
+        return Err(MediaError::BadLength {
+            path: path.to_owned(),
+            len_bytes: device_len_bytes,
+            multiple_bytes,
+        });
     }
     let rings = match options.engine {
         IoEngine::Sync => None,
         IoEngine::Auto => RingPool::new().ok(),
-        IoEngine::Uring => {
-            Some(RingPool::new().map_err(|errno| MediaError::EngineRefused { path: path.to_owned(), errno })?)
-        }
+        IoEngine::Uring => Some(
+            RingPool::new()
+                .map_err(|errno| MediaError::EngineRefused { path: path.to_owned(), errno })?,
+        ),
     };
     Ok(Arc::new(FileDisk {
         path: path.to_owned(),
@@ -95,7 +106,8 @@ pub fn open_disk(path: &Path, options: &DiskOpenOptions) -> Result<Arc<dyn Disk>
 /// Creates a sparse file to serve as a disk.
 ///
 /// # Errors
-/// It exists already, its length is not a multiple of 4 KiB, or the system refuses. Nothing is left behind then.
+/// It exists already, its length is not a multiple of 4 KiB, or the system refuses. Nothing is left
+/// behind then.
 pub fn create_disk_file(path: &Path, len_bytes: u64) -> Result<(), MediaError> {
     let multiple_bytes = IO_ALIGN_BYTES as u64;
     if len_bytes == 0 || !len_bytes.is_multiple_of(multiple_bytes) {
@@ -113,7 +125,8 @@ pub fn create_disk_file(path: &Path, len_bytes: u64) -> Result<(), MediaError> {
 /// Whether the path is a block device; an error if it is not a file either. Asked before opening,
 /// since opening some things (a FIFO, a tape) has effects.
 fn check_type(path: &Path) -> Result<bool, MediaError> {
-    let metadata = std::fs::metadata(path).map_err(|error| MediaError::open(path, "open", error))?;
+    let metadata =
+        std::fs::metadata(path).map_err(|error| MediaError::open(path, "open", error))?;
     let found = match metadata.file_type() {
         kind if kind.is_block_device() => return Ok(true),
         kind if kind.is_file() => return Ok(false),
@@ -121,11 +134,19 @@ fn check_type(path: &Path) -> Result<bool, MediaError> {
         kind if kind.is_char_device() => "a character device",
         _ => "neither a file nor a device",
     };
-    Err(MediaError::Unsuitable { path: path.to_owned(), found, expected: "give a block device or a file" })
+    Err(MediaError::Unsuitable {
+        path: path.to_owned(),
+        found,
+        expected: "give a block device or a file",
+    })
 }
 
 /// Opens the device, with O_DIRECT if that was asked for and works; tells whether it does.
-fn open_file(path: &Path, options: &DiskOpenOptions, is_block_device: bool) -> Result<(File, bool), MediaError> {
+fn open_file(
+    path: &Path,
+    options: &DiskOpenOptions,
+    is_block_device: bool,
+) -> Result<(File, bool), MediaError> {
     // On a block device O_EXCL claims it: neither mount nor another claim succeeds meanwhile.
     let exclusive = if is_block_device && options.lock { libc::O_EXCL } else { 0 };
     let open = |flags: i32| {
@@ -211,7 +232,12 @@ impl FileDisk {
 
     fn discard_errno(&self, off: u64, len: u64) -> Result<(), Errno> {
         if !self.is_block_device {
-            return fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, off, len);
+            return fallocate(
+                &self.file,
+                FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+                off,
+                len,
+            );
         }
         /// From linux/fs.h: _IO(0x12, 119).
         const BLKDISCARD: libc::Ioctl = 0x1277;
@@ -240,7 +266,11 @@ impl Disk for FileDisk {
     fn read_vectored_at(&self, off: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<(), MediaError> {
         check_parts(self, IoOp::Read, off, bufs.iter().map(|buf| buf.len()))?;
         let mut run = Run::read(off, bufs);
-        if self.takes(&run) { self.execute(&mut run) } else { scatter(bufs, |joined| self.read_at(off, joined)) }
+        if self.takes(&run) {
+            self.execute(&mut run)
+        } else {
+            scatter(bufs, |joined| self.read_at(off, joined))
+        }
     }
 
     fn write_at(&self, off: u64, buf: &[u8]) -> Result<(), MediaError> {
@@ -281,7 +311,11 @@ impl Disk for FileDisk {
                 Ok(()) => self.counters.discarded(),
                 Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOTTY) => {}
                 Err(errno) => {
-                    return Err(self.failed(IoOp::Discard, len, Failure { offset: off, cause: Cause::Errno(errno) }));
+                    return Err(self.failed(
+                        IoOp::Discard,
+                        len,
+                        Failure { offset: off, cause: Cause::Errno(errno) },
+                    ));
                 }
             }
         }

@@ -96,14 +96,25 @@ fn zeros(len_bytes: u64) -> Vec<u8> {
 }
 
 /// Checks the range of an operation: aligned and within the disk.
-pub(crate) fn check_run<D: Disk + ?Sized>(disk: &D, op: IoOp, offset: u64, len_bytes: u64) -> Result<(), MediaError> {
+pub(crate) fn check_run<D: Disk + ?Sized>(
+    disk: &D,
+    op: IoOp,
+    offset: u64,
+    len_bytes: u64,
+) -> Result<(), MediaError> {
     let aligned = |value: u64| value.is_multiple_of(IO_ALIGN_BYTES as u64);
     if !aligned(offset) || !aligned(len_bytes) {
         return Err(MediaError::Misaligned { path: disk.path().to_owned(), op, offset, len_bytes });
     }
     if offset.checked_add(len_bytes).is_none_or(|end| end > disk.len()) {
         let device_len_bytes = disk.len();
-        return Err(MediaError::OutOfRange { path: disk.path().to_owned(), op, offset, len_bytes, device_len_bytes });
+        return Err(MediaError::OutOfRange {
+            path: disk.path().to_owned(),
+            op,
+            offset,
+            len_bytes,
+            device_len_bytes,
+        });
     }
     Ok(())
 }

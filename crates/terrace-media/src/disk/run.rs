@@ -52,7 +52,14 @@ impl<'a> Run<'a> {
     }
 
     fn new(op: IoOp, offset: u64, buffers: impl Iterator<Item = (*mut u8, usize)>) -> Self {
-        let mut run = Run { op, offset, len_bytes: 0, parts: Vec::new(), pieces: Vec::new(), buffers: PhantomData };
+        let mut run = Run {
+            op,
+            offset,
+            len_bytes: 0,
+            parts: Vec::new(),
+            pieces: Vec::new(),
+            buffers: PhantomData,
+        };
         for (start, len) in buffers {
             let mut taken = 0;
             while taken < len {
@@ -65,16 +72,24 @@ impl<'a> Run<'a> {
     /// Appends as much of a buffer as the last piece has room for; opens a new piece when it has
     /// none.
     fn take(&mut self, start: *mut u8, len: usize) -> usize {
-        let has_room = |piece: &Piece| piece.left_bytes < PIECE_BYTES && piece.end - piece.first < IOV_MAX;
+        let has_room =
+            |piece: &Piece| piece.left_bytes < PIECE_BYTES && piece.end - piece.first < IOV_MAX;
         if !self.pieces.last().is_some_and(has_room) {
             let offset = self.offset + self.len_bytes as u64;
-            self.pieces.push(Piece { offset, left_bytes: 0, first: self.parts.len(), end: self.parts.len() });
+            self.pieces.push(Piece {
+                offset,
+                left_bytes: 0,
+                first: self.parts.len(),
+                end: self.parts.len(),
+            });
         }
         let piece = self.pieces.last_mut().expect("one was pushed if there was none");
         let taken = len.min(PIECE_BYTES - piece.left_bytes);
         match self.parts.get_mut(piece.first..piece.end).and_then(|parts| parts.last_mut()) {
             // The kernel does less for one long buffer than for many that touch.
-            Some(last) if last.iov_base.wrapping_byte_add(last.iov_len) == start.cast() => last.iov_len += taken,
+            Some(last) if last.iov_base.wrapping_byte_add(last.iov_len) == start.cast() => {
+                last.iov_len += taken
+            }
             _ => {
                 self.parts.push(iovec { iov_base: start.cast(), iov_len: taken });
                 piece.end += 1;
@@ -121,7 +136,11 @@ mod tests {
     use super::*;
 
     fn layout(run: &Run<'_>) -> Vec<(u64, usize, usize)> {
-        run.pieces.iter().enumerate().map(|(at, piece)| (piece.offset, piece.left_bytes, run.parts(at).len())).collect()
+        run.pieces
+            .iter()
+            .enumerate()
+            .map(|(at, piece)| (piece.offset, piece.left_bytes, run.parts(at).len()))
+            .collect()
     }
 
     #[test]
@@ -131,7 +150,11 @@ mod tests {
         let bufs = [IoSlice::new(&short), IoSlice::new(&long)];
         let run = Run::write(4096, &bufs);
         let second = 4096 + PIECE_BYTES as u64;
-        let expected = [(4096, PIECE_BYTES, 2), (second, PIECE_BYTES, 1), (second + PIECE_BYTES as u64, 4608, 1)];
+        let expected = [
+            (4096, PIECE_BYTES, 2),
+            (second, PIECE_BYTES, 1),
+            (second + PIECE_BYTES as u64, 4608, 1),
+        ];
         assert_eq!(layout(&run), expected);
         assert_eq!(run.len_bytes, long.len() + short.len());
 

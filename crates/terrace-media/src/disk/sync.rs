@@ -65,7 +65,8 @@ fn call(file: &File, run: &Run<'_>, piece: usize) -> isize {
         }
     };
     if done < 0 {
-        -(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO).raw_os_error() as isize)
+        -(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO).raw_os_error()
+            as isize)
     } else {
         done
     }

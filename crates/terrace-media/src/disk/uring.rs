@@ -37,7 +37,8 @@ impl RingPool {
             // The system grants no more rings just now.
             return sync::execute(file, run);
         };
-        let mut flight = Flight { ring: &mut ring, file, in_flight: 0, failure: None, broken: false };
+        let mut flight =
+            Flight { ring: &mut ring, file, in_flight: 0, failure: None, broken: false };
         flight.fly(run);
         let Flight { failure, broken, .. } = flight;
         if !broken {
@@ -125,8 +126,11 @@ impl Flight<'_> {
 
     fn reap(&mut self, run: &mut Run<'_>, waiting: &mut Vec<usize>) {
         // Copied out first: settling a piece may queue it again.
-        let done: Vec<(usize, i32)> =
-            self.ring.completion().map(|entry| (entry.user_data() as usize, entry.result())).collect();
+        let done: Vec<(usize, i32)> = self
+            .ring
+            .completion()
+            .map(|entry| (entry.user_data() as usize, entry.result()))
+            .collect();
         for (piece, result) in done {
             self.in_flight -= 1;
             match sync::settle(run, piece, result as isize) {

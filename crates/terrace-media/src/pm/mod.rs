@@ -59,8 +59,9 @@ impl fmt::Display for PmKind {
 /// One mapped PM region. Offsets and lengths are bytes from its start.
 ///
 /// # Panics
-/// Every access panics when it reaches past the end, every store when the region is read-only, and `load_u64`,
-/// `store_u64` and `compare_exchange_u64` when the offset is not a multiple of 8: those are programmer errors.
+/// Every access panics when it reaches past the end, every store when the region is read-only, and
+/// `load_u64`, `store_u64` and `compare_exchange_u64` when the offset is not a multiple of 8: those
+/// are programmer errors.
 pub struct Pm {
     base: *mut u8,
     len: u64,
@@ -89,12 +90,20 @@ impl Pm {
     /// # Panics
     /// When there is not enough memory.
     pub fn anonymous(len_bytes: u64) -> Arc<Pm> {
-        Arc::new(Pm::over(Mapping::anonymous(len_bytes), PathBuf::from("<memory>"), PmKind::Emulated))
+        Arc::new(Pm::over(
+            Mapping::anonymous(len_bytes),
+            PathBuf::from("<memory>"),
+            PmKind::Emulated,
+        ))
     }
 
     /// A zeroed region of memory and the simulator that records what is not durable in it.
     pub fn simulated(len_bytes: u64) -> (Arc<Pm>, Arc<PmSim>) {
-        Self::simulated_from(vec![0; usize::try_from(len_bytes).expect("a simulated region fits in memory")])
+        Self::simulated_from(vec![
+            0;
+            usize::try_from(len_bytes)
+                .expect("a simulated region fits in memory")
+        ])
     }
 
     /// As [`Pm::simulated`], starting from an image, all of which is durable.
@@ -152,8 +161,9 @@ impl Pm {
         self.counters.total()
     }
 
-    /// Copies the bytes at `off` into `buf`. What cannot be read is zeros there: whoever acts on the bytes asks
-    /// [`Pm::check`] afterwards, or calls [`Pm::try_read`], unless a checksum tells him.
+    /// Copies the bytes at `off` into `buf`. What cannot be read is zeros there: whoever acts on
+    /// the bytes asks [`Pm::check`] afterwards, or calls [`Pm::try_read`], unless a checksum tells
+    /// him.
     #[inline]
     pub fn read(&self, off: u64, buf: &mut [u8]) {
         let len = buf.len();
@@ -325,8 +335,8 @@ impl Pm {
     /// Makes durable what this thread flushed or stored with `write_nt` and `zero_nt`.
     ///
     /// # Errors
-    /// A store went to memory that has failed, or, on PM of kind `msync`, the system could not write, or a simulated
-    /// power cut has come. From then on every fence fails.
+    /// A store went to memory that has failed, or, on PM of kind `msync`, the system could not
+    /// write, or a simulated power cut has come. From then on every fence fails.
     #[inline]
     pub fn fence(&self) -> Result<(), MediaError> {
         self.counters.fenced();
@@ -371,7 +381,9 @@ impl Pm {
                 Dirty::Scattered(_) => self.mapping.sync_all(),
             };
             let bounds = dirty.bounds();
-            self.throttle.as_ref().map_or_else(sync, |throttle| throttle.write(bounds.end - bounds.start, sync))
+            self.throttle
+                .as_ref()
+                .map_or_else(sync, |throttle| throttle.write(bounds.end - bounds.start, sync))
         };
         group_sync.fence(sync).map_err(|failure| MediaError::Sync {
             path: self.path.clone(),
@@ -413,7 +425,10 @@ impl Pm {
 
     #[inline]
     fn atomic(&self, word: *mut u8, off: u64) -> &AtomicU64 {
-        assert!(off.is_multiple_of(8), "an atomic access at offset {off}, which is not a multiple of 8");
+        assert!(
+            off.is_multiple_of(8),
+            "an atomic access at offset {off}, which is not a multiple of 8"
+        );
         // SAFETY: the callers checked 8 mapped bytes at `word`; a mapping starts at a page, so it
         // is aligned as `off` is. A region mapped read-only is only loaded from. The mapping lives
         // as long as self.

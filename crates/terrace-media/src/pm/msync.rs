@@ -80,7 +80,10 @@ impl GroupSync {
     }
 
     /// Makes everything marked so far durable, with `sync` if this caller becomes the leader.
-    pub(super) fn fence(&self, sync: impl FnOnce(&Dirty) -> Result<(), Errno>) -> Result<(), SyncFailure> {
+    pub(super) fn fence(
+        &self,
+        sync: impl FnOnce(&Dirty) -> Result<(), Errno>,
+    ) -> Result<(), SyncFailure> {
         let mut state = self.state.lock();
         // What this fence must wait for: the next sync if anything is marked, else the one that is
         // running.
@@ -193,7 +196,11 @@ mod tests {
             }
             release.send(()).unwrap();
         });
-        assert_eq!(syncs.load(Ordering::Relaxed), 1, "all marks were there before the first follower");
+        assert_eq!(
+            syncs.load(Ordering::Relaxed),
+            1,
+            "all marks were there before the first follower"
+        );
         assert_eq!(synced_by(&group), None);
     }
 }

@@ -31,8 +31,8 @@ pub struct PmOpenOptions {
     pub private: bool,
     /// Take the device exclusively; fail if somebody else has.
     pub lock: bool,
-    /// Make the region as slow as this: reads, bulk stores and flushes, that is; single words and cached stores cost
-    /// what the CPU takes.
+    /// Make the region as slow as this: reads, bulk stores and flushes, that is; single words and
+    /// cached stores cost what the CPU takes.
     pub model: Option<DeviceModel>,
 }
 
@@ -49,11 +49,16 @@ impl Pm {
     /// Creates a file for a PM region, all of it allocated and zero.
     ///
     /// # Errors
-    /// The file exists already, its length is not a multiple of 4 KiB (of the huge page on hugetlbfs), or the space or,
-    /// on tmpfs and hugetlbfs, the memory is not there. Nothing is left behind then.
+    /// The file exists already, its length is not a multiple of 4 KiB (of the huge page on
+    /// hugetlbfs), or the space or, on tmpfs and hugetlbfs, the memory is not there. Nothing is
+    /// left behind then.
     pub fn create_file(path: &Path, len_bytes: u64) -> Result<(), MediaError> {
         if len_bytes == 0 || !len_bytes.is_multiple_of(PAGE_BYTES) {
-            return Err(MediaError::BadLength { path: path.to_owned(), len_bytes, multiple_bytes: PAGE_BYTES });
+            return Err(MediaError::BadLength {
+                path: path.to_owned(),
+                len_bytes,
+                multiple_bytes: PAGE_BYTES,
+            });
         }
         file::create_with(path, len_bytes, |file| {
             let statfs = fstatfs(file).map_err(|errno| MediaError::open(path, "examine", errno))?;
@@ -75,8 +80,9 @@ impl Pm {
     /// Opens and maps a PM file or a device-DAX device, and finds out its kind.
     ///
     /// # Errors
-    /// The path is a block device, a directory or another thing that cannot be PM; it is in use (with `lock`); its
-    /// length is not a multiple of 4 KiB; or the system refuses to open or map it.
+    /// The path is a block device, a directory or another thing that cannot be PM; it is in use
+    /// (with `lock`); its length is not a multiple of 4 KiB; or the system refuses to open or map
+    /// it.
     pub fn open(path: &Path, options: &PmOpenOptions) -> Result<Arc<Pm>, MediaError> {
         let writable = !options.read_only && !options.private;
         let len_bytes = region_len(path)?;
@@ -85,11 +91,8 @@ impl Pm {
         if options.lock {
             file::lock(path, &file)?;
         }
-        let (mapping, kind) = Mapping::of_file(file, len_bytes, options).map_err(|errno| MediaError::Map {
-            path: path.to_owned(),
-            len_bytes,
-            errno,
-        })?;
+        let (mapping, kind) = Mapping::of_file(file, len_bytes, options)
+            .map_err(|errno| MediaError::Map { path: path.to_owned(), len_bytes, errno })?;
         let mut pm = Pm::over(mapping, path.to_owned(), kind);
         pm.throttle = options.model.map(Throttle::new);
         if kind == PmKind::Msync && writable {
@@ -102,27 +105,39 @@ impl Pm {
 /// The length of what can be a PM region; an error for what cannot. Asked before opening, since
 /// opening some things (a FIFO, a tape) has effects.
 fn region_len(path: &Path) -> Result<u64, MediaError> {
-    let metadata = std::fs::metadata(path).map_err(|error| MediaError::open(path, "open", error))?;
+    let metadata =
+        std::fs::metadata(path).map_err(|error| MediaError::open(path, "open", error))?;
     let found = metadata.file_type();
-    let unsuitable = |found, expected| Err(MediaError::Unsuitable { path: path.to_owned(), found, expected });
+    let unsuitable =
+        |found, expected| Err(MediaError::Unsuitable { path: path.to_owned(), found, expected });
     let len_bytes = if found.is_file() {
         metadata.len()
     } else if found.is_char_device() {
         match dax_device_len(metadata.rdev()) {
             Some(len_bytes) => len_bytes,
             None => {
-                return unsuitable("a character device other than /dev/daxX.Y", "give a PM file or a dax device");
+                return unsuitable(
+                    "a character device other than /dev/daxX.Y",
+                    "give a PM file or a dax device",
+                );
             }
         }
     } else if found.is_block_device() {
-        return unsuitable("a block device", "give a file on a DAX file system made on it, or use it as a disk");
+        return unsuitable(
+            "a block device",
+            "give a file on a DAX file system made on it, or use it as a disk",
+        );
     } else if found.is_dir() {
         return unsuitable("a directory", "give a PM file or a dax device");
     } else {
         return unsuitable("neither a file nor a device", "give a PM file or a dax device");
     };
     if len_bytes == 0 || !len_bytes.is_multiple_of(PAGE_BYTES) {
-        return Err(MediaError::BadLength { path: path.to_owned(), len_bytes, multiple_bytes: PAGE_BYTES });
+        return Err(MediaError::BadLength {
+            path: path.to_owned(),
+            len_bytes,
+            multiple_bytes: PAGE_BYTES,
+        });
     }
     Ok(len_bytes)
 }
@@ -134,7 +149,8 @@ pub(crate) fn dax_device_len(rdev: u64) -> Option<u64> {
 
 /// What sysfs says of a device-DAX device; None if the device is of another sort.
 fn dax_device_number(rdev: u64, attribute: &str) -> Option<u64> {
-    let device = PathBuf::from(format!("/sys/dev/char/{}:{}", libc::major(rdev), libc::minor(rdev)));
+    let device =
+        PathBuf::from(format!("/sys/dev/char/{}:{}", libc::major(rdev), libc::minor(rdev)));
     let subsystem = device.join("subsystem").canonicalize().ok()?;
     if subsystem.file_name()? != "dax" {
         return None;
@@ -176,7 +192,11 @@ impl MemoryFs {
             MemoryFs::Hugetlbfs => {
                 if !need_bytes.is_multiple_of(block_bytes) {
                     let multiple_bytes = block_bytes;
-                    return Err(MediaError::BadLength { path: path.to_owned(), len_bytes: need_bytes, multiple_bytes });
+                    return Err(MediaError::BadLength {
+                        path: path.to_owned(),
+                        len_bytes: need_bytes,
+                        multiple_bytes,
+                    });
                 }
                 ("the pool of huge pages", free_huge_page_bytes(block_bytes))
             }
@@ -184,8 +204,12 @@ impl MemoryFs {
         // A file system without a limit of its own reports 0 blocks in all, or the largest number.
         let limited = statfs.f_blocks != 0 && statfs.f_blocks != u64::MAX;
         let fs_bytes = limited.then(|| statfs.f_bavail.saturating_mul(block_bytes));
-        for (resource, available_bytes) in [("the file system's size limit", fs_bytes), (memory, memory_bytes)] {
-            if let Some(available_bytes) = available_bytes.filter(|&available| available < need_bytes) {
+        for (resource, available_bytes) in
+            [("the file system's size limit", fs_bytes), (memory, memory_bytes)]
+        {
+            if let Some(available_bytes) =
+                available_bytes.filter(|&available| available < need_bytes)
+            {
                 return Err(MediaError::NotEnoughMemory {
                     path: path.to_owned(),
                     need_bytes,
@@ -226,21 +250,29 @@ impl Mapping {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, wherever the kernel finds room.
         let base = unsafe { mmap_anonymous(ptr::null_mut(), len, protection, MapFlags::PRIVATE) };
-        let base = base.unwrap_or_else(|errno| panic!("cannot map {len_bytes} bytes of memory: {errno}"));
+        let base =
+            base.unwrap_or_else(|errno| panic!("cannot map {len_bytes} bytes of memory: {errno}"));
         // Memory of the process cannot go bad without ending it: nobody needs to watch.
         let poison = Arc::new(Poison::new(base.cast(), len_bytes, PAGE_BYTES, true));
         Mapping { base: base.cast(), len, writable: true, file: None, poison }
     }
 
-    fn of_file(file: File, len_bytes: u64, options: &PmOpenOptions) -> Result<(Self, PmKind), Errno> {
+    fn of_file(
+        file: File,
+        len_bytes: u64,
+        options: &PmOpenOptions,
+    ) -> Result<(Self, PmKind), Errno> {
         let len = usize::try_from(len_bytes).map_err(|_| Errno::NOMEM)?;
-        let protection = if options.read_only { ProtFlags::READ } else { ProtFlags::READ | ProtFlags::WRITE };
+        let protection =
+            if options.read_only { ProtFlags::READ } else { ProtFlags::READ | ProtFlags::WRITE };
         let metadata = file.metadata().map_err(|error| errno_of(&error))?;
         let dax_device = metadata.file_type().is_char_device();
         let statfs = fstatfs(&file)?;
         let memory_fs = MemoryFs::of(&statfs);
         let page_bytes = match memory_fs {
-            _ if dax_device => dax_device_number(metadata.rdev(), "align").unwrap_or(system_page_bytes()),
+            _ if dax_device => {
+                dax_device_number(metadata.rdev(), "align").unwrap_or(system_page_bytes())
+            }
             Some(MemoryFs::Hugetlbfs) => u64::try_from(statfs.f_bsize).unwrap_or(PAGE_BYTES),
             _ => system_page_bytes(),
         };
@@ -290,7 +322,9 @@ impl Mapping {
         let end = pages.end.min(self.len());
         // SAFETY: start <= end <= len, so the range lies within the mapping; msync changes no
         // memory.
-        unsafe { msync(self.base.add(start as usize).cast(), (end - start) as usize, MsyncFlags::SYNC) }
+        unsafe {
+            msync(self.base.add(start as usize).cast(), (end - start) as usize, MsyncFlags::SYNC)
+        }
     }
 
     /// Makes all pages durable.
@@ -299,18 +333,26 @@ impl Mapping {
     }
 }
 
-/// A huge page of the CPU: a mapping aligned to it can use them, and random accesses to a large region then miss the TLB
-/// far less often.
+/// A huge page of the CPU: a mapping aligned to it can use them, and random accesses to a large
+/// region then miss the TLB far less often.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Maps a file at an address aligned to huge pages.
-fn map_aligned(len: usize, protection: ProtFlags, flags: MapFlags, file: &File) -> Result<*mut c_void, Errno> {
+fn map_aligned(
+    len: usize,
+    protection: ProtFlags,
+    flags: MapFlags,
+    file: &File,
+) -> Result<*mut c_void, Errno> {
     let span = len.checked_add(HUGE_PAGE_BYTES).ok_or(Errno::NOMEM)?;
     // SAFETY: a new mapping, wherever the kernel finds room; nothing may access it.
-    let reserved = unsafe { mmap_anonymous(ptr::null_mut(), span, ProtFlags::empty(), MapFlags::PRIVATE) }?;
+    let reserved =
+        unsafe { mmap_anonymous(ptr::null_mut(), span, ProtFlags::empty(), MapFlags::PRIVATE) }?;
     let lead = reserved.align_offset(HUGE_PAGE_BYTES);
-    // SAFETY: replaces a part of the range just reserved, which nobody else knows: lead + len <= span.
-    let base = unsafe { mmap(reserved.byte_add(lead), len, protection, flags | MapFlags::FIXED, file, 0) };
+    // SAFETY: replaces a part of the range just reserved, which nobody else knows: lead + len <=
+    // span.
+    let base =
+        unsafe { mmap(reserved.byte_add(lead), len, protection, flags | MapFlags::FIXED, file, 0) };
     let base = base.inspect_err(|_| {
         // SAFETY: the range just reserved.
         let _ = unsafe { munmap(reserved, span) };
@@ -328,12 +370,14 @@ fn map_aligned(len: usize, protection: ProtFlags, flags: MapFlags, file: &File) 
     Ok(base)
 }
 
-/// Asks the kernel to back a file on tmpfs by huge pages. It may refuse: that costs speed, nothing else.
+/// Asks the kernel to back a file on tmpfs by huge pages. It may refuse: that costs speed, nothing
+/// else.
 fn gather_huge_pages(file: &File, len_bytes: u64) {
     let Ok(len) = usize::try_from(len_bytes) else {
         return;
     };
-    let Ok(base) = map_aligned(len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file) else {
+    let Ok(base) = map_aligned(len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file)
+    else {
         return;
     };
     // SAFETY: the mapping just made, which nobody else knows; the advice changes no contents.

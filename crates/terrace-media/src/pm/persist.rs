@@ -125,8 +125,9 @@ fn parts(dst: *const u8, len: usize) -> Parts {
 mod x86_64 {
     use std::arch::asm;
     use std::arch::x86_64::{
-        __cpuid_count, __m128i, __m512i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_setzero_si128, _mm_sfence,
-        _mm_stream_si128, _mm512_loadu_si512, _mm512_setzero_si512, _mm512_stream_si512,
+        __cpuid_count, __m128i, __m512i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch,
+        _mm_setzero_si128, _mm_sfence, _mm_stream_si128, _mm512_loadu_si512, _mm512_setzero_si512,
+        _mm512_stream_si512,
     };
 
     use super::LINE_BYTES;
@@ -195,7 +196,13 @@ mod x86_64 {
         #[inline]
         pub(super) unsafe fn stream_copy(self, dst: *mut u8, src: *const u8, lines: usize) {
             // SAFETY: the caller's promise; AVX-512 is used only where detect() found it.
-            unsafe { if self.avx512 { stream_copy_avx512(dst, src, lines) } else { stream_copy_sse2(dst, src, lines) } }
+            unsafe {
+                if self.avx512 {
+                    stream_copy_avx512(dst, src, lines)
+                } else {
+                    stream_copy_sse2(dst, src, lines)
+                }
+            }
         }
 
         /// # Safety
@@ -203,7 +210,13 @@ mod x86_64 {
         #[inline]
         pub(super) unsafe fn stream_zero(self, dst: *mut u8, lines: usize) {
             // SAFETY: as in stream_copy.
-            unsafe { if self.avx512 { stream_zero_avx512(dst, lines) } else { stream_zero_sse2(dst, lines) } }
+            unsafe {
+                if self.avx512 {
+                    stream_zero_avx512(dst, lines)
+                } else {
+                    stream_zero_sse2(dst, lines)
+                }
+            }
         }
     }
 
@@ -321,10 +334,15 @@ mod aarch64 {
             let capabilities = unsafe { libc::getauxval(libc::AT_HWCAP) };
             let cache_type: u64;
             // SAFETY: Linux lets user space read CTR_EL0, or emulates the read.
-            unsafe { asm!("mrs {}, ctr_el0", out(reg) cache_type, options(nomem, nostack, preserves_flags)) };
+            unsafe {
+                asm!("mrs {}, ctr_el0", out(reg) cache_type, options(nomem, nostack, preserves_flags))
+            };
             // DminLine: log2 of the words (4 bytes) in the shortest data cache line.
             let line_bytes = 4usize << ((cache_type >> 16) & 0xf);
-            Instructions { to_persistence: capabilities & HWCAP_DCPOP != 0, step_bytes: line_bytes.min(LINE_BYTES) }
+            Instructions {
+                to_persistence: capabilities & HWCAP_DCPOP != 0,
+                step_bytes: line_bytes.min(LINE_BYTES),
+            }
         }
 
         pub(super) fn name(self) -> &'static str {
@@ -385,7 +403,9 @@ mod aarch64 {
     #[inline]
     pub(super) fn prefetch(line: *const u8) {
         // SAFETY: a prefetch of an address that is not mapped does nothing.
-        unsafe { asm!("prfm pldl1keep, [{}]", in(reg) line, options(nostack, preserves_flags, readonly)) };
+        unsafe {
+            asm!("prfm pldl1keep, [{}]", in(reg) line, options(nostack, preserves_flags, readonly))
+        };
     }
 
     #[inline]

@@ -1,14 +1,17 @@
 //! Pages of PM that cannot be read: what the kernel tells with SIGBUS.
 //!
-//! A load from memory that has failed, or from a mapped file that was cut off or has no room for a page, raises
-//! SIGBUS. The handler here puts a page of zeros in the place of the bad one, notes that it did, and lets the load go
-//! on. So reads stay plain copies; whoever acts on what was read asks afterwards whether the range is good.
+//! A load from memory that has failed, or from a mapped file that was cut off or has no room for a
+//! page, raises SIGBUS. The handler here puts a page of zeros in the place of the bad one, notes
+//! that it did, and lets the load go on. So reads stay plain copies; whoever acts on what was read
+//! asks afterwards whether the range is good.
 //!
 //! Invariants:
 //! * A page is noted as bad before it is replaced: who read a replacement finds it noted.
-//! * A replacement never reaches media. A store to one, but in a private mapping, is noted, and from then on every fence fails. (A store that was
-//!   on its way when the page went bad is no different from one that was durable a moment before: both are gone.)
-//! * The handler takes no lock, allocates nothing and makes one system call. What it looks at is never freed.
+//! * A replacement never reaches media. A store to one, but in a private mapping, is noted, and
+//!   from then on every fence fails. (A store that was on its way when the page went bad is no
+//!   different from one that was durable a moment before: both are gone.)
+//! * The handler takes no lock, allocates nothing and makes one system call. What it looks at is
+//!   never freed.
 
 use std::fmt;
 use std::ops::Range;
@@ -23,7 +26,8 @@ use rustix::io::Errno;
 const REGIONS_MAX: usize = 4096;
 
 /// The regions that the handler cares for.
-static REGIONS: [AtomicPtr<Poison>; REGIONS_MAX] = [const { AtomicPtr::new(ptr::null_mut()) }; REGIONS_MAX];
+static REGIONS: [AtomicPtr<Poison>; REGIONS_MAX] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; REGIONS_MAX];
 /// Serializes registration; the handler does not take it.
 static REGISTRATION: Mutex<()> = Mutex::new(());
 /// Who handled SIGBUS before: a handler's address, `SIG_DFL` or `SIG_IGN`.
@@ -47,12 +51,16 @@ pub(super) struct Poison {
 
 impl fmt::Debug for Poison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Poison").field("bad_pages", &self.bad_pages).field("lost_store", &self.lost_store).finish()
+        f.debug_struct("Poison")
+            .field("bad_pages", &self.bad_pages)
+            .field("lost_store", &self.lost_store)
+            .finish()
     }
 }
 
 impl Poison {
-    /// For a mapping at `base` that is made of pages of `page_bytes`; `durable`: stores are to reach media.
+    /// For a mapping at `base` that is made of pages of `page_bytes`; `durable`: stores are to
+    /// reach media.
     pub(super) fn new(base: *mut u8, len: u64, page_bytes: u64, durable: bool) -> Self {
         let words = len.div_ceil(page_bytes).div_ceil(64);
         Poison {
@@ -73,7 +81,10 @@ impl Poison {
     pub(super) fn watch(this: &Arc<Poison>) -> Result<(), Errno> {
         install_handler()?;
         let _registration = REGISTRATION.lock();
-        let free = REGIONS.iter().find(|region| region.load(Ordering::Relaxed).is_null()).ok_or(Errno::MFILE)?;
+        let free = REGIONS
+            .iter()
+            .find(|region| region.load(Ordering::Relaxed).is_null())
+            .ok_or(Errno::MFILE)?;
         // This reference is never given back: a handler may look at the region while it goes.
         free.store(Arc::into_raw(Arc::clone(this)).cast_mut(), Ordering::Release);
         Ok(())
@@ -117,7 +128,8 @@ impl Poison {
             return ranges;
         }
         for page in (0..self.len.div_ceil(self.page_bytes)).filter(|&page| self.is_bad(page)) {
-            let (start, end) = (page * self.page_bytes, ((page + 1) * self.page_bytes).min(self.len));
+            let (start, end) =
+                (page * self.page_bytes, ((page + 1) * self.page_bytes).min(self.len));
             match ranges.last_mut() {
                 Some(last) if last.end == start => last.end = end,
                 _ => ranges.push(start..end),
@@ -129,10 +141,15 @@ impl Poison {
     /// Notes a store that has just been made (or flushed), should it have gone to a bad page.
     #[inline]
     pub(super) fn stored(&self, off: u64, len: u64) {
-        // A fault of the store itself was handled on this thread: only the compiler could take the load ahead of it.
+        // A fault of the store itself was handled on this thread: only the compiler could take the
+        // load ahead of it.
         compiler_fence(Ordering::SeqCst);
-        if self.bad_pages.load(Ordering::Relaxed) != 0 && self.durable && self.find_bad(off, len).is_some() {
-            let _ = self.lost_store.compare_exchange(0, off + 1, Ordering::AcqRel, Ordering::Relaxed);
+        if self.bad_pages.load(Ordering::Relaxed) != 0
+            && self.durable
+            && self.find_bad(off, len).is_some()
+        {
+            let _ =
+                self.lost_store.compare_exchange(0, off + 1, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 
@@ -142,8 +159,8 @@ impl Poison {
         self.lost_store.load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// Notes the page at `off` as bad and puts zeros in its place; false if there is no memory for them.
-    /// Async-signal-safe.
+    /// Notes the page at `off` as bad and puts zeros in its place; false if there is no memory for
+    /// them. Async-signal-safe.
     pub(super) fn replace(&self, off: u64) -> bool {
         let page = off / self.page_bytes;
         let bit = 1 << (page % 64);
@@ -153,9 +170,11 @@ impl Poison {
         let start = self.base + (page * self.page_bytes) as usize;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-        // SAFETY: the page lies within the region's mapping, which lives as long as somebody accesses it, and all
-        // accesses to it go through raw pointers and atomics.
-        let mapped = unsafe { libc::mmap(start as *mut _, self.page_bytes as usize, protection, flags, -1, 0) };
+        // SAFETY: the page lies within the region's mapping, which lives as long as somebody
+        // accesses it, and all accesses to it go through raw pointers and atomics.
+        let mapped = unsafe {
+            libc::mmap(start as *mut _, self.page_bytes as usize, protection, flags, -1, 0)
+        };
         mapped != libc::MAP_FAILED
     }
 }
@@ -165,7 +184,8 @@ fn install_handler() -> Result<(), Errno> {
     static INSTALLED: Once = Once::new();
     let mut result = Ok(());
     INSTALLED.call_once(|| {
-        // SAFETY: all-zero is a valid sigaction (no flags, empty mask); the handler is async-signal-safe.
+        // SAFETY: all-zero is a valid sigaction (no flags, empty mask); the handler is
+        // async-signal-safe.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             let mut previous: libc::sigaction = std::mem::zeroed();
@@ -176,14 +196,20 @@ fn install_handler() -> Result<(), Errno> {
                 PREVIOUS.store(previous.sa_sigaction, Ordering::Release);
             }
             if libc::sigaction(libc::SIGBUS, &action, ptr::null_mut()) != 0 {
-                result = Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL));
+                result =
+                    Err(Errno::from_io_error(&std::io::Error::last_os_error())
+                        .unwrap_or(Errno::INVAL));
             }
         }
     });
     result
 }
 
-extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+extern "C" fn on_bus_error(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
     // SAFETY: the kernel passes a valid siginfo; for SIGBUS it has an address.
     let address = unsafe { (*info).si_addr() } as usize;
     if !replaced(address) {
@@ -198,7 +224,8 @@ fn replaced(address: usize) -> bool {
         let Some(poison) = (unsafe { region.load(Ordering::Acquire).as_ref() }) else {
             continue;
         };
-        if let Some(off) = address.checked_sub(poison.base).filter(|&off| (off as u64) < poison.len) {
+        if let Some(off) = address.checked_sub(poison.base).filter(|&off| (off as u64) < poison.len)
+        {
             // SAFETY: errno belongs to this thread; the interrupted code must find it as it was.
             unsafe {
                 let errno = libc::__errno_location();
@@ -225,8 +252,8 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
         return;
     }
     type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
-    // SAFETY: the kernel would have called this address with these arguments, had we not replaced it. A handler that
-    // takes fewer ignores the others.
+    // SAFETY: the kernel would have called this address with these arguments, had we not replaced
+    // it. A handler that takes fewer ignores the others.
     let handler: Handler = unsafe { std::mem::transmute(previous) };
     handler(signal, info, context);
 }

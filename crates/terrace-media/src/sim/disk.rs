@@ -174,7 +174,12 @@ impl DiskSim {
             power_is_off: false,
         };
         let len = state.durable.len() as u64;
-        DiskSim { len, state: Mutex::new(state), on_flush: Mutex::new(None), on_io: Mutex::new(None) }
+        DiskSim {
+            len,
+            state: Mutex::new(state),
+            on_flush: Mutex::new(None),
+            on_io: Mutex::new(None),
+        }
     }
 
     /// The writes that are not durable, in the order in which they were made.
@@ -194,7 +199,10 @@ impl DiskSim {
 
     /// The image that a crash leaves when `choose` decides on each pending write, in order; it is
     /// told the write's index among them.
-    pub fn crash_image(&self, choose: &mut dyn FnMut(usize, &PendingWrite) -> WriteFate) -> Vec<u8> {
+    pub fn crash_image(
+        &self,
+        choose: &mut dyn FnMut(usize, &PendingWrite) -> WriteFate,
+    ) -> Vec<u8> {
         let state = self.state.lock();
         let mut image = state.durable.clone();
         for (index, write) in state.pending.iter().enumerate() {
@@ -269,7 +277,8 @@ impl DiskSim {
         state.faults.planted.push((call, fault));
     }
 
-    /// From the `n`-th operation from now (1 is the next) on all fail with this errno: the disk has vanished.
+    /// From the `n`-th operation from now (1 is the next) on all fail with this errno: the disk has
+    /// vanished.
     pub fn vanish_after(&self, n: u64, errno: i32) {
         let mut state = self.state.lock();
         state.faults.gone = Some((state.io_calls + n, errno));
@@ -296,8 +305,8 @@ impl DiskSim {
         *self.on_io.lock() = None;
     }
 
-    /// From now on nothing reaches the disk any more: everything but reads fails, for good. What the disk holds then
-    /// is what [`DiskSim::crash_image`] says.
+    /// From now on nothing reaches the disk any more: everything but reads fails, for good. What
+    /// the disk holds then is what [`DiskSim::crash_image`] says.
     pub fn cut_power(&self) {
         self.state.lock().power_is_off = true;
     }
@@ -311,7 +320,10 @@ impl DiskSim {
 impl fmt::Debug for DiskSim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pending = self.state.lock().pending.len();
-        f.debug_struct("DiskSim").field("len", &self.len).field("pending_writes", &pending).finish_non_exhaustive()
+        f.debug_struct("DiskSim")
+            .field("len", &self.len)
+            .field("pending_writes", &pending)
+            .finish_non_exhaustive()
     }
 }
 
@@ -330,16 +342,30 @@ impl SimDisk {
 
     fn failed(&self, op: IoOp, run: &Range<u64>) -> MediaError {
         let len_bytes = run.end - run.start;
-        MediaError::Io { path: self.path.clone(), op, offset: run.start, len_bytes, errno: Errno::IO }
+        MediaError::Io {
+            path: self.path.clone(),
+            op,
+            offset: run.start,
+            len_bytes,
+            errno: Errno::IO,
+        }
     }
 
     fn planted(&self, op: IoOp, run: &Range<u64>, fault: DiskFault) -> MediaError {
         match fault {
-            DiskFault::Ended => MediaError::Ended { path: self.path.clone(), op, offset: run.start },
+            DiskFault::Ended => {
+                MediaError::Ended { path: self.path.clone(), op, offset: run.start }
+            }
             DiskFault::Torn { .. } => self.failed(op, run),
             DiskFault::Errno(errno) => {
                 let (path, len_bytes) = (self.path.clone(), run.end - run.start);
-                MediaError::Io { path, op, offset: run.start, len_bytes, errno: Errno::from_raw_os_error(errno) }
+                MediaError::Io {
+                    path,
+                    op,
+                    offset: run.start,
+                    len_bytes,
+                    errno: Errno::from_raw_os_error(errno),
+                }
             }
         }
     }

@@ -228,7 +228,11 @@ impl PmSim {
     /// The lines with stores that are not durable, in order, and those stores.
     pub fn pending_stores(&self) -> Vec<PendingLine> {
         let state = self.state.lock();
-        state.pending.iter().map(|(&index, line)| PendingLine { index, stores: line.stores.clone() }).collect()
+        state
+            .pending
+            .iter()
+            .map(|(&index, line)| PendingLine { index, stores: line.stores.clone() })
+            .collect()
     }
 
     /// Lets `look` see what is durable, without a copy.
@@ -287,8 +291,8 @@ impl PmSim {
         (state.flush_drops.calls, state.fence_drops.calls)
     }
 
-    /// From now on nothing reaches the region any more, and every fence fails, for good. What it holds then is what
-    /// [`PmSim::crash_image`] says.
+    /// From now on nothing reaches the region any more, and every fence fails, for good. What it
+    /// holds then is what [`PmSim::crash_image`] says.
     pub fn cut_power(&self) {
         self.state.lock().power_is_off = true;
     }

@@ -1,5 +1,5 @@
-//! Asynchronous direct writes beside everybody else who has the same file open: once a write is done, a buffered read
-//! and a mapping show it (P-11, P-12), and no mix of them hangs.
+//! Asynchronous direct writes beside everybody else who has the same file open: once a write is
+//! done, a buffered read and a mapping show it (P-11, P-12), and no mix of them hangs.
 
 mod queue;
 
@@ -33,19 +33,28 @@ impl Mapping {
     fn new(file: &File) -> Result<Mapping> {
         let len = usize::try_from(file.metadata()?.len())?;
         let prot = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
-        let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, prot, rustix::mm::MapFlags::SHARED, file, 0) }?;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in
+        // use.
+        let base = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), len, prot, rustix::mm::MapFlags::SHARED, file, 0)
+        }?;
         Ok(Mapping { base: NonNull::new(base.cast()).context("a mapping at address 0")?, len })
     }
 
     fn bytes(&self, at: usize, len: usize) -> Vec<u8> {
         assert!(at + len <= self.len, "{at} + {len} in a mapping of {} bytes", self.len);
-        // SAFETY: the bytes lie in the mapping (checked); volatile, as others change the file meanwhile.
+        // SAFETY: the bytes lie in the mapping (checked); volatile, as others change the file
+        // meanwhile.
         (at..at + len).map(|at| unsafe { self.base.add(at).read_volatile() }).collect()
     }
 
     fn store(&self, at: usize, bytes: &[u8]) {
-        assert!(at + bytes.len() <= self.len, "{at} + {} in a mapping of {} bytes", bytes.len(), self.len);
+        assert!(
+            at + bytes.len() <= self.len,
+            "{at} + {} in a mapping of {} bytes",
+            bytes.len(),
+            self.len
+        );
         for (at, &byte) in (at..).zip(bytes) {
             // SAFETY: as above.
             unsafe { self.base.add(at).write_volatile(byte) };
@@ -71,7 +80,8 @@ struct Subject {
 impl Subject {
     fn new(path: &Path) -> Result<Subject> {
         let buffered = OpenOptions::new().read(true).write(true).open(path)?;
-        let direct = OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(path)?;
+        let direct =
+            OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(path)?;
         let mapping = Mapping::new(&buffered)?;
         Ok(Subject { buffered, direct, mapping })
     }
@@ -96,12 +106,17 @@ impl Subject {
 fn same(who: &str, at: usize, found: &[u8], expected: &[u8]) -> Result<()> {
     let wrong: Vec<usize> = (0..expected.len()).filter(|&i| found[i] != expected[i]).collect();
     let span = wrong.first().zip(wrong.last());
-    ensure!(wrong.is_empty(), "{who} of {} bytes at {at}: {} are wrong, {span:?}", expected.len(), wrong.len());
+    ensure!(
+        wrong.is_empty(),
+        "{who} of {} bytes at {at}: {} are wrong, {span:?}",
+        expected.len(),
+        wrong.len()
+    );
     Ok(())
 }
 
-/// Runs `body` beside two threads that bring the whole file into the kernel's cache over and over, by reads and through
-/// the mapping.
+/// Runs `body` beside two threads that bring the whole file into the kernel's cache over and over,
+/// by reads and through the mapping.
 fn beside_readers<T>(subject: &Subject, body: impl FnOnce() -> Result<T>) -> Result<T> {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -117,7 +132,9 @@ fn beside_readers<T>(subject: &Subject, body: impl FnOnce() -> Result<T>) -> Res
         });
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                (0..subject.mapping.len).step_by(PAGE).for_each(|at| drop(subject.mapping.bytes(at, 1)));
+                (0..subject.mapping.len)
+                    .step_by(PAGE)
+                    .for_each(|at| drop(subject.mapping.bytes(at, 1)));
             }
         });
         let result = body();
@@ -127,7 +144,8 @@ fn beside_readers<T>(subject: &Subject, body: impl FnOnce() -> Result<T>) -> Res
     })
 }
 
-/// Parts of the file that are written independently of each other. They share pages: direct writes need no alignment.
+/// Parts of the file that are written independently of each other. They share pages: direct writes
+/// need no alignment.
 const REGION: usize = 10_000;
 
 /// Random bytes for a random part of a region.
@@ -137,8 +155,8 @@ fn random_write(rng: &mut Rng, region: usize) -> (usize, Vec<u8>) {
     (region * REGION + from, rng.bytes(len))
 }
 
-/// Keeps `depth` writes to different ones of these regions under way until `count` are done, and tells `done` of each,
-/// in the order in which they end.
+/// Keeps `depth` writes to different ones of these regions under way until `count` are done, and
+/// tells `done` of each, in the order in which they end.
 fn write_async(
     queue: &mut Queue,
     (depth, count): (usize, usize),
@@ -154,7 +172,8 @@ fn write_async(
             under_way.insert(queue.write(at as u64, &bytes)?, (region, at, bytes));
         }
         if queue.len() == depth || started >= count && queue.len() > 0 {
-            let (region, at, bytes) = under_way.remove(&queue.finished()?).context("a write that nobody started")?;
+            let (region, at, bytes) =
+                under_way.remove(&queue.finished()?).context("a write that nobody started")?;
             done(at, &bytes)?;
             idle.push(region);
         }
@@ -175,7 +194,8 @@ fn check_to_the_end(mut volume: TestVolume, subject: Subject, expected: &[u8]) -
     same("a read after a remount", 0, &std::fs::read(volume.join("f"))?, expected)
 }
 
-/// Each write is seen by buffered readers and mappings as soon as it is done, whoever reads the same pages meanwhile.
+/// Each write is seen by buffered readers and mappings as soon as it is done, whoever reads the
+/// same pages meanwhile.
 fn each_write_is_seen(name: &str, interface: Interface, options: &str) -> Result<()> {
     const REGIONS: usize = 40;
     let count = if std::env::var_os("TERRACE_LONG").is_some() { 200_000 } else { 4_000 };
@@ -186,10 +206,16 @@ fn each_write_is_seen(name: &str, interface: Interface, options: &str) -> Result
     beside_readers(&subject, || {
         for depth in [1, 8, 32] {
             let mut queue = Queue::new(interface, depth as u32, subject.direct.as_raw_fd())?;
-            write_async(&mut queue, (depth, count / 3), &mut rng, (0..REGIONS).collect(), |at, bytes| {
-                expected[at..at + bytes.len()].copy_from_slice(bytes);
-                subject.check(at, bytes)
-            })?;
+            write_async(
+                &mut queue,
+                (depth, count / 3),
+                &mut rng,
+                (0..REGIONS).collect(),
+                |at, bytes| {
+                    expected[at..at + bytes.len()].copy_from_slice(bytes);
+                    subject.check(at, bytes)
+                },
+            )?;
         }
         Ok(())
     })?;
@@ -212,8 +238,8 @@ fn one_thread_suffices() {
     proof(|| each_write_is_seen("async-one", Interface::Libaio, "threads=1"));
 }
 
-/// Everybody at once, with more writes under way than the kernel lets through: all of it ends, and each byte is as its
-/// last writer left it.
+/// Everybody at once, with more writes under way than the kernel lets through: all of it ends, and
+/// each byte is as its last writer left it.
 fn everybody_at_once(name: &str, interface: Interface) -> Result<()> {
     const REGIONS: usize = 3 * 700;
     const DEPTH: usize = 600;
@@ -223,12 +249,14 @@ fn everybody_at_once(name: &str, interface: Interface) -> Result<()> {
     let mapped_at = (REGIONS * REGION).next_multiple_of(PAGE);
     let mut expected = Rng::new(0).bytes(mapped_at + MAPPED_PAGES * PAGE);
     let subject = open_new(&volume, &expected)?;
-    // Regions belong to three writers in turn; the mapping's stores have pages of their own, as they are written back
-    // in pages.
+    // Regions belong to three writers in turn; the mapping's stores have pages of their own, as
+    // they are written back in pages.
     let regions_of = |writer: usize| (writer..REGIONS).step_by(3);
     let plain = |writer: usize, file: &File| -> Result<Vec<(usize, Vec<u8>)>> {
         let mut rng = Rng::new(writer as u64);
-        let writes = (0..rounds).flat_map(|_| regions_of(writer)).map(|region| random_write(&mut rng, region));
+        let writes = (0..rounds)
+            .flat_map(|_| regions_of(writer))
+            .map(|region| random_write(&mut rng, region));
         let writes: Vec<_> = writes.collect();
         writes.iter().try_for_each(|(at, bytes)| file.write_all_at(bytes, *at as u64))?;
         Ok(writes)
@@ -240,7 +268,8 @@ fn everybody_at_once(name: &str, interface: Interface) -> Result<()> {
             let direct = scope.spawn(|| plain(2, &subject.direct));
             let mapped = scope.spawn(|| {
                 let mut rng = Rng::new(3);
-                let pages = (0..rounds).flat_map(|_| (mapped_at..mapped_at + MAPPED_PAGES * PAGE).step_by(PAGE));
+                let pages = (0..rounds)
+                    .flat_map(|_| (mapped_at..mapped_at + MAPPED_PAGES * PAGE).step_by(PAGE));
                 let stores: Vec<_> = pages.map(|at| (at, rng.bytes(PAGE))).collect();
                 stores.iter().for_each(|(at, bytes)| subject.mapping.store(*at, bytes));
                 stores
@@ -248,10 +277,16 @@ fn everybody_at_once(name: &str, interface: Interface) -> Result<()> {
             let mut queue = Queue::new(interface, DEPTH as u32, subject.direct.as_raw_fd())?;
             let mut writes = Vec::new();
             let mut rng = Rng::new(4);
-            write_async(&mut queue, (DEPTH, rounds * REGIONS / 3), &mut rng, regions_of(0).collect(), |at, bytes| {
-                writes.push((at, bytes.to_vec()));
-                Ok(())
-            })?;
+            write_async(
+                &mut queue,
+                (DEPTH, rounds * REGIONS / 3),
+                &mut rng,
+                regions_of(0).collect(),
+                |at, bytes| {
+                    writes.push((at, bytes.to_vec()));
+                    Ok(())
+                },
+            )?;
             writes.extend(buffered.join().expect("the buffered writer does not panic")?);
             writes.extend(direct.join().expect("the direct writer does not panic")?);
             writes.extend(mapped.join().expect("the mapping's writer does not panic"));

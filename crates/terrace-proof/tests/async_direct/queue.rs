@@ -1,4 +1,5 @@
-//! Asynchronous I/O as programs do it: the same small interface to libaio's system calls and to io_uring.
+//! Asynchronous I/O as programs do it: the same small interface to libaio's system calls and to
+//! io_uring.
 
 use anyhow::{Context, Result, bail, ensure};
 use io_uring::{IoUring, opcode, types};
@@ -8,7 +9,8 @@ use std::os::fd::RawFd;
 use std::time::Duration;
 use terrace_proof::skip;
 
-/// No queue waits nearly this long for a mount that answers; past it the test fails with a reason instead of hanging.
+/// No queue waits nearly this long for a mount that answers; past it the test fails with a reason
+/// instead of hanging.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
 /// Which interface.
@@ -81,9 +83,11 @@ impl Queue {
         let data: Box<[u8]> = data.into();
         match &mut self.kernel {
             Kernel::IoUring(ring) => {
-                let write = opcode::Write::new(types::Fd(self.fd), data.as_ptr(), data.len().try_into()?);
+                let write =
+                    opcode::Write::new(types::Fd(self.fd), data.as_ptr(), data.len().try_into()?);
                 let entry = write.offset(offset).build().user_data(number);
-                // SAFETY: `under_way` keeps the data until the write is done, and `drop` waits for that.
+                // SAFETY: `under_way` keeps the data until the write is done, and `drop` waits for
+                // that.
                 unsafe { ring.submission().push(&entry) }.context("the ring is full")?;
                 ring.submit()?;
             }
@@ -97,8 +101,10 @@ impl Queue {
                 iocb.aio_nbytes = data.len() as u64;
                 iocb.aio_offset = offset.try_into()?;
                 let mut iocbs = [&raw mut iocb];
-                // SAFETY: the kernel copies the iocb; the data stay in `under_way` until the write is done.
-                let submitted = unsafe { libc::syscall(libc::SYS_io_submit, *context, 1, iocbs.as_mut_ptr()) };
+                // SAFETY: the kernel copies the iocb; the data stay in `under_way` until the write
+                // is done.
+                let submitted =
+                    unsafe { libc::syscall(libc::SYS_io_submit, *context, 1, iocbs.as_mut_ptr()) };
                 ensure!(submitted == 1, "io_submit: {}", io::Error::last_os_error());
             }
         }
@@ -122,10 +128,20 @@ impl Queue {
             },
             Kernel::Libaio(context) => {
                 let mut event = IoEvent::default();
-                let mut limit = libc::timespec { tv_sec: ANSWER_LIMIT.as_secs().try_into()?, tv_nsec: 0 };
-                // SAFETY: room for one event, which is plain numbers, and a limit; both outlive the call.
-                let events =
-                    unsafe { libc::syscall(libc::SYS_io_getevents, *context, 1, 1, &raw mut event, &raw mut limit) };
+                let mut limit =
+                    libc::timespec { tv_sec: ANSWER_LIMIT.as_secs().try_into()?, tv_nsec: 0 };
+                // SAFETY: room for one event, which is plain numbers, and a limit; both outlive the
+                // call.
+                let events = unsafe {
+                    libc::syscall(
+                        libc::SYS_io_getevents,
+                        *context,
+                        1,
+                        1,
+                        &raw mut event,
+                        &raw mut limit,
+                    )
+                };
                 ensure!(events == 1, "no write is done ({events}): {}", io::Error::last_os_error());
                 (event.data, event.result)
             }

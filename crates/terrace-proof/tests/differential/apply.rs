@@ -2,7 +2,8 @@
 
 use crate::ops::{Op, SLOTS};
 use rustix::fs::{
-    AtFlags, CWD, FallocateFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags,
+    AtFlags, CWD, FallocateFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT,
+    Uid, XattrFlags,
 };
 use rustix::io::Errno;
 use std::fs::File;
@@ -57,7 +58,10 @@ impl Features {
             modes.push(FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE);
         }
         if self.zero {
-            modes.extend([FallocateFlags::ZERO_RANGE, FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE]);
+            modes.extend([
+                FallocateFlags::ZERO_RANGE,
+                FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
+            ]);
         }
         modes
     }
@@ -86,22 +90,36 @@ impl Side {
     pub fn apply(&mut self, op: &Op) -> Outcome {
         let at = |path: &String| self.root.join(path);
         match op {
-            Op::Create { path, mode } => {
-                rustix::fs::open(at(path), OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY, Mode::from_raw_mode(*mode))
-                    .map(|_| 0)
+            Op::Create { path, mode } => rustix::fs::open(
+                at(path),
+                OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY,
+                Mode::from_raw_mode(*mode),
+            )
+            .map(|_| 0),
+            Op::Mkdir { path, mode } => {
+                done(rustix::fs::mkdir(at(path), Mode::from_raw_mode(*mode)))
             }
-            Op::Mkdir { path, mode } => done(rustix::fs::mkdir(at(path), Mode::from_raw_mode(*mode))),
-            Op::Mkfifo { path, mode } => {
-                done(rustix::fs::mknodat(CWD, at(path), FileType::Fifo, Mode::from_raw_mode(*mode), 0))
-            }
+            Op::Mkfifo { path, mode } => done(rustix::fs::mknodat(
+                CWD,
+                at(path),
+                FileType::Fifo,
+                Mode::from_raw_mode(*mode),
+                0,
+            )),
             Op::Symlink { target, path } => done(rustix::fs::symlink(target.as_str(), at(path))),
             Op::Link { from, to } => done(rustix::fs::link(at(from), at(to))),
             Op::Unlink { path } => done(rustix::fs::unlink(at(path))),
             Op::Rmdir { path } => done(rustix::fs::rmdir(at(path))),
-            Op::Rename { from, to, flags } => done(rustix::fs::renameat_with(CWD, at(from), CWD, at(to), *flags)),
-            Op::Readlink { path } => Ok(checksum(rustix::fs::readlink(at(path), Vec::new())?.as_bytes())),
+            Op::Rename { from, to, flags } => {
+                done(rustix::fs::renameat_with(CWD, at(from), CWD, at(to), *flags))
+            }
+            Op::Readlink { path } => {
+                Ok(checksum(rustix::fs::readlink(at(path), Vec::new())?.as_bytes()))
+            }
             Op::Open { slot, path, truncate } => {
-                let flags = OFlags::RDWR | OFlags::CREATE | if *truncate { OFlags::TRUNC } else { OFlags::empty() };
+                let flags = OFlags::RDWR
+                    | OFlags::CREATE
+                    | if *truncate { OFlags::TRUNC } else { OFlags::empty() };
                 self.slots[*slot] = None;
                 self.slots[*slot] = Some(open(&self.root.join(path), flags)?);
                 Ok(0)
@@ -123,9 +141,11 @@ impl Side {
     fn apply_data(&self, op: &Op) -> Outcome {
         let at = |path: &String| self.root.join(path);
         match op {
-            Op::Write { path, offset, len, seed } => {
-                write_all(&open(&at(path), OFlags::WRONLY | OFlags::CREATE)?, *offset, &Rng::new(*seed).bytes(*len))
-            }
+            Op::Write { path, offset, len, seed } => write_all(
+                &open(&at(path), OFlags::WRONLY | OFlags::CREATE)?,
+                *offset,
+                &Rng::new(*seed).bytes(*len),
+            ),
             Op::Append { path, len, seed } => {
                 let mut file = open(&at(path), OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)?;
                 file.write_all(&Rng::new(*seed).bytes(*len)).map_err(errno)?;
@@ -140,13 +160,17 @@ impl Side {
             Op::WriteMapped { path, offset, len, seed } => {
                 write_mapped(&at(path), *offset, &Rng::new(*seed).bytes(*len))
             }
-            Op::Read { path, offset, len } => read(&open(&at(path), OFlags::RDONLY)?, *offset, &mut vec![0; *len]),
+            Op::Read { path, offset, len } => {
+                read(&open(&at(path), OFlags::RDONLY)?, *offset, &mut vec![0; *len])
+            }
             Op::ReadDirect { path, block, blocks } => {
                 let file = open(&at(path), OFlags::RDONLY | OFlags::DIRECT)?;
                 read(&file, block << 12, Aligned::new(*blocks).bytes())
             }
             Op::Truncate { path, size } => {
-                done(unless_of_size(std::fs::metadata(at(path)), *size, || truncate(&at(path), *size)))
+                done(unless_of_size(std::fs::metadata(at(path)), *size, || {
+                    truncate(&at(path), *size)
+                }))
             }
             Op::Fallocate { path, mode, offset, len } => {
                 done(rustix::fs::fallocate(open(&at(path), OFlags::WRONLY)?, *mode, *offset, *len))
@@ -168,10 +192,12 @@ impl Side {
                 done(rustix::fs::lsetxattr(at(path), *name, &Rng::new(*seed).bytes(*len), *flags))
             }
             Op::RemoveXattr { path, name } => done(rustix::fs::lremovexattr(at(path), *name)),
-            Op::SetAcl { path, default, permissions } => done(set_acl(&at(path), *default, *permissions)),
-            Op::Chmod { path, mode } => {
-                done(std::fs::set_permissions(at(path), PermissionsExt::from_mode(*mode)).map_err(errno))
+            Op::SetAcl { path, default, permissions } => {
+                done(set_acl(&at(path), *default, *permissions))
             }
+            Op::Chmod { path, mode } => done(
+                std::fs::set_permissions(at(path), PermissionsExt::from_mode(*mode)).map_err(errno),
+            ),
             Op::Chown { path, owner, group } => done(rustix::fs::chownat(
                 CWD,
                 at(path),
@@ -184,7 +210,8 @@ impl Side {
                     Some((tv_sec, tv_nsec)) => Timespec { tv_sec: *tv_sec, tv_nsec: *tv_nsec },
                     None => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
                 };
-                let times = Timestamps { last_access: spec(access), last_modification: spec(modification) };
+                let times =
+                    Timestamps { last_access: spec(access), last_modification: spec(modification) };
                 done(rustix::fs::utimensat(CWD, at(path), &times, AtFlags::SYMLINK_NOFOLLOW))
             }
             other => unreachable!("{other:?} is not an attribute operation"),
@@ -197,11 +224,14 @@ impl Side {
             return Err(Errno::BADF);
         };
         match op {
-            Op::WriteOpen { offset, len, seed, .. } => write_all(file, *offset, &Rng::new(*seed).bytes(*len)),
+            Op::WriteOpen { offset, len, seed, .. } => {
+                write_all(file, *offset, &Rng::new(*seed).bytes(*len))
+            }
             Op::ReadOpen { offset, len, .. } => {
                 let meta = file.metadata().map_err(errno)?;
                 let content = read(file, *offset, &mut vec![0; *len])?;
-                Ok(content ^ checksum(&[meta.size().to_le_bytes(), meta.nlink().to_le_bytes()].concat()))
+                Ok(content
+                    ^ checksum(&[meta.size().to_le_bytes(), meta.nlink().to_le_bytes()].concat()))
             }
             Op::TruncateOpen { size, .. } => {
                 done(unless_of_size(file.metadata(), *size, || file.set_len(*size).map_err(errno)))
@@ -278,7 +308,13 @@ fn copy_range(from: &File, from_offset: u64, to: &File, to_offset: u64, len: usi
     let (mut from_at, mut to_at) = (from_offset, to_offset);
     let mut copied = 0;
     while copied < len {
-        match rustix::fs::copy_file_range(from, Some(&mut from_at), to, Some(&mut to_at), len - copied)? {
+        match rustix::fs::copy_file_range(
+            from,
+            Some(&mut from_at),
+            to,
+            Some(&mut to_at),
+            len - copied,
+        )? {
             0 => break,
             more => copied += more,
         }
@@ -302,7 +338,8 @@ fn write_mapped(path: &Path, offset: u64, bytes: &[u8]) -> Outcome {
     // inside the file, which nobody truncates meanwhile; used and unmapped here only.
     unsafe {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        let map = mmap(std::ptr::null_mut(), skip + len, protection, MapFlags::SHARED, &file, start)?;
+        let map =
+            mmap(std::ptr::null_mut(), skip + len, protection, MapFlags::SHARED, &file, start)?;
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), map.cast::<u8>().add(skip), len);
         let synced = msync(map, skip + len, MsyncFlags::SYNC);
         munmap(map, skip + len)?;

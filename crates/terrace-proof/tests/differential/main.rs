@@ -23,21 +23,27 @@ fn environment(name: &str, default: u64) -> Result<u64> {
     }
 }
 
-/// Runs `ops` on a fresh volume and on a fresh directory, and returns how many calls succeeded. Fails
-/// at the first difference, or if the volume is not sound at the end.
+/// Runs `ops` on a fresh volume and on a fresh directory, and returns how many calls succeeded.
+/// Fails at the first difference, or if the volume is not sound at the end.
 fn execute(spec: &VolumeSpec, host: &Scratch, ops: &[Op]) -> Result<usize> {
     let mut volume = spec.clone().mount()?;
     let subject = volume.join("tree");
     let reference = Scratch::new_in(host.path(), "tree")?;
     std::fs::create_dir(&subject)?;
-    let successes = compare(&mut volume, &mut Side::new(&subject), &mut Side::new(reference.path()), ops)?;
+    let successes =
+        compare(&mut volume, &mut Side::new(&subject), &mut Side::new(reference.path()), ops)?;
     volume.check().context("terrace check at the end")?;
     std::fs::remove_dir_all(&subject).context("removing the tree")?;
     volume.check().context("terrace check of the empty volume")?;
     Ok(successes)
 }
 
-fn compare(volume: &mut TestVolume, subject: &mut Side, reference: &mut Side, ops: &[Op]) -> Result<usize> {
+fn compare(
+    volume: &mut TestVolume,
+    subject: &mut Side,
+    reference: &mut Side,
+    ops: &[Op],
+) -> Result<usize> {
     let mut successes = 0;
     for (number, op) in ops.iter().enumerate() {
         match op {
@@ -45,10 +51,12 @@ fn compare(volume: &mut TestVolume, subject: &mut Side, reference: &mut Side, op
                 subject.close_all();
                 reference.close_all();
                 volume.check().with_context(|| format!("terrace check at remount {number}"))?;
-                same_trees(subject, reference).with_context(|| format!("after remount {number}"))?;
+                same_trees(subject, reference)
+                    .with_context(|| format!("after remount {number}"))?;
             }
             Op::CompareTrees => {
-                same_trees(subject, reference).with_context(|| format!("trees at operation {number}"))?;
+                same_trees(subject, reference)
+                    .with_context(|| format!("trees at operation {number}"))?;
             }
             op => {
                 let (got, expected) = (subject.apply(op), reference.apply(op));
@@ -76,16 +84,19 @@ fn same_trees(subject: &Side, reference: &Side) -> Result<()> {
 }
 
 /// What kind of failure it is: `check`, or the operation's or the property's name. While a list is
-/// shortened it must stay the same, or the result would show some other failure than the one reported.
+/// shortened it must stay the same, or the result would show some other failure than the one
+/// reported.
 fn signature(failure: &str) -> &str {
     if failure.contains("terrace check") {
         return "check";
     }
-    let (_, what) = failure.rsplit_once("\": ").or(failure.split_once(", ")).unwrap_or(("", failure));
+    let (_, what) =
+        failure.rsplit_once("\": ").or(failure.split_once(", ")).unwrap_or(("", failure));
     what.split([' ', '{']).next().unwrap_or(what)
 }
 
-/// Removes operations as long as what is left still fails alike, and returns the shortest list found.
+/// Removes operations as long as what is left still fails alike, and returns the shortest list
+/// found.
 fn shrink(spec: &VolumeSpec, host: &Scratch, mut ops: Vec<Op>, failure: &str) -> (Vec<Op>, String) {
     let mut runs = 0;
     let mut last = String::from("not reproduced by a second run");
@@ -115,7 +126,10 @@ fn shrink(spec: &VolumeSpec, host: &Scratch, mut ops: Vec<Op>, failure: &str) ->
 }
 
 fn differential(name: &str, mount_options: &str, first_seed: u64) -> Result<()> {
-    ensure!(rustix::process::geteuid().is_root(), terrace_proof::skip("owners and trusted attributes need root"));
+    ensure!(
+        rustix::process::geteuid().is_root(),
+        terrace_proof::skip("owners and trusted attributes need root")
+    );
     let first_seed = environment("TERRACE_DIFF_SEED", first_seed)?;
     let seeds = environment("TERRACE_DIFF_SEEDS", 3)?;
     let count = environment("TERRACE_DIFF_OPS", 3000)?;
@@ -132,7 +146,10 @@ fn differential(name: &str, mount_options: &str, first_seed: u64) -> Result<()> 
                 let (ops, last) = shrink(&spec, &host, ops, &failure);
                 let list: Vec<String> = ops.iter().map(|op| format!("{op:?}")).collect();
                 let list = list.join("\n");
-                bail!("TERRACE_DIFF_SEED={seed}: {failure}\nshortened to {} operations:\n{list}\n{last}", ops.len());
+                bail!(
+                    "TERRACE_DIFF_SEED={seed}: {failure}\nshortened to {} operations:\n{list}\n{last}",
+                    ops.len()
+                );
             }
         }
     }
@@ -158,6 +175,7 @@ fn same_as_the_host_when_shared() {
 fn signatures_tell_failures_apart() {
     let tree = "trees at the end: 1 differences between the trees:\n\"a: b\": mode 750, not 2750";
     assert_eq!(signature(tree), "mode");
-    let call = "operation 83, Fallocate { path: \"f\", offset: 1 }: NOTSUP here, success on the host";
+    let call =
+        "operation 83, Fallocate { path: \"f\", offset: 1 }: NOTSUP here, success on the host";
     assert_eq!(signature(call), "Fallocate");
 }

@@ -45,8 +45,14 @@ pub enum Op {
 pub const SLOTS: usize = 4;
 
 /// Names of attributes, the last one without a namespace that file systems know.
-const XATTRS: [&str; 6] =
-    ["user.a", "user.b", "user.long_name_for_an_attribute", "trusted.t", "security.proof", "nonsense.x"];
+const XATTRS: [&str; 6] = [
+    "user.a",
+    "user.b",
+    "user.long_name_for_an_attribute",
+    "trusted.t",
+    "security.proof",
+    "nonsense.x",
+];
 
 /// Draws operations.
 pub struct Generator {
@@ -63,7 +69,8 @@ const RECENT: usize = 8;
 
 impl Generator {
     pub fn new(rng: Rng, features: Features) -> Self {
-        let mut names: Vec<String> = ["a", "b", "c", "d", "e", "f", "zwölf", ".hidden"].map(String::from).into();
+        let mut names: Vec<String> =
+            ["a", "b", "c", "d", "e", "f", "zwölf", ".hidden"].map(String::from).into();
         names.push("n".repeat(255));
         Generator { rng, features, names, files: Vec::new(), directories: Vec::new() }
     }
@@ -114,7 +121,12 @@ impl Generator {
             12 => Op::Rmdir { path: self.directory() },
             13 => Op::Readlink { path },
             _ => {
-                let kinds = [RenameFlags::empty(), RenameFlags::empty(), RenameFlags::NOREPLACE, RenameFlags::EXCHANGE];
+                let kinds = [
+                    RenameFlags::empty(),
+                    RenameFlags::empty(),
+                    RenameFlags::NOREPLACE,
+                    RenameFlags::EXCHANGE,
+                ];
                 let to = if self.rng.one_in(2) { self.path() } else { self.new_path() };
                 remember(&mut self.files, &to);
                 Op::Rename { from: path, to, flags: *self.rng.pick(&kinds) }
@@ -128,22 +140,31 @@ impl Generator {
         match self.rng.below(16) {
             0..4 => Op::Write { path, offset, len, seed },
             4 | 5 => Op::Append { path, len, seed },
-            6 if self.features.direct => {
-                Op::WriteDirect { path, block: offset >> 12, blocks: 1 + self.rng.below(24) as usize, seed }
-            }
+            6 if self.features.direct => Op::WriteDirect {
+                path,
+                block: offset >> 12,
+                blocks: 1 + self.rng.below(24) as usize,
+                seed,
+            },
             7 => Op::WriteMapped { path, offset, len, seed },
             8 | 9 => Op::Read { path, offset, len },
-            10 if self.features.direct => {
-                Op::ReadDirect { path, block: offset >> 12, blocks: 1 + self.rng.below(24) as usize }
-            }
+            10 if self.features.direct => Op::ReadDirect {
+                path,
+                block: offset >> 12,
+                blocks: 1 + self.rng.below(24) as usize,
+            },
             11 => Op::Truncate { path, size: if self.rng.one_in(3) { 0 } else { offset } },
             12 | 13 => {
                 let mode = *self.rng.pick(&self.features.fallocate_modes());
                 Op::Fallocate { path, mode, offset, len: len as u64 }
             }
-            14 if false => {
-                Op::CopyRange { from: path, from_offset: offset, to: self.path(), to_offset: self.offset(), len }
-            }
+            14 if false => Op::CopyRange {
+                from: path,
+                from_offset: offset,
+                to: self.path(),
+                to_offset: self.offset(),
+                len,
+            },
             _ => Op::Fsync { path },
         }
     }
@@ -152,14 +173,29 @@ impl Generator {
         let path = self.path();
         match self.rng.below(10) {
             0..3 if self.features.xattrs => {
-                let flags = [XattrFlags::empty(), XattrFlags::empty(), XattrFlags::CREATE, XattrFlags::REPLACE];
+                let flags = [
+                    XattrFlags::empty(),
+                    XattrFlags::empty(),
+                    XattrFlags::CREATE,
+                    XattrFlags::REPLACE,
+                ];
                 let (name, len) = (*self.rng.pick(&XATTRS), self.rng.below(200) as usize);
-                Op::SetXattr { path, name, len, seed: self.rng.next_u64(), flags: *self.rng.pick(&flags) }
+                Op::SetXattr {
+                    path,
+                    name,
+                    len,
+                    seed: self.rng.next_u64(),
+                    flags: *self.rng.pick(&flags),
+                }
             }
-            3 if self.features.xattrs => Op::RemoveXattr { path, name: self.rng.pick::<&str>(&XATTRS) },
-            4 if self.features.acls => {
-                Op::SetAcl { path, default: self.rng.one_in(2), permissions: self.rng.below(512) as u16 }
+            3 if self.features.xattrs => {
+                Op::RemoveXattr { path, name: self.rng.pick::<&str>(&XATTRS) }
             }
+            4 if self.features.acls => Op::SetAcl {
+                path,
+                default: self.rng.one_in(2),
+                permissions: self.rng.below(512) as u16,
+            },
             5 | 6 => Op::Chown { path, owner: self.id(), group: self.id() },
             7 | 8 => Op::Utimens { path, access: self.time(), modification: self.time() },
             _ => Op::Chmod { path, mode: self.mode() },
@@ -188,7 +224,11 @@ impl Generator {
     }
 
     fn directory(&mut self) -> String {
-        if self.directories.is_empty() { self.new_path() } else { self.rng.pick(&self.directories).clone() }
+        if self.directories.is_empty() {
+            self.new_path()
+        } else {
+            self.rng.pick(&self.directories).clone()
+        }
     }
 
     /// A name in the root or in a directory; rarely below something else, or too long.
@@ -238,7 +278,8 @@ impl Generator {
     /// A time that no clock shows while a test runs: before 2020 or after 2100. All within what
     /// both sides can store: Terrace to 2262, ext4 to 2446.
     fn time(&mut self) -> Option<(i64, i64)> {
-        let seconds = *self.rng.pick(&[-2_000_000_000, -1, 0, 1, 999_999_999, 4_200_000_000, 9_000_000_000]);
+        let seconds =
+            *self.rng.pick(&[-2_000_000_000, -1, 0, 1, 999_999_999, 4_200_000_000, 9_000_000_000]);
         (!self.rng.one_in(3)).then(|| (seconds, self.rng.below(1_000_000_000) as i64))
     }
 }

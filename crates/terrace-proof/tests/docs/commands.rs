@@ -7,7 +7,8 @@ use terrace_proof::proof;
 /// The volume of `/dev/shm/pm` again, where a command has mounted or changed another one.
 const USUAL: &str = "mountpoint -q /mnt && terrace umount /mnt; terrace mount /dev/shm/pm /mnt";
 
-/// The archive is longer than PM, and longer than what one step of a move takes; the database's files are small.
+/// The archive is longer than PM, and longer than what one step of a move takes; the database's
+/// files are small.
 const FILES: &str = "mkdir /mnt/db && echo manifest >/mnt/db/CURRENT && head -c 1000 /dev/urandom >/mnt/db/000007.sst
     echo log >/mnt/db/wal
     head -c 83M /dev/urandom >/tmp/archive.tar && cp /tmp/archive.tar /mnt && terrace sync /mnt";

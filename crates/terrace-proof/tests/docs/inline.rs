@@ -41,21 +41,31 @@ fn check(span: &str) -> Result<bool> {
 }
 
 fn check_terrace(words: &[&str]) -> Result<()> {
-    let names: Vec<&str> =
-        words.iter().copied().take_while(|word| word.chars().all(|c| c.is_ascii_lowercase())).collect();
-    // `terrace device remove`: as many words as are names of subcommands; what follows are arguments.
+    let names: Vec<&str> = words
+        .iter()
+        .copied()
+        .take_while(|word| word.chars().all(|c| c.is_ascii_lowercase()))
+        .collect();
+    // `terrace device remove`: as many words as are names of subcommands; what follows are
+    // arguments.
     let help = (0..=names.len().min(2))
         .rev()
-        .find_map(|count| run(Command::new(terrace_binary().ok()?).args(&names[..count]).arg("--help")).ok())
+        .find_map(|count| {
+            run(Command::new(terrace_binary().ok()?).args(&names[..count]).arg("--help")).ok()
+        })
         .context("no such command")?;
     if let Some(first) = names.first() {
         run(Command::new(terrace_binary()?).arg(first).arg("--help")).context("no such command")?;
     }
-    let options: BTreeSet<&str> = words.iter().copied().filter(|word| word.starts_with("--")).collect();
+    let options: BTreeSet<&str> =
+        words.iter().copied().filter(|word| word.starts_with("--")).collect();
     for option in options {
         let name = option.split('=').next().unwrap_or(option);
         let all = help.split(|c: char| c.is_whitespace() || "=[],".contains(c));
-        ensure!(name == "--help" || all.clone().any(|word| word == name), "no option {name} in\n{help}");
+        ensure!(
+            name == "--help" || all.clone().any(|word| word == name),
+            "no option {name} in\n{help}"
+        );
     }
     Ok(())
 }

@@ -16,7 +16,8 @@ pub fn text(page: &str) -> Result<String> {
     std::fs::read_to_string(repository()?.join(page)).with_context(|| page.to_owned())
 }
 
-/// The lines of all blocks of shell commands, and of blocks without a language, without comments and blank lines.
+/// The lines of all blocks of shell commands, and of blocks without a language, without comments
+/// and blank lines.
 pub fn commands(text: &str) -> Vec<String> {
     let mut commands = Vec::new();
     let mut fence: Option<&str> = None;
@@ -45,8 +46,8 @@ pub fn spans(text: &str) -> Vec<String> {
     joined.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// A comment begins at the line's start or behind white space, as in the shell; no command of the docs has a `#` in
-/// quotes.
+/// A comment begins at the line's start or behind white space, as in the shell; no command of the
+/// docs has a `#` in quotes.
 fn without_comment(line: &str) -> &str {
     let end = if line.starts_with('#') { Some(0) } else { line.find(" #") };
     line[..end.unwrap_or(line.len())].trim_end()

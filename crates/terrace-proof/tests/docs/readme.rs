@@ -5,9 +5,11 @@ use anyhow::Result;
 use terrace_proof::proof;
 
 /// Commands that something else runs.
-const ELSEWHERE: &[(&str, &str)] = &[("make run", "scripts/test.sh runs it"), ("make test", "it runs this test")];
+const ELSEWHERE: &[(&str, &str)] =
+    &[("make run", "scripts/test.sh runs it"), ("make test", "it runs this test")];
 
-/// The archive is longer than PM, and longer than what one step of a move takes; the database's files are small.
+/// The archive is longer than PM, and longer than what one step of a move takes; the database's
+/// files are small.
 const FILES: &str = "mkdir /mnt/db && echo manifest >/mnt/db/CURRENT && head -c 1000 /dev/urandom >/mnt/db/000007.sst
     echo log >/mnt/db/wal
     mkdir /tmp/tree && head -c 83M /dev/urandom >/tmp/tree/file && tar cf /mnt/archive.tar -C /tmp tree/file && terrace sync /mnt";

@@ -1,4 +1,5 @@
-//! A machine of its own for the commands of the docs (`stage.sh`), gone with all its processes and mounts when dropped.
+//! A machine of its own for the commands of the docs (`stage.sh`), gone with all its processes and
+//! mounts when dropped.
 
 use crate::page;
 use anyhow::{Context, Result, bail, ensure};
@@ -69,21 +70,28 @@ impl Step {
     }
 }
 
-/// Runs all commands of a page on a stage of their own, as `steps` say. `elsewhere` are those that something else runs,
-/// each with the reason.
+/// Runs all commands of a page on a stage of their own, as `steps` say. `elsewhere` are those that
+/// something else runs, each with the reason.
 ///
 /// # Errors
-/// If page and steps are not the same commands in the same order; if one fails, or does not print what it should.
+/// If page and steps are not the same commands in the same order; if one fails, or does not print
+/// what it should.
 pub fn play(page: &str, steps: &[Step], elsewhere: &[(&str, &str)]) -> Result<()> {
     let printed = page::commands(&page::text(page)?);
-    let (skipped, printed): (Vec<_>, Vec<_>) =
-        printed.into_iter().partition(|command| elsewhere.iter().any(|(other, _)| command == other));
+    let (skipped, printed): (Vec<_>, Vec<_>) = printed
+        .into_iter()
+        .partition(|command| elsewhere.iter().any(|(other, _)| command == other));
     ensure!(skipped.len() == elsewhere.len(), "{page} no longer has all of {elsewhere:?}");
     let known: Vec<_> = steps.iter().map(|step| step.command.to_owned()).collect();
-    ensure!(printed == known, "{page} has the commands\n{printed:#?}\nand its test the steps\n{known:#?}");
+    ensure!(
+        printed == known,
+        "{page} has the commands\n{printed:#?}\nand its test the steps\n{known:#?}"
+    );
     let installs = steps.iter().any(|step| step.command.starts_with("cargo install"));
     let stage = Stage::new(installs)?;
-    steps.iter().try_for_each(|step| stage.run(step).with_context(|| format!("{page}: {}", step.command)))
+    steps
+        .iter()
+        .try_for_each(|step| stage.run(step).with_context(|| format!("{page}: {}", step.command)))
 }
 
 /// The namespaces, with a process that holds them.
@@ -96,7 +104,8 @@ struct Stage {
 }
 
 impl Stage {
-    /// `installs`: the commands begin in the repository and install the program; otherwise it is there already.
+    /// `installs`: the commands begin in the repository and install the program; otherwise it is
+    /// there already.
     fn new(installs: bool) -> Result<Self> {
         if !rustix::process::geteuid().is_root() {
             return Err(skip("only root can make namespaces with devices"));
@@ -110,7 +119,15 @@ impl Stage {
             std::fs::copy(terrace_binary()?, programs.join("terrace"))?;
         }
         let mut holder = Command::new(tool("setpriv")?)
-            .args(["--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private", "--net"])
+            .args([
+                "--pdeathsig",
+                "KILL",
+                "unshare",
+                "--mount",
+                "--propagation",
+                "private",
+                "--net",
+            ])
             .args(["--pid", "--fork", "--kill-child", "bash"])
             .arg(page::repository()?.join("crates/terrace-proof/tests/docs/stage.sh"))
             .arg(scratch.path())
@@ -145,7 +162,8 @@ impl Stage {
 
     fn script(&self, script: &str) -> Result<()> {
         // `! command` would not end a strict script, wherever it stands; `not command` does.
-        let strict = format!("set -euo pipefail\nnot() {{ if \"$@\"; then return 1; fi; }}\n{script}");
+        let strict =
+            format!("set -euo pipefail\nnot() {{ if \"$@\"; then return 1; fi; }}\n{script}");
         terrace_proof::run(&mut self.shell(&strict)?).map(drop).with_context(|| script.to_owned())
     }
 
@@ -161,7 +179,9 @@ impl Stage {
                 );
                 self.seen(&terminal, step, keys)?
             }
-            How::Fstab => self.seen(&format!("echo '{command}' >>/etc/fstab && mount /mnt"), step, "")?,
+            How::Fstab => {
+                self.seen(&format!("echo '{command}' >>/etc/fstab && mount /mnt"), step, "")?
+            }
         };
         if std::env::var_os("TERRACE_DOCS_SHOW").is_some() {
             println!("$ {}\n{printed}", step.command);
@@ -169,15 +189,20 @@ impl Stage {
         self.script(step.then).with_context(|| format!("after it had printed\n{printed}"))
     }
 
-    /// Runs a script and, once it has printed what the step says, types `keys`. Returns all that it printed.
+    /// Runs a script and, once it has printed what the step says, types `keys`. Returns all that it
+    /// printed.
     fn seen(&self, script: &str, step: &Step, keys: &str) -> Result<String> {
-        let mut child =
-            self.shell(&format!("exec 2>&1\n{script}"))?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut child = self
+            .shell(&format!("exec 2>&1\n{script}"))?
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
         let mut stdin = child.stdin.take().context("no input")?;
         let output = pump(child.stdout.take().context("no output")?);
         let deadline = Instant::now() + STEP_LIMIT;
         let rest = || deadline.saturating_duration_since(Instant::now());
-        let missing = |printed: &str| step.prints.iter().copied().find(|text| !printed.contains(text));
+        let missing =
+            |printed: &str| step.prints.iter().copied().find(|text| !printed.contains(text));
         let mut printed = String::new();
         while missing(&printed).is_some() {
             let Ok(more) = output.recv_timeout(rest()) else { break };
@@ -202,7 +227,8 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // With it, by --kill-child, the first process of the pid namespace dies, and so all others, and the mounts.
+        // With it, by --kill-child, the first process of the pid namespace dies, and so all others,
+        // and the mounts.
         let _ = self.holder.kill();
         let _ = self.holder.wait();
     }

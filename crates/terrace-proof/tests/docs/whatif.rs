@@ -6,7 +6,9 @@ use terrace_proof::proof;
 
 const STEPS: &[Step] = &[
     Step::new("terrace record /mnt -o day.trace --seconds 86400")
-        .before("terrace format --pm /dev/dax0.0 --disk /dev/nvme1n1 && terrace mount /dev/dax0.0 /mnt")
+        .before(
+            "terrace format --pm /dev/dax0.0 --disk /dev/nvme1n1 && terrace mount /dev/dax0.0 /mnt",
+        )
         .how(How::Keys(CTRL_C))
         .prints(&["recording"])
         .meanwhile("head -c 5M /dev/urandom >/mnt/file")

@@ -1,11 +1,13 @@
-//! SIGKILL of the daemon under load: what was acknowledged is there afterwards, and nothing is torn.
+//! SIGKILL of the daemon under load: what was acknowledged is there afterwards, and nothing is
+//! torn.
 //!
 //! Each round several writers work until a random number of operations has been acknowledged; then
-//! the daemon is killed, the volume mounted again, and every writer compares what it finds with what
-//! it was told. A writer knows three states of each operation: acknowledged (its effect must be
-//! there), in flight when the daemon died (all of it or nothing), never asked for (nothing).
+//! the daemon is killed, the volume mounted again, and every writer compares what it finds with
+//! what it was told. A writer knows three states of each operation: acknowledged (its effect must
+//! be there), in flight when the daemon died (all of it or nothing), never asked for (nothing).
 //!
-//! `simulated` does the same with power cuts of simulated devices, which lose, reorder and tear what was not flushed.
+//! `simulated` does the same with power cuts of simulated devices, which lose, reorder and tear
+//! what was not flushed.
 //!
 //! `TERRACE_KILL_ROUNDS` sets the number of rounds (8), `TERRACE_KILL_SEED` the first seed.
 
@@ -49,7 +51,8 @@ fn environment(name: &str, default: u64) -> Result<u64> {
     }
 }
 
-/// Runs the writers until `enough` operations are acknowledged, then lets `crash` happen under them.
+/// Runs the writers until `enough` operations are acknowledged, then lets `crash` happen under
+/// them.
 fn run_until_crash(
     dir: &Path,
     writers: &mut [Box<dyn Writer>],
@@ -65,7 +68,9 @@ fn run_until_crash(
                 scope.spawn(move || writer.work(dir, load))
             })
             .collect();
-        while load.acknowledged.load(Ordering::Relaxed) < enough && !threads.iter().all(|t| t.is_finished()) {
+        while load.acknowledged.load(Ordering::Relaxed) < enough
+            && !threads.iter().all(|t| t.is_finished())
+        {
             std::thread::sleep(std::time::Duration::from_micros(200));
         }
         // The writers end by themselves, at the errors of a dead mount. `stop` is for directories.
@@ -117,7 +122,8 @@ impl Scenario {
             Crash::Power => volume.power_cut(),
         })?;
         volume.remount().context("mounting after the crash")?;
-        verify(&writers, &dir, self.crash).with_context(|| format!("after a crash at {enough} operations"))?;
+        verify(&writers, &dir, self.crash)
+            .with_context(|| format!("after a crash at {enough} operations"))?;
         volume.check()?;
         verify(&writers, &dir, self.crash).context("after a second remount")?;
         Ok(std::fs::remove_dir_all(&dir)?)
@@ -155,16 +161,28 @@ const UNSYNCHRONIZED: fn(&mut Rng) -> Vec<Box<dyn Writer>> = |rng| {
 #[test]
 fn daemon_crash_under_synchronous_load() {
     proof(|| {
-        Scenario { name: "kill-sync", mount_options: "", crash: Crash::Daemon, operations_max: 900, fleet: SYNCHRONOUS }
-            .prove()
+        Scenario {
+            name: "kill-sync",
+            mount_options: "",
+            crash: Crash::Daemon,
+            operations_max: 900,
+            fleet: SYNCHRONOUS,
+        }
+        .prove()
     });
 }
 
 #[test]
 fn power_cut_under_synchronous_load() {
     proof(|| {
-        Scenario { name: "power-sync", mount_options: "", crash: Crash::Power, operations_max: 900, fleet: SYNCHRONOUS }
-            .prove()
+        Scenario {
+            name: "power-sync",
+            mount_options: "",
+            crash: Crash::Power,
+            operations_max: 900,
+            fleet: SYNCHRONOUS,
+        }
+        .prove()
     });
 }
 
@@ -200,9 +218,9 @@ fn daemon_crash_without_any_fsync() {
     });
 }
 
-/// **P-05** A write(2) into PM of up to 1 MiB is atomic in a crash, if it begins at a multiple of 4096
-/// bytes or does not cross one: afterwards all of it is there or nothing. Other writes the kernel may
-/// pass on in pieces, cut at such multiples; each piece is atomic.
+/// **P-05** A write(2) into PM of up to 1 MiB is atomic in a crash, if it begins at a multiple of
+/// 4096 bytes or does not cross one: afterwards all of it is there or nothing. Other writes the
+/// kernel may pass on in pieces, cut at such multiples; each piece is atomic.
 #[test]
 fn large_writes_are_atomic() {
     proof(|| {

@@ -37,7 +37,8 @@ pub fn decode(bytes: &[u8]) -> Option<Found> {
         Some(u64::from_le_bytes(word))
     };
     let len_bytes = number(8, 4)? as usize;
-    let whole = bytes.get(..len_bytes).filter(|b| b.len() >= HEADER_BYTES && b.starts_with(MAGIC))?;
+    let whole =
+        bytes.get(..len_bytes).filter(|b| b.len() >= HEADER_BYTES && b.starts_with(MAGIC))?;
     let sound = u64::from(crc32c::crc32c(&whole[16..])) == number(12, 4)?;
     sound.then_some(Found { slot: number(16, 8)?, version: number(24, 8)?, len_bytes })
 }

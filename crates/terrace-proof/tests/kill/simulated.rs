@@ -1,11 +1,12 @@
 //! Power cuts under a real mount: the volume lives in this process, on simulated devices.
 //!
-//! At a random moment the simulators stop taking anything, as if the power had failed, and say what the devices hold
-//! then: of the PM lines that no fence had made durable any prefix of their stores, of the disk writes that no flush
-//! had, any, in any order, torn between sectors. The seed decides which; what was under way at that moment depends on
-//! the threads. Where PM takes no data, the moment is, in every other round, the next flush of the disk: then there are
-//! writes of which nobody knows what becomes. With `TERRACE_KILL_KEEP=DIR` a round that fails leaves the devices' contents in DIR, for
-//! `terrace check` and `terrace dump`.
+//! At a random moment the simulators stop taking anything, as if the power had failed, and say what
+//! the devices hold then: of the PM lines that no fence had made durable any prefix of their
+//! stores, of the disk writes that no flush had, any, in any order, torn between sectors. The seed
+//! decides which; what was under way at that moment depends on the threads. Where PM takes no data,
+//! the moment is, in every other round, the next flush of the disk: then there are writes of which
+//! nobody knows what becomes. With `TERRACE_KILL_KEEP=DIR` a round that fails leaves the devices'
+//! contents in DIR, for `terrace check` and `terrace dump`.
 
 use std::fmt;
 use std::path::Path;
@@ -93,7 +94,8 @@ impl Devices {
 }
 
 fn cut_power(disk_sim: &DiskSim, pm_sim: &PmSim) {
-    // Disk first: whoever relies on the disk afterwards is told that it failed, so nothing of that reaches PM.
+    // Disk first: whoever relies on the disk afterwards is told that it failed, so nothing of that
+    // reaches PM.
     disk_sim.cut_power();
     pm_sim.cut_power();
 }
@@ -105,7 +107,11 @@ struct SimulatedMount {
 }
 
 impl SimulatedMount {
-    fn new(devices: &Devices, mountpoint: &Path, Scenario { durable, data, .. }: &Scenario) -> Result<SimulatedMount> {
+    fn new(
+        devices: &Devices,
+        mountpoint: &Path,
+        Scenario { durable, data, .. }: &Scenario,
+    ) -> Result<SimulatedMount> {
         let durable = *durable;
         let pm_full_percent = if *data == Data::OnDisk { 0 } else { 90 };
         let options = OpenOptions {
@@ -115,7 +121,8 @@ impl SimulatedMount {
             writeback_seconds: 1,
             ..OpenOptions::default()
         };
-        let volume = Volume::open(devices.pm.clone(), vec![devices.disk.clone()], options, &|_, _, _| ())?;
+        let volume =
+            Volume::open(devices.pm.clone(), vec![devices.disk.clone()], options, &|_, _, _| ())?;
         let config = MountConfig { durable, ..MountConfig::default() };
         let mounted = terrace_fuse::mount(volume.clone(), mountpoint, &config)?;
         Ok(SimulatedMount { volume, mounted })
@@ -207,9 +214,17 @@ impl Scenario {
         Ok(after.settled())
     }
 
-    /// What is there after recovery, and after a clean unmount and another mount; the check between them.
-    fn compare(&self, after: &Devices, mountpoint: &Path, dir: &Path, writers: &[Box<dyn Writer>]) -> Result<()> {
-        let mount = SimulatedMount::new(after, mountpoint, self).context("mounting after the power cut")?;
+    /// What is there after recovery, and after a clean unmount and another mount; the check between
+    /// them.
+    fn compare(
+        &self,
+        after: &Devices,
+        mountpoint: &Path,
+        dir: &Path,
+        writers: &[Box<dyn Writer>],
+    ) -> Result<()> {
+        let mount =
+            SimulatedMount::new(after, mountpoint, self).context("mounting after the power cut")?;
         let verified = verify(writers, dir, Crash::Power);
         let volume = mount.unmount()?;
         verified?;
@@ -258,7 +273,10 @@ impl Undecided {
 impl fmt::Display for Undecided {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Undecided { pm_lines, disk_writes, disk_bytes } = self;
-        write!(f, "{pm_lines} PM lines and {disk_writes} disk writes ({disk_bytes} bytes) undecided")
+        write!(
+            f,
+            "{pm_lines} PM lines and {disk_writes} disk writes ({disk_bytes} bytes) undecided"
+        )
     }
 }
 
@@ -303,19 +321,40 @@ fn finds(scenario: &Scenario) -> Result<()> {
 #[test]
 fn power_cuts_of_simulated_devices_under_synchronous_load() {
     let fleet = SYNCHRONOUS;
-    proof(|| Scenario { name: "simulated-sync", durable: false, data: Data::InPm, fleet, plant: |_| () }.prove());
+    proof(|| {
+        Scenario { name: "simulated-sync", durable: false, data: Data::InPm, fleet, plant: |_| () }
+            .prove()
+    });
 }
 
 #[test]
 fn power_cuts_of_simulated_devices_under_a_durable_mount() {
     let fleet = UNSYNCHRONIZED;
-    proof(|| Scenario { name: "simulated-durable", durable: true, data: Data::InPm, fleet, plant: |_| () }.prove());
+    proof(|| {
+        Scenario {
+            name: "simulated-durable",
+            durable: true,
+            data: Data::InPm,
+            fleet,
+            plant: |_| (),
+        }
+        .prove()
+    });
 }
 
 #[test]
 fn power_cuts_with_data_on_disk_under_synchronous_load() {
     let fleet = SYNCHRONOUS_ON_DISK;
-    proof(|| Scenario { name: "simulated-disk", durable: false, data: Data::OnDisk, fleet, plant: |_| () }.prove());
+    proof(|| {
+        Scenario {
+            name: "simulated-disk",
+            durable: false,
+            data: Data::OnDisk,
+            fleet,
+            plant: |_| (),
+        }
+        .prove()
+    });
 }
 
 #[test]

@@ -44,7 +44,13 @@ pub struct Appender {
 
 impl Appender {
     pub fn new(rng: &mut Rng, sync: bool) -> Self {
-        Appender { rng: Rng::new(rng.next_u64()), sync, returned: 0, durable: 0, in_flight: Vec::new() }
+        Appender {
+            rng: Rng::new(rng.next_u64()),
+            sync,
+            returned: 0,
+            durable: 0,
+            in_flight: Vec::new(),
+        }
     }
 }
 
@@ -54,7 +60,8 @@ impl Writer for Appender {
     }
 
     fn work(&mut self, dir: &Path, load: &Load) {
-        let Ok(mut file) = OpenOptions::new().create(true).append(true).open(dir.join("appended")) else {
+        let Ok(mut file) = OpenOptions::new().create(true).append(true).open(dir.join("appended"))
+        else {
             return;
         };
         until_the_end(load, || {
@@ -78,12 +85,22 @@ impl Writer for Appender {
         while at < bytes.len() {
             let Some(found) = decode(&bytes[at..]) else {
                 let rest = &bytes[at..];
-                // The kernel passes on such a write in two pieces, cut at the end of the first block.
-                let first_piece = bytes.len().is_multiple_of(4096) && self.in_flight.starts_with(rest);
-                ensure!(first_piece, "{} bytes from {at} on are no whole record {count}", rest.len());
+                // The kernel passes on such a write in two pieces, cut at the end of the first
+                // block.
+                let first_piece =
+                    bytes.len().is_multiple_of(4096) && self.in_flight.starts_with(rest);
+                ensure!(
+                    first_piece,
+                    "{} bytes from {at} on are no whole record {count}",
+                    rest.len()
+                );
                 break;
             };
-            ensure!(found.version == count, "record {} at byte {at} instead of {count}", found.version);
+            ensure!(
+                found.version == count,
+                "record {} at byte {at} instead of {count}",
+                found.version
+            );
             at += found.len_bytes;
             count += 1;
         }
@@ -182,8 +199,9 @@ impl Writer for Overwriter {
         ensure!(bytes.len() == expected, "the file has {} bytes", bytes.len());
         for (slot, content) in bytes.chunks(self.slot_bytes).enumerate() {
             let (returned, durable) = (self.returned[slot], self.durable[slot]);
-            let found = decode(content)
-                .with_context(|| format!("slot {slot} holds no whole record, version {returned} had returned"))?;
+            let found = decode(content).with_context(|| {
+                format!("slot {slot} holds no whole record, version {returned} had returned")
+            })?;
             ensure!(found.slot == slot as u64, "slot {slot} holds slot {}", found.slot);
             let legal = match crash {
                 Crash::Daemon => found.version == returned,
@@ -243,17 +261,27 @@ impl Writer for Replacer {
     fn verify(&self, dir: &Path, _crash: Crash) -> Result<()> {
         for (file_number, returned) in &self.returned {
             let name = format!("config-{file_number}");
-            let bytes = std::fs::read(dir.join(&name)).with_context(|| format!("{name} is gone"))?;
+            let bytes =
+                std::fs::read(dir.join(&name)).with_context(|| format!("{name} is gone"))?;
             let found = decode(&bytes).with_context(|| format!("{name} is not a whole version"))?;
-            ensure!(found.len_bytes == bytes.len(), "{name} has {} bytes too many", bytes.len() - found.len_bytes);
+            ensure!(
+                found.len_bytes == bytes.len(),
+                "{name} has {} bytes too many",
+                bytes.len() - found.len_bytes
+            );
             let arrived = self.in_flight == Some((*file_number, found.version));
-            ensure!(found.version == *returned || arrived, "{name} is at version {}, not {returned}", found.version);
+            ensure!(
+                found.version == *returned || arrived,
+                "{name} is at version {}, not {returned}",
+                found.version
+            );
         }
         Ok(())
     }
 }
 
-/// What a name of the [`Namespace`] is. Contents and targets are random: equal entries are hard links.
+/// What a name of the [`Namespace`] is. Contents and targets are random: equal entries are hard
+/// links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Entry {
     File(Vec<u8>),
@@ -266,7 +294,8 @@ pub struct Namespace {
     rng: Rng,
     /// What must be there if nothing was in flight.
     before: BTreeMap<String, Entry>,
-    /// What must be there if the operation in flight took effect. More than one, if it was several calls.
+    /// What must be there if the operation in flight took effect. More than one, if it was several
+    /// calls.
     after: Vec<BTreeMap<String, Entry>>,
 }
 
@@ -372,13 +401,18 @@ impl Writer for Namespace {
             found.insert(entry.file_name().to_string_lossy().into_owned(), what);
         }
         let legal = found == self.before || self.after.contains(&found);
-        ensure!(legal, "names {found:?}\nare neither {:?}\nnor one of {:?}", self.before, self.after);
+        ensure!(
+            legal,
+            "names {found:?}\nare neither {:?}\nnor one of {:?}",
+            self.before,
+            self.after
+        );
         Ok(())
     }
 }
 
-/// Streams large writes through a file, over and over: more than PM holds, or than it takes, so that most of it goes
-/// through the page cache.
+/// Streams large writes through a file, over and over: more than PM holds, or than it takes, so
+/// that most of it goes through the page cache.
 pub struct Streamer {
     shape: Stream,
     returned: u64,
@@ -393,7 +427,8 @@ pub struct Stream {
     pub piece_bytes: usize,
     /// Pieces of the file.
     pub pieces: u64,
-    /// So many pieces are followed by an fsync; 0: a piece counts as durable when its write returns.
+    /// So many pieces are followed by an fsync; 0: a piece counts as durable when its write
+    /// returns.
     pub sync_every: u64,
 }
 
@@ -435,7 +470,8 @@ impl Writer for Streamer {
         until_the_end(load, || self.step(&file));
     }
 
-    /// Such large writes are not atomic, their blocks are: each is as one of the versions since the durable one left it.
+    /// Such large writes are not atomic, their blocks are: each is as one of the versions since the
+    /// durable one left it.
     fn verify(&self, dir: &Path, crash: Crash) -> Result<()> {
         let Stream { piece_bytes, pieces, .. } = self.shape;
         let durable = if crash == Crash::Daemon { self.returned } else { self.durable };
@@ -493,14 +529,19 @@ impl Mapper {
         // SAFETY: a fresh mapping, chosen by the kernel, of one page inside the file; it is used
         // and unmapped below and nowhere else. `record` is not longer than a page.
         unsafe {
-            let map = mmap(std::ptr::null_mut(), PAGE_BYTES, protection, MapFlags::SHARED, file, offset)?;
-            std::ptr::copy_nonoverlapping(record.as_ptr(), map.cast(), record.len().min(PAGE_BYTES));
+            let map =
+                mmap(std::ptr::null_mut(), PAGE_BYTES, protection, MapFlags::SHARED, file, offset)?;
+            std::ptr::copy_nonoverlapping(
+                record.as_ptr(),
+                map.cast(),
+                record.len().min(PAGE_BYTES),
+            );
             let synced = msync(map, PAGE_BYTES, MsyncFlags::SYNC);
             munmap(map, PAGE_BYTES)?;
             synced?;
         }
-        // With `-o durable` no FSYNC is sent, and the kernel forgets that a page could not be sent to
-        // a dead daemon. It was alive if it answers now.
+        // With `-o durable` no FSYNC is sent, and the kernel forgets that a page could not be sent
+        // to a dead daemon. It was alive if it answers now.
         rustix::fs::fstatvfs(file)?;
         Ok(())
     }
@@ -541,7 +582,10 @@ impl Writer for Mapper {
             let found = decode(&bytes[page * PAGE_BYTES..(page + 1) * PAGE_BYTES]);
             let right = found.as_ref().is_some_and(|f| f.version == *returned);
             let in_flight = self.in_flight == Some(page);
-            ensure!(right || in_flight, "page {page} is {found:?}, but msync of version {returned} had returned");
+            ensure!(
+                right || in_flight,
+                "page {page} is {found:?}, but msync of version {returned} had returned"
+            );
         }
         Ok(())
     }

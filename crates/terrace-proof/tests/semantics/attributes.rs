@@ -3,7 +3,8 @@
 use super::{as_nobody, must_fail, needs_root, open};
 use anyhow::{Result, ensure};
 use rustix::fs::{
-    AtFlags, CWD, FallocateFlags, OFlags, Timespec, Timestamps, XattrFlags, getxattr, setxattr, utimensat,
+    AtFlags, CWD, FallocateFlags, OFlags, Timespec, Timestamps, XattrFlags, getxattr, setxattr,
+    utimensat,
 };
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -16,14 +17,20 @@ fn set_times(path: &Path, access: (i64, i64), modification: (i64, i64)) -> Resul
     Ok(utimensat(CWD, path, &times, AtFlags::empty())?)
 }
 
-/// **P-27** Times are kept in nanoseconds and reach from the year 1677 to 2262; a time beyond is set to
-/// the nearest of these. The change time of what was renamed is written down later, with the next
-/// change or sync: after a power cut it may be the one before.
+/// **P-27** Times are kept in nanoseconds and reach from the year 1677 to 2262; a time beyond is
+/// set to the nearest of these. The change time of what was renamed is written down later, with the
+/// next change or sync: after a power cut it may be the one before.
 #[test]
 fn times_have_nanoseconds_and_a_wide_range() {
     proof(|| {
         let mut volume = VolumeSpec::new("times").mount()?;
-        let kept = [(-9_000_000_000, 1), (-1, 999_999_999), (0, 0), (1_700_000_000, 123_456_789), (9_000_000_000, 7)];
+        let kept = [
+            (-9_000_000_000, 1),
+            (-1, 999_999_999),
+            (0, 0),
+            (1_700_000_000, 123_456_789),
+            (9_000_000_000, 7),
+        ];
         for (number, time) in kept.iter().enumerate() {
             let path = volume.join(&format!("f{number}"));
             std::fs::write(&path, "")?;
@@ -40,14 +47,24 @@ fn times_have_nanoseconds_and_a_wide_range() {
         for (number, time) in kept.iter().enumerate() {
             let meta = std::fs::metadata(volume.join(&format!("f{number}")))?;
             let found = [(meta.atime(), meta.atime_nsec()), (meta.mtime(), meta.mtime_nsec())];
-            ensure!(found == [*time; 2] || (!volume.is_mount() && time.0 < -1), "{found:?} instead of {time:?}");
+            ensure!(
+                found == [*time; 2] || (!volume.is_mount() && time.0 < -1),
+                "{found:?} instead of {time:?}"
+            );
         }
         if volume.is_mount() {
             let meta = std::fs::metadata(volume.join("far"))?;
             let seconds = i64::MAX / 1_000_000_000;
-            ensure!((meta.atime(), meta.mtime()) == (-seconds - 1, seconds), "{} {}", meta.atime(), meta.mtime());
+            ensure!(
+                (meta.atime(), meta.mtime()) == (-seconds - 1, seconds),
+                "{} {}",
+                meta.atime(),
+                meta.mtime()
+            );
         }
-        let ctime = |name| std::fs::metadata(volume.join(name)).map(|meta| (meta.ctime(), meta.ctime_nsec()));
+        let ctime = |name| {
+            std::fs::metadata(volume.join(name)).map(|meta| (meta.ctime(), meta.ctime_nsec()))
+        };
         let before = ctime("f3")?;
         // The crash states show what a power cut leaves; here, that a sync writes it down.
         std::fs::rename(volume.join("f3"), volume.join("renamed"))?;
@@ -56,15 +73,16 @@ fn times_have_nanoseconds_and_a_wide_range() {
         if volume.is_mount() {
             volume.remount()?;
         }
-        let kept = std::fs::metadata(volume.join("renamed")).map(|meta| (meta.ctime(), meta.ctime_nsec()))?;
+        let kept = std::fs::metadata(volume.join("renamed"))
+            .map(|meta| (meta.ctime(), meta.ctime_nsec()))?;
         ensure!(before <= after && after == kept, "{before:?}, {after:?}, then {kept:?}");
         Ok(())
     });
 }
 
-/// **P-28** A read updates the access time if that is not after the modification time or is older than
-/// a day (`relatime`, the default). Reads that the kernel serves from its cache are not seen. With
-/// `-o noatime` access times never change by themselves.
+/// **P-28** A read updates the access time if that is not after the modification time or is older
+/// than a day (`relatime`, the default). Reads that the kernel serves from its cache are not seen.
+/// With `-o noatime` access times never change by themselves.
 #[test]
 fn access_times() {
     proof(|| {
@@ -90,15 +108,18 @@ fn access_times() {
         let before = (meta.atime(), meta.atime_nsec());
         std::fs::read(&path)?;
         let meta = std::fs::metadata(&path)?;
-        ensure!((meta.atime(), meta.atime_nsec()) == before, "relatime changed a fresh access time");
+        ensure!(
+            (meta.atime(), meta.atime_nsec()) == before,
+            "relatime changed a fresh access time"
+        );
         Ok(())
     });
 }
 
-/// **P-29** Extended attributes exist in the namespaces user, trusted, security and for POSIX ACLs, with
-/// names of up to 255 bytes and values of up to 64 KiB. Another namespace fails with EOPNOTSUPP, an
-/// absent attribute with ENODATA, XATTR_CREATE of a present one with EEXIST, too small a buffer with
-/// ERANGE, too long a value with E2BIG.
+/// **P-29** Extended attributes exist in the namespaces user, trusted, security and for POSIX ACLs,
+/// with names of up to 255 bytes and values of up to 64 KiB. Another namespace fails with
+/// EOPNOTSUPP, an absent attribute with ENODATA, XATTR_CREATE of a present one with EEXIST, too
+/// small a buffer with ERANGE, too long a value with E2BIG.
 #[test]
 fn extended_attributes() {
     proof(|| {
@@ -113,7 +134,10 @@ fn extended_attributes() {
             must_fail(setxattr(&path, name, b"", XattrFlags::CREATE), libc::EEXIST)?;
         }
         setxattr(&path, "user.large", &large, XattrFlags::empty())?;
-        must_fail(setxattr(&path, "user.too_large", &vec![0; 65537], XattrFlags::empty()), libc::E2BIG)?;
+        must_fail(
+            setxattr(&path, "user.too_large", &vec![0; 65537], XattrFlags::empty()),
+            libc::E2BIG,
+        )?;
         must_fail(setxattr(&path, "other.name", b"", XattrFlags::empty()), libc::EOPNOTSUPP)?;
         must_fail(setxattr(&path, "user.absent", b"", XattrFlags::REPLACE), libc::ENODATA)?;
         must_fail(rustix::fs::removexattr(&path, "user.absent"), libc::ENODATA)?;
@@ -128,19 +152,24 @@ fn extended_attributes() {
         let len = getxattr(&path, long_name.as_str(), &mut value[..])?;
         ensure!(&value[..len] == b"value");
         let len = rustix::fs::listxattr(&path, &mut value[..])?;
-        ensure!(value[..len].iter().filter(|b| **b == 0).count() == 4, "four names should be listed");
+        ensure!(
+            value[..len].iter().filter(|b| **b == 0).count() == 4,
+            "four names should be listed"
+        );
         Ok(())
     });
 }
 
-/// **P-30** On a mount for several users (`-o allow_other`) POSIX ACLs are enforced, inherited from a
-/// directory's default ACL, and agree with the permission bits.
+/// **P-30** On a mount for several users (`-o allow_other`) POSIX ACLs are enforced, inherited from
+/// a directory's default ACL, and agree with the permission bits.
 #[test]
 fn access_control_lists() {
     proof(|| {
         needs_root()?;
         let mut volume = VolumeSpec::new("acl").shared().mount()?;
-        let setfacl = |rule: &str, path: &Path| run(Command::new(tool("setfacl")?).args(["-m", rule]).arg(path));
+        let setfacl = |rule: &str, path: &Path| {
+            run(Command::new(tool("setfacl")?).args(["-m", rule]).arg(path))
+        };
         let file = volume.join("secret");
         std::fs::write(&file, "content")?;
         std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600))?;
@@ -162,7 +191,10 @@ fn access_control_lists() {
         volume.check()?;
         ensure!(as_nobody(&format!("cat '{}'", dir.join("inherits").display()))? == "inherited");
         let listing = run(Command::new(tool("getfacl")?).args(["-cpn"]).arg(dir.join("sub")))?;
-        ensure!(listing.contains("default:user:65534:rwx") && listing.contains("\nuser:65534:rwx"), "{listing}");
+        ensure!(
+            listing.contains("default:user:65534:rwx") && listing.contains("\nuser:65534:rwx"),
+            "{listing}"
+        );
         Ok(())
     });
 }
@@ -178,7 +210,8 @@ fn private_mount() {
             return Ok(());
         }
         for command in ["ls", "cat"] {
-            let refused = as_nobody(&format!("LC_ALL=C {command} '{}'", volume.join("file").display()));
+            let refused =
+                as_nobody(&format!("LC_ALL=C {command} '{}'", volume.join("file").display()));
             let text = refused.err().map(|e| format!("{e:#}")).unwrap_or_default();
             ensure!(text.contains("Permission denied"), "{command} by another user: {text}");
         }
@@ -196,7 +229,11 @@ fn read_only_mount() {
         }
         std::fs::write(volume.join("file"), vec![1; 48 << 20])?;
         let fingerprints = |volume: &terrace_proof::TestVolume| -> Result<Vec<String>> {
-            volume.devices().iter().map(|device| run(Command::new("sha256sum").arg(device))).collect()
+            volume
+                .devices()
+                .iter()
+                .map(|device| run(Command::new("sha256sum").arg(device)))
+                .collect()
         };
         volume.unmount()?;
         let before = fingerprints(&volume)?;
@@ -214,8 +251,8 @@ fn read_only_mount() {
     });
 }
 
-/// **P-33** statfs(2) counts the blocks of all tiers together, 4096 bytes each; what is written counts
-/// against the free ones at once. The available ones are those that file data can take.
+/// **P-33** statfs(2) counts the blocks of all tiers together, 4096 bytes each; what is written
+/// counts against the free ones at once. The available ones are those that file data can take.
 #[test]
 fn statfs_counts_all_tiers() {
     proof(|| {
@@ -244,10 +281,19 @@ fn statfs_counts_all_tiers() {
         let used = before.f_bfree - rustix::fs::statvfs(volume.root())?.f_bfree;
         ensure!((16384..18000).contains(&used), "64 MiB took {used} blocks");
         let available = rustix::fs::statvfs(volume.root())?.f_bavail;
-        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, (64 << 20) + (available - 128) * 4096)?;
+        rustix::fs::fallocate(
+            &file,
+            FallocateFlags::empty(),
+            0,
+            (64 << 20) + (available - 128) * 4096,
+        )?;
         // Checksums of what is on the disk are counted, too.
         let blocks = file.metadata()?.blocks() / 8;
-        ensure!(blocks >= 16384 + available - 128, "{blocks} blocks of {}", 16384 + available - 128);
+        ensure!(
+            blocks >= 16384 + available - 128,
+            "{blocks} blocks of {}",
+            16384 + available - 128
+        );
         Ok(())
     });
 }

@@ -17,16 +17,23 @@ fn appends_of_several_processes() {
         let mut volume = VolumeSpec::new("append").mount()?;
         let log = volume.join("log");
         let script = "i=0; while [ $i -lt 500 ]; do i=$((i+1)); echo \"$1 $i\"; done >> \"$0\"";
-        rivals(4, |writer| run(Command::new("sh").args(["-c", script]).arg(&log).arg(writer.to_string())))?
-            .into_iter()
-            .collect::<Result<Vec<_>>>()?;
+        rivals(4, |writer| {
+            run(Command::new("sh").args(["-c", script]).arg(&log).arg(writer.to_string()))
+        })?
+        .into_iter()
+        .collect::<Result<Vec<_>>>()?;
         volume.check()?;
         let mut next = [1; 4];
         let text = std::fs::read_to_string(&log)?;
         for line in text.lines() {
-            let (writer, number) = line.split_once(' ').with_context(|| format!("torn line {line:?}"))?;
+            let (writer, number) =
+                line.split_once(' ').with_context(|| format!("torn line {line:?}"))?;
             let writer: usize = writer.parse()?;
-            ensure!(number.parse::<u32>()? == next[writer], "writer {writer}: {number}, not {}", next[writer]);
+            ensure!(
+                number.parse::<u32>()? == next[writer],
+                "writer {writer}: {number}, not {}",
+                next[writer]
+            );
             next[writer] += 1;
         }
         ensure!(next == [501; 4], "lines are missing: {next:?}");
@@ -43,8 +50,9 @@ fn unlinked_open_file() {
         let path = volume.join("file");
         // So that what the directory itself needs is there already.
         File::create(&path)?;
-        let free =
-            |volume: &terrace_proof::TestVolume| Ok::<_, anyhow::Error>(rustix::fs::statvfs(volume.root())?.f_bfree);
+        let free = |volume: &terrace_proof::TestVolume| {
+            Ok::<_, anyhow::Error>(rustix::fs::statvfs(volume.root())?.f_bfree)
+        };
         let before = free(&volume)?;
         let file = open(&path, OFlags::RDWR)?;
         file.write_all_at(&[7; 8 << 20], 0)?;
@@ -80,7 +88,8 @@ fn shared_mappings_are_coherent() {
         // SAFETY: a fresh mapping of two pages of a file that long, unmapped below. Others change
         // its bytes, so it is accessed with volatile loads and stores of single bytes only.
         unsafe {
-            let map = mmap(std::ptr::null_mut(), 8192, protection, MapFlags::SHARED, &file, 0)?.cast::<u8>();
+            let map = mmap(std::ptr::null_mut(), 8192, protection, MapFlags::SHARED, &file, 0)?
+                .cast::<u8>();
             map.add(5000).write_volatile(b'M');
             let mut byte = [0];
             file.read_exact_at(&mut byte, 5000)?;
@@ -94,7 +103,10 @@ fn shared_mappings_are_coherent() {
             run(Command::new("sh")
                 .args(["-c", "printf P | dd of=\"$0\" bs=1 seek=5002 conv=notrunc status=none"])
                 .arg(&path))?;
-            ensure!(map.add(5002).read_volatile() == b'P', "the mapping does not see another process");
+            ensure!(
+                map.add(5002).read_volatile() == b'P',
+                "the mapping does not see another process"
+            );
             munmap(map.cast(), 8192)?;
         }
         Ok(())
@@ -121,11 +133,13 @@ fn direct_io_is_coherent() {
         for round in 0..200 {
             let offset = rng.below(2 * MIB) as usize;
             let len = 1 + rng.below(100_000) as usize;
-            let (writer, reader) = if round % 2 == 0 { (&direct, &buffered) } else { (&buffered, &direct) };
+            let (writer, reader) =
+                if round % 2 == 0 { (&direct, &buffered) } else { (&buffered, &direct) };
             let bytes = rng.bytes(len);
             writer.write_all_at(&bytes, offset as u64)?;
             expected[offset..offset + len].copy_from_slice(&bytes);
-            let (start, end) = (offset.saturating_sub(777), (offset + len + 777).min(expected.len()));
+            let (start, end) =
+                (offset.saturating_sub(777), (offset + len + 777).min(expected.len()));
             let mut seen = vec![0; end - start];
             reader.read_exact_at(&mut seen, start as u64)?;
             ensure!(seen == expected[start..end], "round {round}: {len} bytes at {offset}");
@@ -187,8 +201,8 @@ fn seeking_holes() {
 }
 
 /// **P-15** fallocate(2) allocates, with and without FALLOC_FL_KEEP_SIZE, punches holes and zeroes
-/// ranges. Allocated, punched and zeroed ranges read as zeros, also after a crash, and a punched hole
-/// gives its space back.
+/// ranges. Allocated, punched and zeroed ranges read as zeros, also after a crash, and a punched
+/// hole gives its space back.
 #[test]
 fn fallocate_modes() {
     proof(|| {
@@ -229,12 +243,16 @@ fn locks() {
         let file = open(&path, OFlags::RDWR)?;
         let other = open(&path, OFlags::RDWR)?;
         rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
-        must_fail(rustix::fs::flock(&other, FlockOperation::NonBlockingLockExclusive), libc::EWOULDBLOCK)?;
+        must_fail(
+            rustix::fs::flock(&other, FlockOperation::NonBlockingLockExclusive),
+            libc::EWOULDBLOCK,
+        )?;
         let try_flock = "flock --nonblock --conflict-exit-code 7 \"$0\" true; echo $?";
         let attempt = || run(Command::new("sh").args(["-c", try_flock]).arg(&path));
         ensure!(attempt()?.trim() == "7", "another process got a flock that is held");
         drop(file);
-        // A process that another test starts has a copy of the descriptor between its fork and its exec.
+        // A process that another test starts has a copy of the descriptor between its fork and its
+        // exec.
         wait_until("the flock ends with its descriptor", || Ok(attempt()?.trim() == "0"))?;
         record_lock_of_a_process(&path)?;
         description_locks(&path)
@@ -256,11 +274,18 @@ fn record_lock_of_a_process(path: &Path) -> Result<()> {
     let mut stdin = holder.stdin.take().context("no stdin")?;
     stdin.write_all(script.as_bytes())?;
     let mut line = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(holder.stdout.take().context("no stdout")?), &mut line)?;
+    std::io::BufRead::read_line(
+        &mut std::io::BufReader::new(holder.stdout.take().context("no stdout")?),
+        &mut line,
+    )?;
     ensure!(line.trim() == "held", "sqlite3 says {line}");
     let database = path.with_file_name("locked.db");
-    let rival = run(Command::new("sqlite3").arg(&database).arg(".timeout 0").arg("CREATE TABLE t(x);"));
-    ensure!(rival.is_err_and(|e| format!("{e:#}").contains("locked")), "a rival got the record lock");
+    let rival =
+        run(Command::new("sqlite3").arg(&database).arg(".timeout 0").arg("CREATE TABLE t(x);"));
+    ensure!(
+        rival.is_err_and(|e| format!("{e:#}").contains("locked")),
+        "a rival got the record lock"
+    );
     holder.kill()?;
     holder.wait()?;
     drop(stdin);
@@ -273,8 +298,13 @@ fn record_lock_of_a_process(path: &Path) -> Result<()> {
 fn description_locks(path: &Path) -> Result<()> {
     use std::os::fd::AsRawFd;
     let lock = |file: &File, kind: i32| -> std::io::Result<()> {
-        let range =
-            libc::flock { l_type: kind as i16, l_whence: libc::SEEK_SET as i16, l_start: 10, l_len: 5, l_pid: 0 };
+        let range = libc::flock {
+            l_type: kind as i16,
+            l_whence: libc::SEEK_SET as i16,
+            l_start: 10,
+            l_len: 5,
+            l_pid: 0,
+        };
         // SAFETY: a valid descriptor and a flock structure that lives until the call returns.
         let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range) };
         if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
@@ -300,7 +330,8 @@ fn copies_in_the_kernel() {
         let (mut from_at, mut to_at) = (1000, 5000);
         while from_at < content.len() as u64 {
             let len = content.len() - from_at as usize;
-            let copied = rustix::fs::copy_file_range(&from, Some(&mut from_at), &to, Some(&mut to_at), len)?;
+            let copied =
+                rustix::fs::copy_file_range(&from, Some(&mut from_at), &to, Some(&mut to_at), len)?;
             ensure!(copied > 0, "copy_file_range stopped at {from_at}");
         }
         let sent = open(&volume.join("sent"), OFlags::RDWR | OFlags::CREATE)?;
@@ -310,25 +341,33 @@ fn copies_in_the_kernel() {
         }
         // cat(1) between pipes and files splices where it can.
         let script = "cat \"$0\" | cat > \"$1\"";
-        run(Command::new("sh").args(["-c", script]).arg(volume.join("from")).arg(volume.join("piped")))?;
+        run(Command::new("sh")
+            .args(["-c", script])
+            .arg(volume.join("from"))
+            .arg(volume.join("piped")))?;
         drop((from, to, sent));
         volume.check()?;
         let copy = std::fs::read(volume.join("to"))?;
-        ensure!(copy[..5000].iter().all(|b| *b == 0) && copy[5000..] == content[1000..], "copy_file_range");
+        ensure!(
+            copy[..5000].iter().all(|b| *b == 0) && copy[5000..] == content[1000..],
+            "copy_file_range"
+        );
         ensure!(std::fs::read(volume.join("sent"))? == content, "sendfile");
         ensure!(std::fs::read(volume.join("piped"))? == content, "pipe");
         Ok(())
     });
 }
 
-/// **P-18** A write, a truncation, a fallocate or a change of owner by a user without privilege clears
-/// the set-user-ID bit, and the set-group-ID bit if the group may execute the file or the user is not
-/// in the group.
+/// **P-18** A write, a truncation, a fallocate or a change of owner by a user without privilege
+/// clears the set-user-ID bit, and the set-group-ID bit if the group may execute the file or the
+/// user is not in the group.
 #[test]
 fn set_id_bits_are_cleared() {
     proof(|| {
         let volume = VolumeSpec::new("set-id").shared().mount()?;
-        let mode = |name: &str| Ok::<_, anyhow::Error>(std::fs::metadata(volume.join(name))?.mode() & 0o7777);
+        let mode = |name: &str| {
+            Ok::<_, anyhow::Error>(std::fs::metadata(volume.join(name))?.mode() & 0o7777)
+        };
         for (name, script) in [
             ("written", "echo more >> \"$f\""),
             ("truncated", ": > \"$f\""),
@@ -338,15 +377,24 @@ fn set_id_bits_are_cleared() {
         ] {
             let path = volume.join(name);
             std::fs::write(&path, "content")?;
-            let modes =
-                [(0o6777, 0o777), (0o4766, 0o766), (0o2770, 0o770)].map(|(before, after)| (65534, before, after));
-            for (group, before, after) in modes.into_iter().chain([(65534, 0o2766, 0o2766), (0, 0o2766, 0o766)]) {
+            let modes = [(0o6777, 0o777), (0o4766, 0o766), (0o2770, 0o770)]
+                .map(|(before, after)| (65534, before, after));
+            for (group, before, after) in
+                modes.into_iter().chain([(65534, 0o2766, 0o2766), (0, 0o2766, 0o766)])
+            {
                 std::os::unix::fs::chown(&path, Some(65534), Some(group))?;
-                std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(before))?;
+                std::fs::set_permissions(
+                    &path,
+                    std::os::unix::fs::PermissionsExt::from_mode(before),
+                )?;
                 // Reads make the kernel remember what it knows of the file.
                 ensure!(mode(name)? == before);
                 as_nobody(&format!("f='{}'; {script}", path.display()))?;
-                ensure!(mode(name)? == after, "{name}: {before:o} became {:o}, not {after:o}", mode(name)?);
+                ensure!(
+                    mode(name)? == after,
+                    "{name}: {before:o} became {:o}, not {after:o}",
+                    mode(name)?
+                );
             }
         }
         Ok(())

@@ -50,7 +50,8 @@ fn store_mapped(file: &File, byte: u8) -> Result<()> {
     use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
     let len = file.metadata()?.len() as usize;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a fresh mapping of the whole file, which nobody truncates; used and unmapped only here.
+    // SAFETY: a fresh mapping of the whole file, which nobody truncates; used and unmapped only
+    // here.
     unsafe {
         let map = mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, file, 0)?;
         map.cast::<u8>().write(byte);
@@ -60,8 +61,8 @@ fn store_mapped(file: &File, byte: u8) -> Result<()> {
     }
 }
 
-/// **P-02** On a file opened with O_SYNC or O_DSYNC, and on a volume mounted with `-o durable`, each
-/// write is durable when it returns.
+/// **P-02** On a file opened with O_SYNC or O_DSYNC, and on a volume mounted with `-o durable`,
+/// each write is durable when it returns.
 #[test]
 fn synchronous_writes_survive_a_power_cut() {
     proof(|| {
@@ -125,10 +126,10 @@ fn names_and_attributes_survive_a_power_cut() {
     });
 }
 
-/// **P-04** A crash of the daemon loses no write that has returned, fsync or not: data that is not on
-/// a device yet waits in shared memory. Calls fail with ENOTCONN until the volume is mounted again,
-/// which cleans up the dead mount and recovers. Where shared memory has no room for such data, each
-/// write returns only when it is on a device.
+/// **P-04** A crash of the daemon loses no write that has returned, fsync or not: data that is not
+/// on a device yet waits in shared memory. Calls fail with ENOTCONN until the volume is mounted
+/// again, which cleans up the dead mount and recovers. Where shared memory has no room for such
+/// data, each write returns only when it is on a device.
 ///
 /// With room here; `scarce` has the rest.
 #[test]
@@ -164,7 +165,8 @@ fn rename_replaces_atomically() {
                 let mut seen = 0;
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
                     let content = std::fs::read(&target)?;
-                    let number = u32::from_le_bytes([content[0], content[1], content[2], content[3]]);
+                    let number =
+                        u32::from_le_bytes([content[0], content[1], content[2], content[3]]);
                     ensure!(content == version(number), "a mixture of versions");
                     ensure!(number >= seen, "version {number} after {seen}");
                     seen = number;

@@ -38,7 +38,11 @@ fn no_tmpfile() {
 fn no_range_shifting() {
     proof(|| {
         let (_volume, file) = mount_with_file("ranges")?;
-        for mode in [FallocateFlags::COLLAPSE_RANGE, FallocateFlags::INSERT_RANGE, FallocateFlags::UNSHARE_RANGE] {
+        for mode in [
+            FallocateFlags::COLLAPSE_RANGE,
+            FallocateFlags::INSERT_RANGE,
+            FallocateFlags::UNSHARE_RANGE,
+        ] {
             must_fail(fallocate(&file, mode, 4096, 4096), libc::EOPNOTSUPP)?;
         }
         ensure!(file.metadata()?.len() == 65536);
@@ -46,7 +50,8 @@ fn no_range_shifting() {
     });
 }
 
-/// **P-36** The FIEMAP ioctl fails with EOPNOTSUPP; `terrace where` shows on which devices a file is.
+/// **P-36** The FIEMAP ioctl fails with EOPNOTSUPP; `terrace where` shows on which devices a file
+/// is.
 #[test]
 fn where_instead_of_fiemap() {
     proof(|| {
@@ -75,14 +80,16 @@ fn no_reflinks() {
         ensure!(result == -1);
         must_fail(Err::<(), _>(std::io::Error::last_os_error()), libc::EOPNOTSUPP)?;
         let cp = ["cp", "--reflink=auto"];
-        run(std::process::Command::new(cp[0]).arg(cp[1]).args([volume.join("file"), volume.join("copy")]))?;
+        run(std::process::Command::new(cp[0])
+            .arg(cp[1])
+            .args([volume.join("file"), volume.join("copy")]))?;
         ensure!(std::fs::metadata(volume.join("copy"))?.len() == 65536);
         Ok(())
     });
 }
 
-/// **P-38** sync(2) and syncfs(2) succeed, but the kernel does not pass them on: fsync(2) and `terrace
-/// sync` make data durable.
+/// **P-38** sync(2) and syncfs(2) succeed, but the kernel does not pass them on: fsync(2) and
+/// `terrace sync` make data durable.
 #[test]
 fn terrace_sync_instead_of_syncfs() {
     proof(|| {
@@ -94,7 +101,10 @@ fn terrace_sync_instead_of_syncfs() {
         run(volume.terrace("sync")?.arg(volume.root()))?;
         volume.power_cut()?;
         volume.remount()?;
-        ensure!(std::fs::read(volume.join("large"))? == content, "terrace sync left something behind");
+        ensure!(
+            std::fs::read(volume.join("large"))? == content,
+            "terrace sync left something behind"
+        );
         Ok(())
     });
 }
@@ -107,8 +117,15 @@ fn no_quotas() {
         const Q_GETINFO_OF_USERS: libc::c_uint = 0x80_0005 << 8;
         let mut info = [0u64; 16];
         // SAFETY: Q_GETINFO fills a structure much smaller than `info`, which outlives the call.
-        let result =
-            unsafe { libc::syscall(libc::SYS_quotactl_fd, file.as_raw_fd(), Q_GETINFO_OF_USERS, 0, info.as_mut_ptr()) };
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_quotactl_fd,
+                file.as_raw_fd(),
+                Q_GETINFO_OF_USERS,
+                0,
+                info.as_mut_ptr(),
+            )
+        };
         ensure!(result == -1);
         must_fail(Err::<(), _>(std::io::Error::last_os_error()), libc::ENOSYS)
     });

@@ -21,7 +21,10 @@ fn must_fail<T, E: Into<std::io::Error>>(result: Result<T, E>, errno: i32) -> Re
     match result.map_err(Into::into) {
         Ok(_) => bail!("succeeded instead of failing with {expected}"),
         Err(error) => {
-            ensure!(error.raw_os_error() == Some(errno), "failed with {error} instead of {expected}");
+            ensure!(
+                error.raw_os_error() == Some(errno),
+                "failed with {error} instead of {expected}"
+            );
             Ok(())
         }
     }

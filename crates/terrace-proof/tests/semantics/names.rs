@@ -10,13 +10,14 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 use terrace_proof::{VolumeSpec, proof, run};
 
-/// **P-19** A name is up to 255 bytes long, any but `/` and NUL, and kept as it is: case matters and
-/// nothing is normalized. A longer name fails with ENAMETOOLONG.
+/// **P-19** A name is up to 255 bytes long, any but `/` and NUL, and kept as it is: case matters
+/// and nothing is normalized. A longer name fails with ENAMETOOLONG.
 #[test]
 fn any_bytes_are_names() {
     proof(|| {
         let mut volume = VolumeSpec::new("names").mount()?;
-        let mut names: Vec<Vec<u8>> = vec![b"a".into(), b"A".into(), "é".into(), "e\u{301}".into(), vec![b'n'; 255]];
+        let mut names: Vec<Vec<u8>> =
+            vec![b"a".into(), b"A".into(), "é".into(), "e\u{301}".into(), vec![b'n'; 255]];
         names.extend((1..=255).filter(|b| !b"./aA".contains(b)).map(|b| vec![b]));
         names.push((1..=255).filter(|b| *b != b'/').collect());
         for name in &names {
@@ -56,9 +57,10 @@ fn long_symlinks() {
     });
 }
 
-/// **P-21** A directory holds as many names as there is room for. A listing returns each name that is
-/// there all the time exactly once, whatever else comes and goes meanwhile, also if it is given to
-/// another file by a rename. A listing ends, even if each name that it returns is changed at once.
+/// **P-21** A directory holds as many names as there is room for. A listing returns each name that
+/// is there all the time exactly once, whatever else comes and goes meanwhile, also if it is given
+/// to another file by a rename. A listing ends, even if each name that it returns is changed at
+/// once.
 #[test]
 fn listing_while_names_change() {
     const LASTING: usize = 20_000;
@@ -73,7 +75,10 @@ fn listing_while_names_change() {
                 let mut number = 0u64;
                 while !done.load(Ordering::Relaxed) {
                     File::create(volume.join("newer"))?;
-                    std::fs::rename(volume.join("newer"), volume.join(&format!("lasting-{}", number % 100)))?;
+                    std::fs::rename(
+                        volume.join("newer"),
+                        volume.join(&format!("lasting-{}", number % 100)),
+                    )?;
                     let path = volume.join(&format!("passing-{}", number % 500));
                     if std::fs::remove_file(&path).is_err() {
                         File::create(&path)?;
@@ -113,8 +118,8 @@ fn each_exactly_once(dir: &std::path::Path, lasting: usize) -> Result<()> {
     Ok(())
 }
 
-/// **P-44** If some names of a directory lead to inodes that cannot be read, the others are listed, and
-/// the listing ends with EIO: nobody takes it for all that there is.
+/// **P-44** If some names of a directory lead to inodes that cannot be read, the others are listed,
+/// and the listing ends with EIO: nobody takes it for all that there is.
 #[test]
 fn listing_with_an_unreadable_inode() {
     proof(|| {
@@ -124,10 +129,16 @@ fn listing_with_an_unreadable_inode() {
         }
         let ino = std::fs::metadata(volume.join("damaged"))?.ino();
         volume.unmount()?;
-        let dump = run(volume.terrace("dump")?.arg("inode").arg(ino.to_string()).arg(volume.pm_path()))?;
-        let record_at = dump.split_once("at byte ").and_then(|(_, rest)| rest.split(',').next()?.parse::<u64>().ok());
+        let dump =
+            run(volume.terrace("dump")?.arg("inode").arg(ino.to_string()).arg(volume.pm_path()))?;
+        let record_at = dump
+            .split_once("at byte ")
+            .and_then(|(_, rest)| rest.split(',').next()?.parse::<u64>().ok());
         let record_at = record_at.with_context(|| format!("where is the record? {dump}"))?;
-        File::options().write(true).open(volume.pm_path())?.write_all_at(b"damage", record_at + 8)?;
+        File::options()
+            .write(true)
+            .open(volume.pm_path())?
+            .write_all_at(b"damage", record_at + 8)?;
         volume.remount()?;
         let (mut names, mut errors) = (Vec::new(), Vec::new());
         for entry in std::fs::read_dir(volume.root())? {
@@ -176,7 +187,10 @@ fn inode_numbers_last() {
         volume.check()?;
         for (number, ino) in numbers.iter().enumerate() {
             let name = if number == 7 { "renamed".to_owned() } else { format!("f{number}") };
-            ensure!(std::fs::metadata(volume.join(&name))?.ino() == *ino, "{name} has another inode number");
+            ensure!(
+                std::fs::metadata(volume.join(&name))?.ino() == *ino,
+                "{name} has another inode number"
+            );
         }
         numbers.sort_unstable();
         numbers.dedup();
@@ -201,9 +215,15 @@ fn one_rival_wins() {
             let attempts: [&(dyn Fn(usize) -> std::io::Result<()> + Sync); 4] = [
                 &|_| File::create_new(join(format!("created-{round}"))).map(drop),
                 &|_| std::fs::create_dir(join(format!("dir-{round}"))),
-                &|rival| std::fs::hard_link(join(format!("source-{rival}-{round}")), join(format!("link-{round}"))),
                 &|rival| {
-                    let (from, to) = (join(format!("source-{rival}-{round}")), join(format!("renamed-{round}")));
+                    std::fs::hard_link(
+                        join(format!("source-{rival}-{round}")),
+                        join(format!("link-{round}")),
+                    )
+                },
+                &|rival| {
+                    let (from, to) =
+                        (join(format!("source-{rival}-{round}")), join(format!("renamed-{round}")));
                     Ok(renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
                 },
             ];
@@ -228,12 +248,16 @@ fn rename_flags() {
         std::fs::write(volume.join("file"), "file")?;
         std::fs::create_dir(volume.join("dir"))?;
         std::fs::write(volume.join("dir/inside"), "inside")?;
-        let rename = |from: &str, to: &str, flags| renameat_with(CWD, volume.join(from), CWD, volume.join(to), flags);
+        let rename = |from: &str, to: &str, flags| {
+            renameat_with(CWD, volume.join(from), CWD, volume.join(to), flags)
+        };
         must_fail(rename("file", "dir", RenameFlags::NOREPLACE), libc::EEXIST)?;
         must_fail(rename("file", "absent", RenameFlags::EXCHANGE), libc::ENOENT)?;
         must_fail(rename("dir", "dir/inside", RenameFlags::EXCHANGE), libc::EINVAL)?;
         rename("file", "dir", RenameFlags::EXCHANGE)?;
-        ensure!(std::fs::read(volume.join("dir"))? == b"file" && volume.join("file/inside").exists());
+        ensure!(
+            std::fs::read(volume.join("dir"))? == b"file" && volume.join("file/inside").exists()
+        );
         if rustix::process::geteuid().is_root() {
             rename("dir", "moved", RenameFlags::WHITEOUT)?;
         } else {

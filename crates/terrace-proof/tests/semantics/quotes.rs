@@ -1,4 +1,5 @@
-//! Keeps docs/SEMANTICS.md and the tests together: every promise has exactly one test that quotes it.
+//! Keeps docs/SEMANTICS.md and the tests together: every promise has exactly one test that quotes
+//! it.
 
 use std::collections::BTreeMap;
 use std::path::Path;

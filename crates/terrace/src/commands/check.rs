@@ -22,8 +22,10 @@ pub fn run(args: &CheckArgs, quiet: bool) -> Result<ExitCode> {
     daemon::tell_waiting_pages(&devices.pm, None, quiet);
     let progress = Progress::new(quiet);
     let options = CheckOptions { repair: args.repair, give_up: args.give_up, data: !args.no_data };
-    let found = check(&devices.pm, &devices.disks, &options, &|what, done, total| progress.update(what, done, total))
-        .map_err(about(&args.pm))?;
+    let found = check(&devices.pm, &devices.disks, &options, &|what, done, total| {
+        progress.update(what, done, total)
+    })
+    .map_err(about(&args.pm))?;
     drop(progress);
     if args.json {
         output::print_json(&found)?;

@@ -10,7 +10,9 @@ use terrace_fuse::control::{self, AddDisk, RemoveDisk};
 
 use super::format::{CreatedFiles, create_disk};
 use crate::cli::DeviceArg;
-use crate::cli::device::{DeviceAddArgs, DeviceCommand, DeviceListArgs, DeviceRemoveArgs, DeviceReplaceArgs};
+use crate::cli::device::{
+    DeviceAddArgs, DeviceCommand, DeviceListArgs, DeviceRemoveArgs, DeviceReplaceArgs,
+};
 use crate::devices::{Access, DeviceOptions, identity, tell_exposure};
 use crate::progress::Progress;
 use crate::report::{DeviceRow, Status};
@@ -43,14 +45,25 @@ fn list(args: &DeviceListArgs) -> Result<()> {
 
 fn add(args: &DeviceAddArgs, quiet: bool) -> Result<()> {
     let mountpoint = mounts::of_volume(&args.target)?.mountpoint;
-    args.disks.iter().try_for_each(|disk| add_one(&mountpoint, disk, args.tier, args.force, quiet).map(drop))
+    args.disks
+        .iter()
+        .try_for_each(|disk| add_one(&mountpoint, disk, args.tier, args.force, quiet).map(drop))
 }
 
 /// Adds a disk; returns its index.
-fn add_one(mountpoint: &Path, disk: &DeviceArg, tier: Option<u8>, force: bool, quiet: bool) -> Result<u16> {
+fn add_one(
+    mountpoint: &Path,
+    disk: &DeviceArg,
+    tier: Option<u8>,
+    force: bool,
+    quiet: bool,
+) -> Result<u16> {
     let path = std::path::absolute(&disk.path)?;
     if mounts::lies_on(mountpoint, &path)? {
-        bail!("{}: lies on the volume itself, which cannot be its own disk; choose a place elsewhere", path.display());
+        bail!(
+            "{}: lies on the volume itself, which cannot be its own disk; choose a place elsewhere",
+            path.display()
+        );
     }
     let mut created = CreatedFiles::default();
     create_disk(disk, force, &DeviceOptions::new(Access::Change), &mut created)?;
@@ -60,7 +73,8 @@ fn add_one(mountpoint: &Path, disk: &DeviceArg, tier: Option<u8>, force: bool, q
     if !matches!(added, Ok(Err(_))) {
         created.keep();
     }
-    let index = added.and_then(|added| added.map_err(Error::msg)).map_err(|error| naming(&path, error))?;
+    let index =
+        added.and_then(|added| added.map_err(Error::msg)).map_err(|error| naming(&path, error))?;
     output::remark(quiet, &format!("{}: added, device {index}", path.display()));
     tell_exposure(&path, quiet);
     Ok(index)
@@ -81,21 +95,29 @@ fn replace(args: &DeviceReplaceArgs, quiet: bool) -> Result<()> {
     let old = find_disk(&mountpoint, &args.old)?;
     let new = add_one(&mountpoint, &args.new, Some(old.tier), args.force, quiet)?;
     empty(&mountpoint, &old, Some(new), &signals, quiet).with_context(|| {
-        format!("{} was added, but {} was not removed: both are in use", args.new.path.display(), old.path)
+        format!(
+            "{} was added, but {} was not removed: both are in use",
+            args.new.path.display(),
+            old.path
+        )
     })
 }
 
 /// The disk of the volume that a path means.
 fn find_disk(mountpoint: &Path, path: &Path) -> Result<DeviceRow> {
     let (wanted, place) = (identity(path)?, mountpoint.display());
-    let is_wanted = |row: &DeviceRow| identity(Path::new(&row.path)).is_ok_and(|found| found == wanted);
+    let is_wanted =
+        |row: &DeviceRow| identity(Path::new(&row.path)).is_ok_and(|found| found == wanted);
     match status(mountpoint)?.device_rows().into_iter().find(is_wanted) {
         Some(row) if row.index == 0 => {
             bail!("{}: is the PM device of the volume, which cannot be removed", path.display())
         }
         Some(row) => Ok(row),
         None => {
-            bail!("{}: is no device of the volume at {place}; `terrace device list {place}` shows them", path.display())
+            bail!(
+                "{}: is no device of the volume at {place}; `terrace device list {place}` shows them",
+                path.display()
+            )
         }
     }
 }
@@ -114,9 +136,13 @@ fn empty(
     let progress = Progress::new(quiet);
     loop {
         let removal = status(mountpoint)
-            .with_context(|| format!("{}: is out of sight; its removal ends with the daemon", disk.path))?
+            .with_context(|| {
+                format!("{}: is out of sight; its removal ends with the daemon", disk.path)
+            })?
             .removal
-            .with_context(|| format!("{}: is not being removed any more: the volume was mounted anew", disk.path))?;
+            .with_context(|| {
+                format!("{}: is not being removed any more: the volume was mounted anew", disk.path)
+            })?;
         match removal.state {
             RemovalState::Running => {}
             RemovalState::Finished => {
@@ -125,15 +151,25 @@ fn empty(
                 output::remark(quiet, &note);
                 return Ok(());
             }
-            RemovalState::Cancelled => bail!("{}: the removal was cancelled, the disk is in use", disk.path),
-            RemovalState::Failed => return Err(naming(path, Error::msg(removal.message.unwrap_or_default()))),
+            RemovalState::Cancelled => {
+                bail!("{}: the removal was cancelled, the disk is in use", disk.path)
+            }
+            RemovalState::Failed => {
+                return Err(naming(path, Error::msg(removal.message.unwrap_or_default())));
+            }
         }
-        progress.update("moving", removal.total_bytes.saturating_sub(removal.left_bytes), removal.total_bytes.max(1));
+        progress.update(
+            "moving",
+            removal.total_bytes.saturating_sub(removal.left_bytes),
+            removal.total_bytes.max(1),
+        );
         match signals.recv_timeout(ASK_EVERY) {
             Err(RecvTimeoutError::Timeout) => {}
             // It may have ended just now.
             Ok(_) => drop(control::cancel_removal(mountpoint)),
-            Err(RecvTimeoutError::Disconnected) => bail!("the thread that waits for signals has ended"),
+            Err(RecvTimeoutError::Disconnected) => {
+                bail!("the thread that waits for signals has ended")
+            }
         }
     }
 }

@@ -21,8 +21,9 @@ pub fn completions(args: &CompletionsArgs) -> Result<()> {
 pub fn manual(args: &ManArgs) -> Result<()> {
     let mut definition = Cli::definition().disable_help_subcommand(true);
     definition.build();
-    write_pages(&definition, &args.dir)
-        .with_context(|| format!("{}: cannot write the manual pages; does the directory exist?", args.dir.display()))
+    write_pages(&definition, &args.dir).with_context(|| {
+        format!("{}: cannot write the manual pages; does the directory exist?", args.dir.display())
+    })
 }
 
 fn write_pages(command: &clap::Command, dir: &Path) -> io::Result<()> {
@@ -39,9 +40,16 @@ fn write_pages(command: &clap::Command, dir: &Path) -> io::Result<()> {
     if let Some(notes) = command.get_after_help() {
         // As they stand, so that tables and examples stay in shape.
         let mut section = Roff::new();
-        section.control("SH", ["NOTES"]).control("nf", []).text([roman(notes.to_string())]).control("fi", []);
+        section
+            .control("SH", ["NOTES"])
+            .control("nf", [])
+            .text([roman(notes.to_string())])
+            .control("fi", []);
         section.to_writer(&mut page)?;
     }
     fs::write(dir.join(man.get_filename()), page)?;
-    command.get_subcommands().filter(|sub| !sub.is_hide_set()).try_for_each(|sub| write_pages(sub, dir))
+    command
+        .get_subcommands()
+        .filter(|sub| !sub.is_hide_set())
+        .try_for_each(|sub| write_pages(sub, dir))
 }

@@ -7,7 +7,8 @@ use crate::cli::DumpCommand;
 use crate::devices::{Access, DeviceOptions, Devices, about};
 use crate::output;
 
-/// Prints a structure of a PM device. The device may be in use: what changes meanwhile may look damaged.
+/// Prints a structure of a PM device. The device may be in use: what changes meanwhile may look
+/// damaged.
 pub fn run(command: &DumpCommand) -> Result<()> {
     let options = DeviceOptions::new(Access::Peek);
     let mut text = Vec::new();

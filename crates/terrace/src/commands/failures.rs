@@ -1,4 +1,5 @@
-//! Commands that take several files: what fails of one is said at once, and the others are still done.
+//! Commands that take several files: what fails of one is said at once, and the others are still
+//! done.
 
 use std::process::ExitCode;
 

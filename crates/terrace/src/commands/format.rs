@@ -11,7 +11,9 @@ use terrace_engine::{FormatOptions, counted, discard_page_cache, read_pm_label};
 use terrace_media::{Disk, MediaError, Pm, PmKind, create_disk_file};
 
 use crate::cli::{DeviceArg, FormatArgs};
-use crate::devices::{Access, DeviceOptions, identity, refuse_contents, tell_exposure, volume_on_pm};
+use crate::devices::{
+    Access, DeviceOptions, identity, refuse_contents, tell_exposure, volume_on_pm,
+};
 use crate::size::format_size;
 use crate::{Usage, daemon, output};
 
@@ -48,7 +50,10 @@ pub fn run(args: &FormatArgs, quiet: bool) -> Result<()> {
 /// Nobody will recover what a dead daemon left in memory of a volume that is overwritten.
 fn forget_volume(uuid: &str) {
     if let Err(error) = discard_page_cache(&daemon::default_cache_dir(), uuid) {
-        output::remark(false, &format!("terrace: of the volume that was overwritten, something is left: {error}"));
+        output::remark(
+            false,
+            &format!("terrace: of the volume that was overwritten, something is left: {error}"),
+        );
     }
 }
 
@@ -86,7 +91,8 @@ fn open_pm(
     options: &DeviceOptions<'_>,
     created: &mut CreatedFiles,
 ) -> Result<(Arc<Pm>, Option<String>)> {
-    let uuid_on = |pm: &Pm| read_pm_label(pm).ok().flatten().filter(|l| l.device_index == 0).map(|l| l.uuid);
+    let uuid_on =
+        |pm: &Pm| read_pm_label(pm).ok().flatten().filter(|l| l.device_index == 0).map(|l| l.uuid);
     let mut former = None;
     let open_former = |path: &Path| options.open_pm(path).map(|pm| former = uuid_on(&pm));
     if let Some(len_bytes) = len_to_create(device, force, open_former)? {
@@ -120,22 +126,30 @@ pub(super) fn create_disk(
     options: &DeviceOptions<'_>,
     created: &mut CreatedFiles,
 ) -> Result<()> {
-    if let Some(len_bytes) = len_to_create(device, force, |path| options.open_disk(path, 0).map(drop))? {
+    if let Some(len_bytes) =
+        len_to_create(device, force, |path| options.open_disk(path, 0).map(drop))?
+    {
         let path = std::path::absolute(&device.path)?;
         created.make(&path, || create_disk_file(&path, len_bytes))?;
     }
     Ok(())
 }
 
-/// The length of the file to create; `None` if none is to be, because the device exists. A regular file that is there
-/// makes way if `force` is set and `open` shows that nobody uses it.
-fn len_to_create(device: &DeviceArg, force: bool, open: impl FnOnce(&Path) -> Result<()>) -> Result<Option<u64>> {
+/// The length of the file to create; `None` if none is to be, because the device exists. A regular
+/// file that is there makes way if `force` is set and `open` shows that nobody uses it.
+fn len_to_create(
+    device: &DeviceArg,
+    force: bool,
+    open: impl FnOnce(&Path) -> Result<()>,
+) -> Result<Option<u64>> {
     let path = &device.path;
     let Some(size_bytes) = device.size_bytes else {
         return match fs::metadata(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let path = path.display();
-                bail!("{path}: {error}; with a size behind it, as in {path}:4G, a file is created there")
+                bail!(
+                    "{path}: {error}; with a size behind it, as in {path}:4G, a file is created there"
+                )
             }
             // What else may be wrong shows when it is opened.
             _ => Ok(None),
@@ -148,12 +162,19 @@ fn len_to_create(device: &DeviceArg, force: bool, open: impl FnOnce(&Path) -> Re
             if meta.len() > 0 {
                 open(path)?;
             }
-            fs::remove_file(path).with_context(|| format!("{}: cannot be replaced", path.display()))?;
+            fs::remove_file(path)
+                .with_context(|| format!("{}: cannot be replaced", path.display()))?;
         }
         Ok(meta) if meta.is_file() => {
-            bail!("{}: exists; leave out the size to format it as it is, or use --force to replace it", path.display())
+            bail!(
+                "{}: exists; leave out the size to format it as it is, or use --force to replace it",
+                path.display()
+            )
         }
-        Ok(_) => bail!("{}: exists and is no regular file; leave out the size to format it as it is", path.display()),
+        Ok(_) => bail!(
+            "{}: exists and is no regular file; leave out the size to format it as it is",
+            path.display()
+        ),
     }
     Ok(Some(size_bytes / LEN_MULTIPLE_BYTES * LEN_MULTIPLE_BYTES))
 }
@@ -181,7 +202,11 @@ pub(super) struct CreatedFiles(Vec<PathBuf>);
 
 impl CreatedFiles {
     /// Creates a file that does not exist.
-    pub(super) fn make(&mut self, path: &Path, create: impl FnOnce() -> Result<(), MediaError>) -> Result<()> {
+    pub(super) fn make(
+        &mut self,
+        path: &Path,
+        create: impl FnOnce() -> Result<(), MediaError>,
+    ) -> Result<()> {
         create()?;
         self.0.push(path.to_owned());
         Ok(())
@@ -197,7 +222,10 @@ impl Drop for CreatedFiles {
     fn drop(&mut self) {
         for path in &self.0 {
             if let Err(error) = fs::remove_file(path) {
-                output::remark(false, &format!("terrace: {}: cannot be removed again: {error}", path.display()));
+                output::remark(
+                    false,
+                    &format!("terrace: {}: cannot be removed again: {error}", path.display()),
+                );
             }
         }
     }

@@ -53,7 +53,8 @@ pub fn run(args: &MountArgs, quiet: bool) -> Result<()> {
 /// Mounts a volume. Returns when it serves; in the foreground, when it is unmounted.
 ///
 /// # Errors
-/// The mountpoint does not do, a device is missing, in use or damaged, or the system refuses the mount.
+/// The mountpoint does not do, a device is missing, in use or damaged, or the system refuses the
+/// mount.
 pub fn mount(mut request: MountRequest) -> Result<()> {
     if request.options.remount {
         return remount(request);
@@ -71,29 +72,38 @@ pub fn mount(mut request: MountRequest) -> Result<()> {
     daemon::in_background(|ready| serve(&request, &log, ready))
 }
 
-/// Changes those of the options given that the kernel sees to, of a mount. When that lets nothing be written any more,
-/// everything is on its devices.
+/// Changes those of the options given that the kernel sees to, of a mount. When that lets nothing
+/// be written any more, everything is on its devices.
 fn remount(mut request: MountRequest) -> Result<()> {
     let mount = mounts::terrace_at(&request.mountpoint)?;
     let place = mount.mountpoint.display();
     if mount.source != request.pm && !mounts::is_of(&mount, &request.pm) {
         let (source, pm) = (mount.source.display(), request.pm.display());
-        bail!("{place}: the volume mounted here is {source}, not {pm}; give {source}, or the mountpoint of {pm}");
+        bail!(
+            "{place}: the volume mounted here is {source}, not {pm}; give {source}, or the mountpoint of {pm}"
+        );
     }
     request.options = request.options.over(&mount.options).map_err(Usage::error)?;
     let read_only = request.options.read_only;
     let status: serde_json::Value = serde_json::from_str(&control::status(&mount.mountpoint)?)?;
     if let Some(reason) = status["read_only"].as_str().filter(|_| !read_only) {
-        bail!("{place}: its daemon cannot write ({reason}); unmount the volume, and mount it again");
+        bail!(
+            "{place}: its daemon cannot write ({reason}); unmount the volume, and mount it again"
+        );
     }
     match terrace_fuse::remount(&mount, &config(&request)) {
-        Err(Errno::BUSY) => bail!("{place}: files are open for writing; `fuser -vm {place}` shows by whom"),
-        Err(Errno::PERM) => bail!("{place}: only root may remount; others unmount, and mount again"),
+        Err(Errno::BUSY) => {
+            bail!("{place}: files are open for writing; `fuser -vm {place}` shows by whom")
+        }
+        Err(Errno::PERM) => {
+            bail!("{place}: only root may remount; others unmount, and mount again")
+        }
         result => result.with_context(|| format!("{place}: cannot be remounted"))?,
     }
     if read_only {
-        control::sync(&mount.mountpoint)
-            .with_context(|| format!("{place}: is read-only now, but not all of it is on its devices"))?;
+        control::sync(&mount.mountpoint).with_context(|| {
+            format!("{place}: is read-only now, but not all of it is on its devices")
+        })?;
     }
     Ok(())
 }
@@ -102,12 +112,16 @@ fn remount(mut request: MountRequest) -> Result<()> {
 fn prepare_mountpoint(request: &mut MountRequest) -> Result<()> {
     let place = request.mountpoint.display();
     if terrace_fuse::clean_dead_mount(&request.mountpoint)? {
-        output::remark(request.quiet, &format!("{place}: removed the mount of a daemon that had died"));
+        output::remark(
+            request.quiet,
+            &format!("{place}: removed the mount of a daemon that had died"),
+        );
     }
     if !request.mountpoint.is_dir() {
         bail!("{place}: is not a directory; a volume is mounted on one");
     }
-    request.mountpoint = fs::canonicalize(&request.mountpoint).with_context(|| place.to_string())?;
+    request.mountpoint =
+        fs::canonicalize(&request.mountpoint).with_context(|| place.to_string())?;
     Ok(())
 }
 
@@ -125,7 +139,8 @@ fn make_absolute(request: &mut MountRequest) -> Result<()> {
     Ok(())
 }
 
-/// The daemon's life: open, mount, serve, close. A signal ends it at any time, and cleanly once the volume is open.
+/// The daemon's life: open, mount, serve, close. A signal ends it at any time, and cleanly once the
+/// volume is open.
 fn serve(request: &MountRequest, log: &Log, ready: &mut Ready) -> Result<()> {
     let ending = Arc::new(Ending::default());
     let asked = Arc::clone(&ending);
@@ -152,12 +167,14 @@ fn serve(request: &MountRequest, log: &Log, ready: &mut Ready) -> Result<()> {
         let _ = unmounter.unmount_lazily();
     });
     let served = served.and(mounted.wait());
-    let closed = volume.close().with_context(|| format!("{}: cannot unmount cleanly", request.pm.display()));
+    let closed =
+        volume.close().with_context(|| format!("{}: cannot unmount cleanly", request.pm.display()));
     tracing::info!(mountpoint = %request.mountpoint.display(), clean = closed.is_ok(), "unmounted");
     served.and(closed)
 }
 
-/// What a signal ends: from the beginning of the daemon's life on, so that there is no moment at which one kills it.
+/// What a signal ends: from the beginning of the daemon's life on, so that there is no moment at
+/// which one kills it.
 #[derive(Default)]
 struct Ending {
     /// The last signal; 0: none has come.
@@ -192,7 +209,8 @@ impl Ending {
         self.signal.load(Ordering::SeqCst)
     }
 
-    /// Recovery takes long, and a volume that needs it loses nothing if it begins anew with the next mount.
+    /// Recovery takes long, and a volume that needs it loses nothing if it begins anew with the
+    /// next mount.
     fn give_up_recovery(&self) {
         if self.signal() != 0 {
             output::error("a signal has ended the recovery; the next mount begins it anew");
@@ -204,7 +222,12 @@ impl Ending {
 fn serve_metrics(request: &MountRequest, volume: &Arc<Volume>) -> Result<Option<metrics::Server>> {
     let volume = Arc::clone(volume);
     let text = move || metrics::text(&volume.stats());
-    request.options.metrics.as_ref().map(|address| metrics::Server::start(address, text)).transpose()
+    request
+        .options
+        .metrics
+        .as_ref()
+        .map(|address| metrics::Server::start(address, text))
+        .transpose()
 }
 
 fn config(request: &MountRequest) -> MountConfig {
@@ -230,16 +253,21 @@ fn add_disk(volume: &Volume, wanted: &AddDisk, options: &MountOptions) -> FsResu
     let refused = |error: anyhow::Error| FsError::with_message(libc::EINVAL, format!("{error:#}"));
     let status = volume.status();
     let member = |path: &Path| identity(path).ok();
-    let known = status.devices.iter().find(|device| member(Path::new(&device.path)) == member(&wanted.path));
+    let known = status
+        .devices
+        .iter()
+        .find(|device| member(Path::new(&device.path)) == member(&wanted.path));
     if let Some(known) = known {
         let path = wanted.path.display();
         return Err(refused(anyhow!("{path}: is device {} of the volume already", known.index)));
     }
-    // What an addition or a removal has left that was cut short is nobody's. What has a member's index may be a copy of it.
+    // What an addition or a removal has left that was cut short is nobody's. What has a member's
+    // index may be a copy of it.
     let is_member = |index| status.devices.iter().any(|device| device.index == index);
     let is_left_over = |uuid: &str, index| uuid == status.uuid && !is_member(index);
     let open = |index| {
-        let disk = device_options(options).open_new_disk(&wanted.path, index, wanted.force, is_left_over);
+        let disk =
+            device_options(options).open_new_disk(&wanted.path, index, wanted.force, is_left_over);
         disk.map_err(refused)
     };
     volume.add_disk(wanted.tier, &open)
@@ -280,7 +308,8 @@ fn open(request: &MountRequest, ending: &Ending) -> Result<(Arc<Volume>, PmKind)
         ending.give_up_recovery();
         progress.update(what, done, total);
     };
-    let volume = Volume::open(devices.pm, devices.disks, open, &recovering).map_err(about(&request.pm))?;
+    let volume =
+        Volume::open(devices.pm, devices.disks, open, &recovering).map_err(about(&request.pm))?;
     Ok((volume, kind))
 }
 
@@ -299,8 +328,9 @@ fn tell_kind(request: &MountRequest, kind: PmKind) {
     output::remark(request.quiet, &remark);
 }
 
-/// Ends the mount on a signal. Where files are in use, the mount is hidden at once and ends with its last user; what
-/// was written until now is brought to its devices, since the machine may be going down.
+/// Ends the mount on a signal. Where files are in use, the mount is hidden at once and ends with
+/// its last user; what was written until now is brought to its devices, since the machine may be
+/// going down.
 fn end_mount(unmounter: &Unmounter, volume: &Volume, signal: i32) {
     tracing::info!(signal, "unmounting");
     let Err(busy) = unmounter.unmount() else {

@@ -36,13 +36,15 @@ pub fn pin(args: &PinArgs, quiet: bool) -> ExitCode {
         let met = each(path, &mut failures, &progress, &mut |path, is_file| {
             control::set_pin(path, Some(args.tier))?;
             if is_file {
-                let unmoved = || format!("{}: is pinned, and its data left where it is", path.display());
+                let unmoved =
+                    || format!("{}: is pinned, and its data left where it is", path.display());
                 moved += move_file(path, args.tier, &progress).with_context(unmoved)?;
             }
             Ok(())
         });
         drop(progress);
-        let pinned = format!("pinned to {}; {} moved", pin_value(args.tier), format_size(moved.moved_bytes));
+        let pinned =
+            format!("pinned to {}; {} moved", pin_value(args.tier), format_size(moved.moved_bytes));
         met.tell(quiet, path, &(pinned + &what_is_left(moved)));
     }
     failures.exit_code()
@@ -52,7 +54,9 @@ pub fn pin(args: &PinArgs, quiet: bool) -> ExitCode {
 pub fn unpin(args: &UnpinArgs, quiet: bool) -> ExitCode {
     let mut failures = Failures::default();
     for path in &args.files {
-        let met = each(path, &mut failures, &Progress::new(true), &mut |path, _| control::set_pin(path, None));
+        let met = each(path, &mut failures, &Progress::new(true), &mut |path, _| {
+            control::set_pin(path, None)
+        });
         met.tell(quiet, path, "unpinned");
     }
     failures.exit_code()
@@ -68,8 +72,8 @@ fn what_is_left(moved: FileMoved) -> String {
     }
 }
 
-/// Shows a file, or a directory and everything below it that can be pinned, a directory before what is in it: what is made there
-/// meanwhile inherits. A directory of which that fails is not entered.
+/// Shows a file, or a directory and everything below it that can be pinned, a directory before what
+/// is in it: what is made there meanwhile inherits. A directory of which that fails is not entered.
 fn each(
     root: &Path,
     failures: &mut Failures,
@@ -78,7 +82,8 @@ fn each(
 ) -> Met {
     let mut met = Met::default();
     // Nothing else understands the question.
-    let top = control::thresholds(root).and_then(|_| std::fs::metadata(root).with_context(|| about(root)));
+    let top = control::thresholds(root)
+        .and_then(|_| std::fs::metadata(root).with_context(|| about(root)));
     let Some(top) = failures.unless(top) else {
         return met;
     };
@@ -100,7 +105,9 @@ fn each(
                 Some(Some(directory)) => {
                     met.directories += 1;
                     for entry in directory {
-                        open.extend(progress.aside(|| failures.unless(look_at(&path, entry))).flatten());
+                        open.extend(
+                            progress.aside(|| failures.unless(look_at(&path, entry))).flatten(),
+                        );
                     }
                 }
             }
@@ -110,11 +117,16 @@ fn each(
 }
 
 /// An entry of a directory; `None` of what has gone meanwhile.
-fn look_at(directory: &Path, entry: std::io::Result<DirEntry>) -> Result<Option<(PathBuf, Metadata)>> {
+fn look_at(
+    directory: &Path,
+    entry: std::io::Result<DirEntry>,
+) -> Result<Option<(PathBuf, Metadata)>> {
     let child = entry.with_context(|| about(directory))?;
     match child.metadata() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        metadata => metadata.map(|metadata| Some((child.path(), metadata))).with_context(|| about(&child.path())),
+        metadata => metadata
+            .map(|metadata| Some((child.path(), metadata)))
+            .with_context(|| about(&child.path())),
     }
 }
 
@@ -132,11 +144,16 @@ impl Met {
         let directories = counted(self.directories, "directory", "directories");
         let mut text = format!("{}: {files}, {directories} {what}", path.display());
         if self.others > 0 {
-            let others = counted(self.others, "symbolic link or special file", "symbolic links and special files");
+            let others = counted(
+                self.others,
+                "symbolic link or special file",
+                "symbolic links and special files",
+            );
             text += &format!("; {others} cannot be pinned");
         }
         if self.foreign > 0 {
-            text += &format!("; {} passed over", counted(self.foreign, "mountpoint", "mountpoints"));
+            text +=
+                &format!("; {} passed over", counted(self.foreign, "mountpoint", "mountpoints"));
         }
         output::remark(quiet, &text);
     }

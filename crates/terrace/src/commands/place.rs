@@ -42,7 +42,9 @@ fn place(path: &Path, tier: u8, quiet: bool) -> Result<()> {
     }
     let below = match total.below_bytes {
         0 => String::new(),
-        bytes => format!(", {} on a tier below: tier {tier} has no room for more", format_size(bytes)),
+        bytes => {
+            format!(", {} on a tier below: tier {tier} has no room for more", format_size(bytes))
+        }
     };
     output::remark(quiet, &format!("{place}: {moved} moved{below}"));
     Ok(())

@@ -20,7 +20,8 @@ use crate::{daemon, mounts, output};
 /// How often to fetch what was recorded: the daemon has room for far more.
 const FETCH_EVERY: Duration = Duration::from_millis(100);
 
-/// Records what a volume is asked to do until a signal comes, the time is over, or the volume is unmounted.
+/// Records what a volume is asked to do until a signal comes, the time is over, or the volume is
+/// unmounted.
 pub fn run(args: &RecordArgs, quiet: bool) -> Result<()> {
     let mountpoint = mounts::of_volume(&args.target)?.mountpoint;
     refuse_own_volume(&mountpoint, &args.output)?;
@@ -41,7 +42,8 @@ pub fn run(args: &RecordArgs, quiet: bool) -> Result<()> {
     let bytes = recorder.trace.written_bytes();
     let ended = *ending.as_ref().unwrap_or(&Ending::Torn);
     let finished = recorder.trace.finish(ended, lost).map_err(|error| about(&args.output, error));
-    ending.with_context(|| format!("{} has what was recorded until then", args.output.display()))?;
+    ending
+        .with_context(|| format!("{} has what was recorded until then", args.output.display()))?;
     finished?;
     if ended == Ending::Unmounted {
         output::remark(quiet, &format!("{}: unmounted", mountpoint.display()));
@@ -63,7 +65,10 @@ pub fn run(args: &RecordArgs, quiet: bool) -> Result<()> {
 /// A trace on the volume that is recorded would record its own writing.
 fn refuse_own_volume(mountpoint: &Path, file: &Path) -> Result<()> {
     if mounts::lies_on(mountpoint, file)? {
-        bail!("{}: lies on the volume that is to be recorded; choose a file elsewhere", file.display());
+        bail!(
+            "{}: lies on the volume that is to be recorded; choose a file elsewhere",
+            file.display()
+        );
     }
     Ok(())
 }
@@ -101,26 +106,42 @@ struct Recorder<'a> {
 
 impl Recorder<'_> {
     /// Fetches what is recorded until it ends, and says how it did.
-    fn record(&mut self, signals: &Receiver<i32>, limit: Option<Duration>, quiet: bool) -> Result<Ending> {
+    fn record(
+        &mut self,
+        signals: &Receiver<i32>,
+        limit: Option<Duration>,
+        quiet: bool,
+    ) -> Result<Ending> {
         let (begun, progress) = (Instant::now(), Progress::new(quiet || limit.is_none()));
         let mut stop = false;
         loop {
             if let Err(error) = self.fetch_all(stop) {
-                let is_mounted = mounts::at(self.mountpoint)?.is_some_and(|mount| mount.is_terrace())
+                let is_mounted = mounts::at(self.mountpoint)?
+                    .is_some_and(|mount| mount.is_terrace())
                     && !mounts::is_dead(self.mountpoint);
                 return if is_mounted { Err(error) } else { Ok(Ending::Unmounted) };
             }
             if stop {
                 return Ok(Ending::Asked);
             }
-            let wait = limit.map_or(FETCH_EVERY, |limit| limit.saturating_sub(begun.elapsed()).min(FETCH_EVERY));
+            let wait = limit.map_or(FETCH_EVERY, |limit| {
+                limit.saturating_sub(begun.elapsed()).min(FETCH_EVERY)
+            });
             if let Some(limit) = limit {
-                progress.update("recording", begun.elapsed().as_millis() as u64, limit.as_millis() as u64);
+                progress.update(
+                    "recording",
+                    begun.elapsed().as_millis() as u64,
+                    limit.as_millis() as u64,
+                );
             }
             stop = match signals.recv_timeout(wait) {
-                Err(RecvTimeoutError::Timeout) => limit.is_some_and(|limit| begun.elapsed() >= limit),
+                Err(RecvTimeoutError::Timeout) => {
+                    limit.is_some_and(|limit| begun.elapsed() >= limit)
+                }
                 Ok(_) => true,
-                Err(RecvTimeoutError::Disconnected) => bail!("the thread that waits for signals has ended"),
+                Err(RecvTimeoutError::Disconnected) => {
+                    bail!("the thread that waits for signals has ended")
+                }
             };
         }
     }

@@ -38,7 +38,8 @@ pub fn save(args: &SaveArgs, quiet: bool) -> Result<()> {
     Ok(())
 }
 
-/// Pages that a daemon left when it died are gone with this machine's memory: nobody may believe that they are saved.
+/// Pages that a daemon left when it died are gone with this machine's memory: nobody may believe
+/// that they are saved.
 fn refuse_waiting_pages(pm: &Pm) -> Result<()> {
     let dir = daemon::default_cache_dir();
     // A device that holds no volume is for `save` itself to refuse.
@@ -97,12 +98,14 @@ impl Partial {
             fs::rename(path, target)?;
             self.path = None;
         }
-        let dir = target.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let dir =
+            target.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         File::open(dir)?.sync_all()
     }
 }
 
-/// An image may take an older one's place, or an empty file's, and nothing else's: least of all that of a device.
+/// An image may take an older one's place, or an empty file's, and nothing else's: least of all
+/// that of a device.
 fn refuse_other_contents(target: &Path) -> Result<()> {
     let Ok(mut file) = File::open(target) else {
         return Ok(());
@@ -113,7 +116,10 @@ fn refuse_other_contents(target: &Path) -> Result<()> {
         .read_to_end(&mut start)
         .with_context(|| format!("{}: cannot be read", target.display()))?;
     if !start.is_empty() && start != IMAGE_MAGIC.to_le_bytes() {
-        bail!("{}: holds something that is no saved image; remove it first, or choose another name", target.display());
+        bail!(
+            "{}: holds something that is no saved image; remove it first, or choose another name",
+            target.display()
+        );
     }
     Ok(())
 }
@@ -133,7 +139,8 @@ pub fn restore(args: &RestoreArgs, quiet: bool) -> Result<()> {
         return restore_from(io::stdin().lock(), args, quiet);
     }
     let saved = || args.file.display().to_string();
-    let mut file = File::open(&args.file).with_context(|| format!("{}: cannot be opened", args.file.display()))?;
+    let mut file = File::open(&args.file)
+        .with_context(|| format!("{}: cannot be opened", args.file.display()))?;
     if args.pm.exists() && file.metadata()?.is_file() {
         // What the device holds is not given up for an image that turns out to be damaged.
         let progress = Progress::new(quiet);
@@ -166,7 +173,12 @@ fn restore_from(mut input: impl Read, args: &RestoreArgs, quiet: bool) -> Result
 }
 
 /// Opens the PM device to restore to; a file that does not exist is created.
-fn open_target(path: &Path, len_bytes: u64, force: bool, created: &mut CreatedFiles) -> Result<Arc<Pm>> {
+fn open_target(
+    path: &Path,
+    len_bytes: u64,
+    force: bool,
+    created: &mut CreatedFiles,
+) -> Result<Arc<Pm>> {
     let options = DeviceOptions::new(Access::Change);
     if !path.exists() {
         let path = std::path::absolute(path)?;

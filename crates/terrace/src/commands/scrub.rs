@@ -22,9 +22,15 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 /// Starts, shows or ends a scrub.
 pub fn run(args: &ScrubArgs, quiet: bool) -> Result<ExitCode> {
     match (&args.action, &args.start) {
-        (Some(ScrubCommand::Start(start)), _) | (None, Some(start)) => return run_start(start, quiet),
-        (Some(ScrubCommand::Status(args)), _) => show(&mounts::of_volume(&args.target)?.mountpoint, args.json)?,
-        (Some(ScrubCommand::Cancel(args)), _) => cancel(&mounts::of_volume(&args.target)?.mountpoint, quiet)?,
+        (Some(ScrubCommand::Start(start)), _) | (None, Some(start)) => {
+            return run_start(start, quiet);
+        }
+        (Some(ScrubCommand::Status(args)), _) => {
+            show(&mounts::of_volume(&args.target)?.mountpoint, args.json)?
+        }
+        (Some(ScrubCommand::Cancel(args)), _) => {
+            cancel(&mounts::of_volume(&args.target)?.mountpoint, quiet)?
+        }
         (None, None) => bail!("what to scrub is missing"),
     }
     Ok(ExitCode::SUCCESS)
@@ -39,11 +45,15 @@ fn run_start(args: &ScrubStartArgs, quiet: bool) -> Result<ExitCode> {
             0 => "without a rate limit".to_owned(),
             rate => format!("at up to {}/s", format_size(rate)),
         };
-        output::remark(quiet, &format!("{place}: scrub started {rate}; `terrace scrub status {place}` shows it"));
+        output::remark(
+            quiet,
+            &format!("{place}: scrub started {rate}; `terrace scrub status {place}` shows it"),
+        );
         return Ok(ExitCode::SUCCESS);
     }
-    let status = wait(&mountpoint, quiet)
-        .with_context(|| format!("{place}: the scrub went out of sight; the daemon's log says what became of it"))?;
+    let status = wait(&mountpoint, quiet).with_context(|| {
+        format!("{place}: the scrub went out of sight; the daemon's log says what became of it")
+    })?;
     show(&mountpoint, args.json)?;
     match status.state() {
         ScrubState::Finished => Ok(exit_code(&status)),

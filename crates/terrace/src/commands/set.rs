@@ -14,10 +14,16 @@ use crate::{mounts, output, thresholds};
 pub fn run(args: &SetArgs, quiet: bool) -> Result<()> {
     let mountpoint = mounts::terrace_at(&args.mountpoint)?.mountpoint;
     if !args.settings.is_empty() {
-        let values: BTreeMap<String, u64> =
-            args.settings.iter().map(|&(param, value)| (param.tunable().name.to_owned(), value)).collect();
+        let values: BTreeMap<String, u64> = args
+            .settings
+            .iter()
+            .map(|&(param, value)| (param.tunable().name.to_owned(), value))
+            .collect();
         control::set_thresholds(&mountpoint, &values)?;
-        output::remark(quiet, &format!("{}: changed, until the volume is unmounted", mountpoint.display()));
+        output::remark(
+            quiet,
+            &format!("{}: changed, until the volume is unmounted", mountpoint.display()),
+        );
         return Ok(());
     }
     let values = control::thresholds(&mountpoint)?;
@@ -29,7 +35,12 @@ pub fn run(args: &SetArgs, quiet: bool) -> Result<()> {
         // A daemon of another version may not know it.
         if let Some(&value) = values.get(tunable.name) {
             let text = |value| thresholds::value_text(tunable, value);
-            table.row([tunable.name.to_owned(), text(value), text(tunable.default), tunable.about.to_owned()]);
+            table.row([
+                tunable.name.to_owned(),
+                text(value),
+                text(tunable.default),
+                tunable.about.to_owned(),
+            ]);
         }
     }
     output::print(&table.to_text())

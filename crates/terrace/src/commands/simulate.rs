@@ -91,7 +91,8 @@ fn choices(args: &SimulateArgs, facts: &Facts) -> Result<Vec<Choice>> {
         [] => PM_PARTS.iter().map(|(times, part)| recorded.pm_bytes / part * times).collect(),
         sizes => sizes.to_vec(),
     };
-    let cache_sizes = if args.cache.is_empty() { vec![recorded.cache_bytes] } else { args.cache.clone() };
+    let cache_sizes =
+        if args.cache.is_empty() { vec![recorded.cache_bytes] } else { args.cache.clone() };
     let mut choices = Vec::new();
     for &pm_bytes in &pm_sizes {
         for &cache_bytes in &cache_sizes {
@@ -102,7 +103,9 @@ fn choices(args: &SimulateArgs, facts: &Facts) -> Result<Vec<Choice>> {
     for ThresholdValues { param, values } in &args.settings {
         let name = param.tunable().name;
         if choices.iter().any(|choice| choice.settings.contains_key(name)) {
-            return Err(Usage::error(format!("{name} is set twice; give its values once, as in --set {name}=A,B")));
+            return Err(Usage::error(format!(
+                "{name} is set twice; give its values once, as in --set {name}=A,B"
+            )));
         }
         let set = |choice: &Choice, &value: &u64| {
             let mut choice = choice.clone();
@@ -110,29 +113,36 @@ fn choices(args: &SimulateArgs, facts: &Facts) -> Result<Vec<Choice>> {
             choice.settings.insert(name, value);
             Ok(choice)
         };
-        choices = (choices.iter().flat_map(|choice| values.iter().map(move |value| set(choice, value))))
-            .collect::<Result<_>>()?;
+        choices =
+            (choices.iter().flat_map(|choice| values.iter().map(move |value| set(choice, value))))
+                .collect::<Result<_>>()?;
         if choices.len() > CHOICES_MAX {
             break;
         }
     }
     if choices.len() > CHOICES_MAX {
-        return Err(Usage::error(format!("these are more than {CHOICES_MAX} combinations; try fewer at a time")));
+        return Err(Usage::error(format!(
+            "these are more than {CHOICES_MAX} combinations; try fewer at a time"
+        )));
     }
     Ok(choices)
 }
 
 /// Passes through the trace once for each choice, as many at a time as there are processors.
 fn simulate(path: &Path, choices: &[Choice], quiet: bool) -> Result<Vec<Pass>> {
-    let (progress, done_bytes, next) = (Progress::new(quiet), AtomicU64::new(0), AtomicUsize::new(0));
+    let (progress, done_bytes, next) =
+        (Progress::new(quiet), AtomicU64::new(0), AtomicUsize::new(0));
     let total_bytes = fs::metadata(path)?.len() * choices.len() as u64;
     let advance = |bytes: u64| {
         let done = done_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         progress.update("simulating", done.min(total_bytes), total_bytes);
     };
-    let passes: Vec<Mutex<Option<Result<Pass>>>> = choices.iter().map(|_| Mutex::default()).collect();
+    let passes: Vec<Mutex<Option<Result<Pass>>>> =
+        choices.iter().map(|_| Mutex::default()).collect();
     let work = || {
-        while let Some(at) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&at| at < choices.len()) {
+        while let Some(at) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&at| at < choices.len())
+        {
             let pass = pass(path, &choices[at].config, &advance);
             *passes[at].lock().unwrap_or_else(|e| e.into_inner()) = Some(pass);
         }
@@ -143,7 +153,9 @@ fn simulate(path: &Path, choices: &[Choice], quiet: bool) -> Result<Vec<Pass>> {
         work();
     });
     let passed = |slot: Mutex<Option<Result<Pass>>>| {
-        slot.into_inner().unwrap_or_else(|e| e.into_inner()).context("a thread of the simulation has ended early")?
+        slot.into_inner()
+            .unwrap_or_else(|e| e.into_inner())
+            .context("a thread of the simulation has ended early")?
     };
     passes.into_iter().map(passed).collect()
 }
@@ -154,7 +166,8 @@ fn pass(path: &Path, config: &Config, advance: &dyn Fn(u64)) -> Result<Pass> {
     let (mut records, mut last_us): (Vec<Record>, u64) = (Vec::new(), 0);
     loop {
         let before_bytes = reader.summary().whole_bytes;
-        let goes_on = reader.next_block(&mut records).with_context(|| path.display().to_string())?;
+        let goes_on =
+            reader.next_block(&mut records).with_context(|| path.display().to_string())?;
         records.iter().for_each(|record| simulation.step(record));
         last_us = records.last().map_or(last_us, |record| record.time_us);
         advance(reader.summary().whole_bytes - before_bytes);

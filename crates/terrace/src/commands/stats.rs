@@ -11,13 +11,15 @@ use crate::cli::StatsArgs;
 use crate::sampler::Sampler;
 use crate::{daemon, mounts, output, report};
 
-/// Prints what a volume does, until a signal comes, the reader of the output is gone, or the volume is unmounted.
+/// Prints what a volume does, until a signal comes, the reader of the output is gone, or the volume
+/// is unmounted.
 pub fn run(args: &StatsArgs, quiet: bool) -> Result<()> {
     let mountpoint = mounts::of_volume(&args.target)?.mountpoint;
     let mut sampler = Sampler::new(mountpoint)?;
     if args.once {
         let total = sampler.total();
-        let text = if args.json { json(total, &sampler.files())? } else { report::stats_total(total) };
+        let text =
+            if args.json { json(total, &sampler.files())? } else { report::stats_total(total) };
         return output::print(&text);
     }
     let signals = daemon::terminations()?;
@@ -26,13 +28,19 @@ pub fn run(args: &StatsArgs, quiet: bool) -> Result<()> {
         match signals.recv_timeout(Duration::from_secs(args.interval)) {
             Err(RecvTimeoutError::Timeout) => {}
             Ok(_) => return Ok(()),
-            Err(RecvTimeoutError::Disconnected) => bail!("the thread that waits for signals has ended"),
+            Err(RecvTimeoutError::Disconnected) => {
+                bail!("the thread that waits for signals has ended")
+            }
         }
         let Some(interval) = sampler.next_interval()? else {
             output::remark(quiet, &format!("{}: unmounted", args.target.display()));
             return Ok(());
         };
-        let text = if args.json { json(&interval, &sampler.files())? } else { report::stats_live(&interval, is_first) };
+        let text = if args.json {
+            json(&interval, &sampler.files())?
+        } else {
+            report::stats_live(&interval, is_first)
+        };
         if !output::offer(&text)? {
             return Ok(());
         }

@@ -24,7 +24,8 @@ pub fn run(args: &StatusArgs) -> Result<()> {
 fn note_exposures(status: &mut Value) {
     let rows = status["devices"].as_array().into_iter().flatten();
     let paths = rows.filter_map(|device| device["path"].as_str());
-    let exposures: Vec<Value> = paths.filter_map(|path| exposure(Path::new(path))).map(Value::from).collect();
+    let exposures: Vec<Value> =
+        paths.filter_map(|path| exposure(Path::new(path))).map(Value::from).collect();
     if let Some(notes) = status["notes"].as_array_mut() {
         notes.extend(exposures);
     }
@@ -44,7 +45,9 @@ fn status(args: &StatusArgs) -> Result<String> {
         );
     }
     match mounts::of_pm(target)? {
-        Some(mount) if !mounts::is_dead(&mount.mountpoint) => terrace_fuse::control::status(&mount.mountpoint),
+        Some(mount) if !mounts::is_dead(&mount.mountpoint) => {
+            terrace_fuse::control::status(&mount.mountpoint)
+        }
         // Not mounted, or by a daemon that has died: the devices tell.
         _ => offline(args),
     }

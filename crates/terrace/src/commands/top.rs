@@ -46,7 +46,12 @@ pub fn run(args: &TopArgs, quiet: bool) -> Result<()> {
     Ok(())
 }
 
-fn watch(place: &str, mut sampler: Sampler, signals: &Receiver<i32>, period: Duration) -> Result<End> {
+fn watch(
+    place: &str,
+    mut sampler: Sampler,
+    signals: &Receiver<i32>,
+    period: Duration,
+) -> Result<End> {
     let mut screen = Screen::open()?;
     let mut interval = sampler.total().since(sampler.total());
     let mut files = sampler.files();
@@ -84,7 +89,9 @@ fn wait(signals: &Receiver<i32>, due: Instant) -> Result<Woken> {
             Event::Key(key) if key.kind == KeyEventKind::Press => match key.code {
                 KeyCode::Char('q') | KeyCode::Esc => return Ok(Woken::Quit),
                 // The terminal does not make a signal of it meanwhile.
-                KeyCode::Char('c') if key.modifiers == KeyModifiers::CONTROL => return Ok(Woken::Quit),
+                KeyCode::Char('c') if key.modifiers == KeyModifiers::CONTROL => {
+                    return Ok(Woken::Quit);
+                }
                 _ => {}
             },
             Event::Resize(..) => return Ok(Woken::Resized),
@@ -99,7 +106,10 @@ struct Screen(DefaultTerminal);
 impl Screen {
     fn open() -> Result<Self> {
         // It also sees to it that a panic puts the terminal back before it says what is wrong.
-        ratatui::try_init().map(Screen).inspect_err(|_| ratatui::restore()).context("cannot prepare the terminal")
+        ratatui::try_init()
+            .map(Screen)
+            .inspect_err(|_| ratatui::restore())
+            .context("cannot prepare the terminal")
     }
 }
 

@@ -34,14 +34,19 @@ pub fn umount(mountpoint: &Path, quiet: bool) -> Result<()> {
     let place = mount.mountpoint.display();
     if mounts::is_dead(&mount.mountpoint) {
         terrace_fuse::clean_dead_mount(&mount.mountpoint)?;
-        output::remark(quiet, &format!("{place}: its daemon had died; the next mount recovers the volume"));
+        output::remark(
+            quiet,
+            &format!("{place}: its daemon had died; the next mount recovers the volume"),
+        );
         return Ok(());
     }
     match unmount(&mount.mountpoint) {
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
             bail!("{place}: is in use; `fuser -vm {place}` shows by whom")
         }
-        Err(_) if !is_mine(&mount) => bail!("{place}: only root and the user who mounted it may unmount it"),
+        Err(_) if !is_mine(&mount) => {
+            bail!("{place}: only root and the user who mounted it may unmount it")
+        }
         result => result.with_context(|| format!("{place}: cannot unmount"))?,
     }
     wait_for_daemon(&mount, quiet)?;
@@ -56,7 +61,8 @@ fn is_mine(mount: &Mount) -> bool {
     me.is_root() || mount.user.is_none_or(|user| user == me.as_raw())
 }
 
-/// Unmounts what is not in use, or only by a command that asks the daemon something: that takes a moment.
+/// Unmounts what is not in use, or only by a command that asks the daemon something: that takes a
+/// moment.
 fn unmount(mountpoint: &Path) -> io::Result<()> {
     for _ in 1..BUSY_TRIES {
         match mounts::unmount(mountpoint, false) {
@@ -67,8 +73,8 @@ fn unmount(mountpoint: &Path) -> io::Result<()> {
     mounts::unmount(mountpoint, false)
 }
 
-/// Waits until the PM device is free, or mounted again: the file system was mounted at several places, or somebody
-/// was faster than we are.
+/// Waits until the PM device is free, or mounted again: the file system was mounted at several
+/// places, or somebody was faster than we are.
 ///
 /// # Errors
 /// It is mounted in another namespace, so that the daemon goes on.
@@ -93,7 +99,10 @@ fn wait_for_daemon(mount: &Mount, quiet: bool) -> Result<()> {
             look += LOOK_ELSEWHERE_EVERY;
         }
         if !told && begun.elapsed() > LONG {
-            output::remark(quiet, &format!("{}: unmounted; its daemon is still writing …", pm.display()));
+            output::remark(
+                quiet,
+                &format!("{}: unmounted; its daemon is still writing …", pm.display()),
+            );
             told = true;
         }
         sleep(LOOK_EVERY);

@@ -45,7 +45,9 @@ fn map_of(path: &Path) -> Result<Value> {
 
 /// Makes one extent of those that go on where the one before ends, in the file and on the device.
 fn join(extents: &mut Vec<Value>) {
-    let end = |extent: &Value, start: &str| Some(extent[start].as_u64()?.saturating_add(extent["len_bytes"].as_u64()?));
+    let end = |extent: &Value, start: &str| {
+        Some(extent[start].as_u64()?.saturating_add(extent["len_bytes"].as_u64()?))
+    };
     let goes_on = |last: &Value, next: &Value| {
         let touches = |start| end(last, start).is_some_and(|end| next[start] == end);
         let is_like = |what| last[what] == next[what];
@@ -59,7 +61,8 @@ fn join(extents: &mut Vec<Value>) {
             for what in ["len_bytes", "cached_bytes"] {
                 last[what] = number(last, what).saturating_add(number(next, what)).into();
             }
-            last["write_counter"] = number(last, "write_counter").max(number(next, "write_counter")).into();
+            last["write_counter"] =
+                number(last, "write_counter").max(number(next, "write_counter")).into();
         }
         joins
     });
@@ -72,7 +75,13 @@ mod tests {
 
     #[test]
     fn what_goes_on_in_the_file_and_on_the_device_is_one_extent() {
-        let extent = |at: u64, len: u64, device_at: u64, tier: &str, unwritten: bool, cached: u64, counter: u64| {
+        let extent = |at: u64,
+                      len: u64,
+                      device_at: u64,
+                      tier: &str,
+                      unwritten: bool,
+                      cached: u64,
+                      counter: u64| {
             json!({
                 "offset_bytes": at, "len_bytes": len, "device_offset_bytes": device_at, "tier": tier, "device": tier,
                 "unwritten": unwritten, "cached_bytes": cached, "write_counter": counter,
@@ -88,7 +97,8 @@ mod tests {
             extent(28672, 4096, 49152, "disk1", true, 0, 0),
             extent(32768, 4096, 53248, "disk2", true, 0, 0),
         ];
-        let expected = [&[extent(0, 16384, 8192, "disk1", false, 12288, 3)], &extents[3..]].concat();
+        let expected =
+            [&[extent(0, 16384, 8192, "disk1", false, 12288, 3)], &extents[3..]].concat();
         join(&mut extents);
         assert_eq!(extents, expected);
         // What a daemon of another version says otherwise stays as it is.

@@ -1,4 +1,5 @@
-//! The little of HTTP/1 that a scrape needs: one request per connection, its head parsed by `httparse`, one answer.
+//! The little of HTTP/1 that a scrape needs: one request per connection, its head parsed by
+//! `httparse`, one answer.
 
 /// Longest head of a request that is read.
 pub const HEAD_BYTES_MAX: usize = 8 << 10;
@@ -7,8 +8,8 @@ const TEXT_TYPE: &str = "text/plain; charset=utf-8";
 /// Of the text format that Prometheus reads.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The answer to the request of which `received` has come in; `None` if more of it must come. `metrics` makes the text
-/// for which people ask.
+/// The answer to the request of which `received` has come in; `None` if more of it must come.
+/// `metrics` makes the text for which people ask.
 pub fn answer(received: &[u8], metrics: &dyn Fn() -> String) -> Option<Vec<u8>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
@@ -32,11 +33,23 @@ pub fn answer(received: &[u8], metrics: &dyn Fn() -> String) -> Option<Vec<u8>> 
 }
 
 fn refusal(status: &str, header: &str) -> Vec<u8> {
-    response(status, TEXT_TYPE, header, &format!("{status}: only GET /metrics is answered here\n"), true)
+    response(
+        status,
+        TEXT_TYPE,
+        header,
+        &format!("{status}: only GET /metrics is answered here\n"),
+        true,
+    )
 }
 
 /// `header`: one more, or nothing.
-fn response(status: &str, content_type: &str, header: &str, body: &str, with_body: bool) -> Vec<u8> {
+fn response(
+    status: &str,
+    content_type: &str,
+    header: &str,
+    body: &str,
+    with_body: bool,
+) -> Vec<u8> {
     let length = body.len();
     let shown = if with_body { body } else { "" };
     format!(
@@ -51,16 +64,26 @@ mod tests {
     use super::*;
 
     fn reply(request: &str) -> Option<String> {
-        answer(request.as_bytes(), &|| "terrace_x 1\n".to_owned()).map(|bytes| String::from_utf8(bytes).unwrap())
+        answer(request.as_bytes(), &|| "terrace_x 1\n".to_owned())
+            .map(|bytes| String::from_utf8(bytes).unwrap())
     }
 
     #[test]
     fn metrics_are_answered_and_nothing_else() {
         let get = reply("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-        assert!(get.starts_with("HTTP/1.1 200 OK\r\n") && get.ends_with("\r\n\r\nterrace_x 1\n"), "{get}");
-        assert!(get.contains("\r\nContent-Length: 12\r\n") && get.contains("version=0.0.4"), "{get}");
+        assert!(
+            get.starts_with("HTTP/1.1 200 OK\r\n") && get.ends_with("\r\n\r\nterrace_x 1\n"),
+            "{get}"
+        );
+        assert!(
+            get.contains("\r\nContent-Length: 12\r\n") && get.contains("version=0.0.4"),
+            "{get}"
+        );
         let head = reply("HEAD /metrics HTTP/1.0\r\n\r\n").unwrap();
-        assert!(head.contains("\r\nContent-Length: 12\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+        assert!(
+            head.contains("\r\nContent-Length: 12\r\n") && head.ends_with("\r\n\r\n"),
+            "{head}"
+        );
         assert!(reply("GET /metrics?a=b HTTP/1.1\r\n\r\n").unwrap().starts_with("HTTP/1.1 200 "));
         for (request, status) in [
             ("GET / HTTP/1.1\r\n\r\n", "404"),

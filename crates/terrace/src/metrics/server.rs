@@ -1,10 +1,10 @@
 //! Serving metrics from a thread of the daemon.
 //!
 //! Invariants:
-//! * Nobody who connects can cost more than [`CONNECTIONS_MAX`] connections, each with a few KiB and an answer, and
-//!   each ends after [`EXCHANGE_MAX`], whatever the other side does.
-//! * Nobody waits for another: the thread never waits for one connection alone, and one that comes while there are as
-//!   many as there may be takes the place of the oldest.
+//! * Nobody who connects can cost more than [`CONNECTIONS_MAX`] connections, each with a few KiB
+//!   and an answer, and each ends after [`EXCHANGE_MAX`], whatever the other side does.
+//! * Nobody waits for another: the thread never waits for one connection alone, and one that comes
+//!   while there are as many as there may be takes the place of the oldest.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -22,7 +22,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, bind, listen, shutdown, socket_with,
+    AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, bind, listen, shutdown,
+    socket_with,
 };
 
 use super::{Address, http};
@@ -70,10 +71,12 @@ impl Server {
     ) -> Result<Server> {
         let advice = || format!("mount option metrics={address}: cannot be served there");
         let (listener, socket) = match address {
-            Address::Socket(path) => bind_socket(path).map(|(it, file)| (Listener::Unix(it), Some(file))),
-            Address::Tcp(address) => {
-                TcpListener::bind(address).map(|listener| (Listener::Tcp(listener), None)).map_err(Into::into)
+            Address::Socket(path) => {
+                bind_socket(path).map(|(it, file)| (Listener::Unix(it), Some(file)))
             }
+            Address::Tcp(address) => TcpListener::bind(address)
+                .map(|listener| (Listener::Tcp(listener), None))
+                .map_err(Into::into),
         }
         .with_context(advice)?;
         #[cfg(test)]
@@ -87,8 +90,10 @@ impl Server {
         }
         let (stopped, stop) = io::pipe().context("cannot make a pipe")?;
         let work = move || serve(&listener, &stopped, exchange_max, &text);
-        let thread =
-            std::thread::Builder::new().name("metrics".to_owned()).spawn(work).context("cannot start a thread")?;
+        let thread = std::thread::Builder::new()
+            .name("metrics".to_owned())
+            .spawn(work)
+            .context("cannot start a thread")?;
         Ok(Server {
             stop: Some(stop),
             thread: Some(thread),
@@ -117,7 +122,9 @@ struct SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|meta| (meta.dev(), meta.ino()) == self.identity) {
+        if fs::symlink_metadata(&self.path)
+            .is_ok_and(|meta| (meta.dev(), meta.ino()) == self.identity)
+        {
             // Should it stay, the next mount replaces it.
             let _ = fs::remove_file(&self.path);
         }
@@ -172,14 +179,23 @@ impl AsFd for Listener {
 }
 
 /// The thread: serves connections until the other end of `stopped` is closed.
-fn serve(listener: &Listener, stopped: &PipeReader, exchange_max: Duration, text: &dyn Fn() -> String) {
+fn serve(
+    listener: &Listener,
+    stopped: &PipeReader,
+    exchange_max: Duration,
+    text: &dyn Fn() -> String,
+) {
     let stops = || PollFd::new(stopped, PollFlags::empty());
     let mut exchanges: VecDeque<Exchange> = VecDeque::new();
     loop {
         let mut events = vec![stops(), PollFd::new(listener, PollFlags::IN)];
-        events.extend(exchanges.iter().map(|exchange| PollFd::new(&exchange.stream, exchange.waits_for())));
+        events.extend(
+            exchanges.iter().map(|exchange| PollFd::new(&exchange.stream, exchange.waits_for())),
+        );
         // They end in the order in which they have come.
-        let left = exchanges.front().map(|oldest| oldest.deadline.saturating_duration_since(Instant::now()));
+        let left = exchanges
+            .front()
+            .map(|oldest| oldest.deadline.saturating_duration_since(Instant::now()));
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut events, left.as_ref()) {
             Ok(_) if !events[0].revents().is_empty() => return,
@@ -187,11 +203,16 @@ fn serve(listener: &Listener, stopped: &PipeReader, exchange_max: Duration, text
             Err(error) => return tracing::error!("metrics are not served any more: {error}"),
         }
         let somebody_connects = !events[1].revents().is_empty();
-        let mut ready = events[2..].iter().map(|event| !event.revents().is_empty()).collect::<Vec<_>>().into_iter();
+        let mut ready = events[2..]
+            .iter()
+            .map(|event| !event.revents().is_empty())
+            .collect::<Vec<_>>()
+            .into_iter();
         let now = Instant::now();
         // What became of one client is its own affair.
         exchanges.retain_mut(|exchange| {
-            let goes_on = !ready.next().unwrap_or_default() || exchange.go_on(text).unwrap_or_default();
+            let goes_on =
+                !ready.next().unwrap_or_default() || exchange.go_on(text).unwrap_or_default();
             goes_on && now < exchange.deadline
         });
         if !somebody_connects {
@@ -204,7 +225,9 @@ fn serve(listener: &Listener, stopped: &PipeReader, exchange_max: Duration, text
                 }
                 exchanges.push_back(Exchange::new(stream, now + exchange_max));
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted) => {}
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted) => {
+            }
             Err(error) => {
                 tracing::warn!("a connection for metrics was not taken: {error}");
                 let _ = poll(&mut [stops()], Some(&ACCEPT_PAUSE));
@@ -218,8 +241,9 @@ trait Stream: Read + Write + AsFd {}
 
 impl<S: Read + Write + AsFd> Stream for S {}
 
-/// One connection: a request is read, then an answer written, then the rest of what comes is passed over until the
-/// other side has done: a connection that is closed while something unread is left in it may take the answer along.
+/// One connection: a request is read, then an answer written, then the rest of what comes is passed
+/// over until the other side has done: a connection that is closed while something unread is left
+/// in it may take the answer along.
 struct Exchange {
     stream: Box<dyn Stream>,
     deadline: Instant,
@@ -246,7 +270,11 @@ impl Exchange {
     fn go_on(&mut self, text: &dyn Fn() -> String) -> io::Result<bool> {
         let went = if self.unsent().is_empty() { self.receive(text) } else { self.send() };
         match went {
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(true),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                Ok(true)
+            }
             went => went,
         }
     }
@@ -276,13 +304,15 @@ mod tests {
     use super::*;
     use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
-    /// Asks until there is an answer: on a machine where nothing has its turn for [`EXCHANGE_MAX`], there is none at
-    /// first.
+    /// Asks until there is an answer: on a machine where nothing has its turn for [`EXCHANGE_MAX`],
+    /// there is none at first.
     fn get<S: Read + Write>(connect: impl Fn() -> io::Result<S>, request: &str) -> String {
         let begun = Instant::now();
         loop {
             let (mut stream, mut answer) = (connect().unwrap(), String::new());
-            let told = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
+            let told = stream
+                .write_all(request.as_bytes())
+                .and_then(|()| stream.read_to_string(&mut answer));
             if told.is_ok_and(|len| len > 0) {
                 return answer;
             }
@@ -304,7 +334,10 @@ mod tests {
         half.write_all(&GET.as_bytes()[..10]).unwrap();
         drop(half);
         assert!(get(|| TcpStream::connect(address), GET).ends_with("\r\n\r\nterrace_x 1\n"));
-        let body = format!("POST /metrics HTTP/1.1\r\nContent-Length: 100000\r\n\r\n{}", "x".repeat(100_000));
+        let body = format!(
+            "POST /metrics HTTP/1.1\r\nContent-Length: 100000\r\n\r\n{}",
+            "x".repeat(100_000)
+        );
         assert!(get(|| TcpStream::connect(address), &body).starts_with("HTTP/1.1 405 "));
         drop(silent);
         drop(server);
@@ -313,12 +346,14 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    /// Whoever says half of something, or nothing, or does not read, or will not end, keeps nobody else out, however
-    /// many there are. They may stay for an hour: an answer does not come from their end.
+    /// Whoever says half of something, or nothing, or does not read, or will not end, keeps nobody
+    /// else out, however many there are. They may stay for an hour: an answer does not come from
+    /// their end.
     #[test]
     fn nobody_waits_for_another() {
         let any_port = Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-        let server = Server::start_with(&any_port, HOUR, || "terrace_x 1\n".repeat(1 << 18)).unwrap();
+        let server =
+            Server::start_with(&any_port, HOUR, || "terrace_x 1\n".repeat(1 << 18)).unwrap();
         let connect = || TcpStream::connect(server.address.unwrap()).unwrap();
         let mut others = Vec::new();
         for said in ["", "G", &GET[..10], &GET[..GET.len() - 1], GET] {
@@ -331,7 +366,10 @@ mod tests {
             asks.write_all(GET.as_bytes()).unwrap();
             let mut answer = String::new();
             asks.read_to_string(&mut answer).unwrap();
-            assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("terrace_x 1\n"), "beside {said:?}");
+            assert!(
+                answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("terrace_x 1\n"),
+                "beside {said:?}"
+            );
             // Its place is free again while it waits for our end.
             others.push(asks);
         }

@@ -1,5 +1,5 @@
-//! Metrics in the text format of Prometheus. What there is, and what it means, stands in tables: here for what is not
-//! a [`Counter`]. docs/METRICS.md shows the same, and a test compares.
+//! Metrics in the text format of Prometheus. What there is, and what it means, stands in tables:
+//! here for what is not a [`Counter`]. docs/METRICS.md shows the same, and a test compares.
 
 use std::fmt::Write as _;
 
@@ -28,23 +28,33 @@ struct Metric<T>(&'static str, Kind, &'static str, fn(&T) -> u64);
 
 /// One sample per tier, with the label `tier`.
 const OF_TIERS: &[Metric<TierStats>] = &[
-    Metric("terrace_tier_capacity_bytes", Kind::Gauge, "Size of the tier's devices", |tier| tier.capacity_bytes),
-    Metric("terrace_tier_used_bytes", Kind::Gauge, "Bytes of the tier in use", |tier| tier.used_bytes),
-    Metric("terrace_tier_free_bytes", Kind::Gauge, "Bytes of the tier that are free", |tier| tier.free_bytes),
+    Metric("terrace_tier_capacity_bytes", Kind::Gauge, "Size of the tier's devices", |tier| {
+        tier.capacity_bytes
+    }),
+    Metric("terrace_tier_used_bytes", Kind::Gauge, "Bytes of the tier in use", |tier| {
+        tier.used_bytes
+    }),
+    Metric("terrace_tier_free_bytes", Kind::Gauge, "Bytes of the tier that are free", |tier| {
+        tier.free_bytes
+    }),
     Metric(
         "terrace_tier_reads_total",
         Kind::Counter,
         "Reads: of PM, those of file data; of disks, all that the devices did",
         |tier| tier.reads,
     ),
-    Metric("terrace_tier_read_bytes_total", Kind::Counter, "Bytes of these reads", |tier| tier.read_bytes),
+    Metric("terrace_tier_read_bytes_total", Kind::Counter, "Bytes of these reads", |tier| {
+        tier.read_bytes
+    }),
     Metric(
         "terrace_tier_writes_total",
         Kind::Counter,
         "Writes: to PM, those of file data; to disks, all that the devices did",
         |tier| tier.writes,
     ),
-    Metric("terrace_tier_written_bytes_total", Kind::Counter, "Bytes of these writes", |tier| tier.written_bytes),
+    Metric("terrace_tier_written_bytes_total", Kind::Counter, "Bytes of these writes", |tier| {
+        tier.written_bytes
+    }),
     Metric(
         "terrace_tier_file_read_bytes_total",
         Kind::Counter,
@@ -58,15 +68,24 @@ const OF_VOLUME: &[Metric<Stats>] = &[
     Metric("terrace_mounted_seconds", Kind::Gauge, "Time since the volume was mounted", |stats| {
         stats.elapsed_ms / 1000
     }),
-    Metric("terrace_cache_budget_bytes", Kind::Gauge, "Bytes that the page cache may take", |stats| {
-        stats.cache.budget_bytes
-    }),
-    Metric("terrace_cache_clean_bytes", Kind::Gauge, "Bytes of clean pages in the page cache", |stats| {
-        stats.cache.clean_bytes
-    }),
-    Metric("terrace_cache_dirty_bytes", Kind::Gauge, "Bytes of dirty pages in the page cache", |stats| {
-        stats.cache.dirty_bytes
-    }),
+    Metric(
+        "terrace_cache_budget_bytes",
+        Kind::Gauge,
+        "Bytes that the page cache may take",
+        |stats| stats.cache.budget_bytes,
+    ),
+    Metric(
+        "terrace_cache_clean_bytes",
+        Kind::Gauge,
+        "Bytes of clean pages in the page cache",
+        |stats| stats.cache.clean_bytes,
+    ),
+    Metric(
+        "terrace_cache_dirty_bytes",
+        Kind::Gauge,
+        "Bytes of dirty pages in the page cache",
+        |stats| stats.cache.dirty_bytes,
+    ),
     Metric(
         "terrace_pm_stored_bytes_total",
         Kind::Counter,
@@ -77,7 +96,8 @@ const OF_VOLUME: &[Metric<Stats>] = &[
 ];
 
 /// Tells which volume it is.
-const INFO: (&str, &str) = ("terrace_volume_info", "Always 1; the label uuid says which volume it is");
+const INFO: (&str, &str) =
+    ("terrace_volume_info", "Always 1; the label uuid says which volume it is");
 
 fn name_of(counter: Counter) -> String {
     format!("terrace_{}_total", counter.name())
@@ -115,7 +135,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// Reads the format as a scraper does: samples by name and labels. Panics at what it does not allow.
+    /// Reads the format as a scraper does: samples by name and labels. Panics at what it does not
+    /// allow.
     fn parse(text: &str) -> BTreeMap<String, f64> {
         let (mut samples, mut families) = (BTreeMap::new(), Vec::new());
         let mut family: Option<(&str, &str)> = None;
@@ -124,12 +145,16 @@ mod tests {
             if let Some(help) = line.strip_prefix("# HELP ") {
                 let (name, help) = help.split_once(' ').expect("a name and a help text");
                 assert!(!help.is_empty() && !help.contains('\\'), "{line}");
-                let kind = lines.next().and_then(|line| line.strip_prefix(&format!("# TYPE {name} ")));
+                let kind =
+                    lines.next().and_then(|line| line.strip_prefix(&format!("# TYPE {name} ")));
                 assert!(matches!(kind, Some("counter" | "gauge")), "{name}: {kind:?}");
                 assert!(!families.contains(&name), "{name} comes twice");
                 families.push(name);
                 family = kind.map(|kind| (name, kind));
-                assert!(lines.peek().is_some_and(|line| line.starts_with(name)), "{name} has no sample");
+                assert!(
+                    lines.peek().is_some_and(|line| line.starts_with(name)),
+                    "{name} has no sample"
+                );
                 continue;
             }
             let (series, value) = line.rsplit_once(' ').expect("a sample");
@@ -137,7 +162,8 @@ mod tests {
             let (known, kind) = family.expect("HELP and TYPE before samples");
             assert_eq!(name, known, "samples of one family stand together");
             assert!(
-                name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') && name.starts_with("terrace_"),
+                name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+                    && name.starts_with("terrace_"),
                 "{name}"
             );
             assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
@@ -186,15 +212,24 @@ mod tests {
 
     #[test]
     fn the_documentation_lists_every_metric() {
-        let row = |name: &str, kind: Kind, help: &str| format!("| `{name}` | {} | {help} |\n", kind.name());
+        let row = |name: &str, kind: Kind, help: &str| {
+            format!("| `{name}` | {} | {help} |\n", kind.name())
+        };
         let mut table = row(INFO.0, Kind::Gauge, INFO.1);
         OF_TIERS.iter().for_each(|Metric(name, kind, help, _)| table += &row(name, *kind, help));
         OF_VOLUME.iter().for_each(|Metric(name, kind, help, _)| table += &row(name, *kind, help));
-        Counter::ALL.iter().for_each(|&counter| table += &row(&name_of(counter), Kind::Counter, counter.help()));
-        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/METRICS.md")).unwrap();
+        Counter::ALL
+            .iter()
+            .for_each(|&counter| table += &row(&name_of(counter), Kind::Counter, counter.help()));
+        let page =
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/METRICS.md"))
+                .unwrap();
         let (_, shown) = page.split_once("|---|---|---|\n").expect("a table");
-        let shown: String =
-            shown.lines().take_while(|line| line.starts_with('|')).map(|line| line.to_owned() + "\n").collect();
+        let shown: String = shown
+            .lines()
+            .take_while(|line| line.starts_with('|'))
+            .map(|line| line.to_owned() + "\n")
+            .collect();
         assert!(shown == table, "docs/METRICS.md should have this table:\n{table}");
     }
 }

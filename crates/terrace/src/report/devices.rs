@@ -28,7 +28,8 @@ pub struct DeviceRow {
 impl Status {
     /// The devices.
     pub fn device_rows(&self) -> Vec<DeviceRow> {
-        let leaving = self.removal.as_ref().filter(|removal| removal.state == RemovalState::Running);
+        let leaving =
+            self.removal.as_ref().filter(|removal| removal.state == RemovalState::Running);
         let row = |device: &super::Device| DeviceRow {
             index: device.index,
             path: device.path.clone(),
@@ -37,9 +38,13 @@ impl Status {
             used_bytes: device.used_bytes,
             free_bytes: device.size_bytes.saturating_sub(device.used_bytes),
             state: match (&*device.health, leaving) {
-                ("ok", Some(removal)) if removal.device_index == device.index => "draining".to_owned(),
+                ("ok", Some(removal)) if removal.device_index == device.index => {
+                    "draining".to_owned()
+                }
                 ("ok", _) => "in use".to_owned(),
-                (health, _) => format!("failed: {}", health.strip_prefix("failing: ").unwrap_or(health)),
+                (health, _) => {
+                    format!("failed: {}", health.strip_prefix("failing: ").unwrap_or(health))
+                }
             },
         };
         self.devices.iter().map(row).collect()
@@ -55,9 +60,10 @@ impl Status {
                 format_size(removal.left_bytes),
                 format_size(removal.total_bytes)
             )),
-            RemovalState::Failed => {
-                Some(format!("not removed: {}", removal.message.as_deref().unwrap_or(&removal.path)))
-            }
+            RemovalState::Failed => Some(format!(
+                "not removed: {}",
+                removal.message.as_deref().unwrap_or(&removal.path)
+            )),
             RemovalState::Finished | RemovalState::Cancelled => None,
         }
     }
@@ -92,19 +98,28 @@ mod tests {
                     r#"{{"index":{index},"tier":1,"path":"/d{index}","size_bytes":4096,"used_bytes":1024,"health":"{health}"}}"#
                 )
             };
-            let devices = [device(1, "ok"), device(2, "ok"), device(3, "failing: no power")].join(",");
+            let devices =
+                [device(1, "ok"), device(2, "ok"), device(3, "failing: no power")].join(",");
             let removal = format!(
                 r#"{{"device_index":2,"path":"/d2","state":"{removal}","total_bytes":4096,"left_bytes":1024}}"#
             );
-            serde_json::from_str::<Status>(&format!(r#"{{"devices":[{devices}],"removal":{removal}}}"#)).unwrap()
+            serde_json::from_str::<Status>(&format!(
+                r#"{{"devices":[{devices}],"removal":{removal}}}"#
+            ))
+            .unwrap()
         };
-        let states = |status: &Status| status.device_rows().into_iter().map(|row| row.state).collect::<Vec<_>>();
+        let states = |status: &Status| {
+            status.device_rows().into_iter().map(|row| row.state).collect::<Vec<_>>()
+        };
         let running = status("running");
         assert_eq!(states(&running), ["in use", "draining", "failed: no power"]);
         assert_eq!(running.removal_in_a_line().unwrap(), "draining /d2: 1 KiB of 4 KiB left");
         assert_eq!(states(&status("cancelled"))[1], "in use");
         assert_eq!(running.device_rows()[0].free_bytes, 3072);
         let text = device_list(&running.device_rows());
-        assert!(text.contains("disk2") && text.contains("draining") && text.contains("/d3"), "{text}");
+        assert!(
+            text.contains("disk2") && text.contains("draining") && text.contains("/d3"),
+            "{text}"
+        );
     }
 }

@@ -92,15 +92,18 @@ impl ScrubStatus {
         match self.state {
             ScrubState::Never => "none since the volume was mounted".to_owned(),
             ScrubState::Running => {
-                let left =
-                    self.remaining_seconds.map_or_else(String::new, |s| format!(", {} left", duration(s * 1000)));
+                let left = self
+                    .remaining_seconds
+                    .map_or_else(String::new, |s| format!(", {} left", duration(s * 1000)));
                 let since = utc(self.started_unix_seconds);
                 format!("running since {since}, {} % done{left}, {found} so far", self.percent)
             }
             ScrubState::Finished => {
                 format!("finished at {}, {found} in {}", ended(), format_size(self.verified_bytes))
             }
-            ScrubState::Cancelled => format!("cancelled at {}, {} % done, {found}", ended(), self.percent),
+            ScrubState::Cancelled => {
+                format!("cancelled at {}, {} % done, {found}", ended(), self.percent)
+            }
             ScrubState::Unmounted => format!("ended by an unmount at {}, {found}", ended()),
         }
     }
@@ -143,7 +146,8 @@ pub fn scrub(mountpoint: &Path, report: &ScrubReport) -> String {
         text += &line(&in_words(damage));
     }
     if report.unlisted_errors > 0 {
-        let _ = writeln!(text, "and {}", counted(report.unlisted_errors, "more error", "more errors"));
+        let _ =
+            writeln!(text, "and {}", counted(report.unlisted_errors, "more error", "more errors"));
     }
     text
 }
@@ -156,7 +160,10 @@ fn in_words(damage: &Damage) -> String {
         _ => String::new(),
     };
     let place = damage.file_offset_bytes.map_or_else(String::new, |at| {
-        format!(", bytes {at} to {} of the file", at.saturating_add(damage.len_bytes).saturating_sub(1))
+        format!(
+            ", bytes {at} to {} of the file",
+            at.saturating_add(damage.len_bytes).saturating_sub(1)
+        )
     });
     format!(
         "{}, {} at byte {}{owner}{place}: {} [{outcome}]",
@@ -175,7 +182,8 @@ fn duration(ms: u64) -> String {
     }
 }
 
-/// A time of day in UTC; the calendar is Gregorian, with years that begin in March, so that a leap day comes last.
+/// A time of day in UTC; the calendar is Gregorian, with years that begin in March, so that a leap
+/// day comes last.
 fn utc(unix_seconds: i64) -> String {
     let (days, second) = (unix_seconds.div_euclid(86400), unix_seconds.rem_euclid(86400));
     let days = days + 719_468;
@@ -196,12 +204,18 @@ mod tests {
     use terrace_engine::{ScrubError, ScrubKind, ScrubTally};
 
     fn shown(report: &terrace_engine::ScrubReport) -> String {
-        scrub(Path::new("/mnt"), &serde_json::from_str(&serde_json::to_string(report).unwrap()).unwrap())
+        scrub(
+            Path::new("/mnt"),
+            &serde_json::from_str(&serde_json::to_string(report).unwrap()).unwrap(),
+        )
     }
 
     #[test]
     fn a_report_has_what_was_verified_and_what_is_damaged() {
-        assert_eq!(shown(&Default::default()), "scrub of /mnt: none since the volume was mounted\n");
+        assert_eq!(
+            shown(&Default::default()),
+            "scrub of /mnt: none since the volume was mounted\n"
+        );
         let damage = |kind, ino, path: Option<&str>, file_offset_bytes, repaired| ScrubError {
             device_index: 1,
             device: "/dev/sdb".into(),
@@ -236,7 +250,10 @@ mod tests {
                 errors: 5,
                 repaired: 1,
             },
-            tallies: vec![tally(0, ScrubKind::InodeTable, 65536, 0), tally(1, ScrubKind::Data, 2 << 30, 4)],
+            tallies: vec![
+                tally(0, ScrubKind::InodeTable, 65536, 0),
+                tally(1, ScrubKind::Data, 2 << 30, 4),
+            ],
             damage: vec![
                 damage(ScrubKind::Superblock, None, None, None, true),
                 damage(ScrubKind::Log, Some(7), None, None, false),
@@ -263,7 +280,12 @@ and 1 more error
     #[test]
     fn each_state_has_its_line() {
         let line = |state| {
-            let status = ScrubStatus { state, percent: 7, remaining_seconds: Some(125), ..Default::default() };
+            let status = ScrubStatus {
+                state,
+                percent: 7,
+                remaining_seconds: Some(125),
+                ..Default::default()
+            };
             status.in_a_line()
         };
         let epoch = "1970-01-01 00:00:00 UTC";
@@ -271,9 +293,15 @@ and 1 more error
             line(ScrubState::Running),
             format!("running since {epoch}, 7 % done, 2 min 5 s left, no damage so far")
         );
-        assert_eq!(line(ScrubState::Cancelled), format!("cancelled at {epoch}, 7 % done, no damage"));
+        assert_eq!(
+            line(ScrubState::Cancelled),
+            format!("cancelled at {epoch}, 7 % done, no damage")
+        );
         assert_eq!(line(ScrubState::Finished), format!("finished at {epoch}, no damage in 0 B"));
-        assert_eq!(line(ScrubState::Unmounted), format!("ended by an unmount at {epoch}, no damage"));
+        assert_eq!(
+            line(ScrubState::Unmounted),
+            format!("ended by an unmount at {epoch}, no damage")
+        );
     }
 
     #[test]

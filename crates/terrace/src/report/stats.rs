@@ -41,12 +41,20 @@ pub fn per_second(amount: u64, elapsed_ms: u64) -> u64 {
     u64::try_from(u128::from(amount) * 1000 / u128::from(elapsed_ms.max(1))).unwrap_or(u64::MAX)
 }
 
-/// What was done in a period, per second: a line per tier, and one each for the page cache and for what flowed.
-/// Columns keep their width from one period to the next; `headings`: with their headings.
+/// What was done in a period, per second: a line per tier, and one each for the page cache and for
+/// what flowed. Columns keep their width from one period to the next; `headings`: with their
+/// headings.
 pub fn stats_live(stats: &Stats, headings: bool) -> String {
     let rate = |amount| per_second(amount, stats.elapsed_ms);
-    let mut table =
-        Table::new(&["TIER ", ">      USED", ">      FREE", ">READS/S", ">WRITES/S", ">    READ/S", ">   WRITE/S"]);
+    let mut table = Table::new(&[
+        "TIER ",
+        ">      USED",
+        ">      FREE",
+        ">READS/S",
+        ">WRITES/S",
+        ">    READ/S",
+        ">   WRITE/S",
+    ]);
     for tier in &stats.tiers {
         table.row([
             tier.name.clone(),
@@ -78,7 +86,9 @@ pub fn stats_live(stats: &Stats, headings: bool) -> String {
 
 /// What was done since the volume was mounted: tiers, and every counter.
 pub fn stats_total(stats: &Stats) -> String {
-    let mut table = Table::new(&["TIER", ">SIZE", ">USED", ">FREE", ">USE%", ">READS", ">WRITES", ">READ", ">WRITTEN"]);
+    let mut table = Table::new(&[
+        "TIER", ">SIZE", ">USED", ">FREE", ">USE%", ">READS", ">WRITES", ">READ", ">WRITTEN",
+    ]);
     for tier in &stats.tiers {
         table.row([
             tier.name.clone(),
@@ -100,7 +110,8 @@ pub fn stats_total(stats: &Stats) -> String {
     let mut table = Table::new(&["COUNTER", ">VALUE", "WHAT IT COUNTS"]);
     for &counter in Counter::ALL {
         let value = stats.counters.get(counter);
-        let value = if counter.unit() == Unit::Bytes { format_size(value) } else { value.to_string() };
+        let value =
+            if counter.unit() == Unit::Bytes { format_size(value) } else { value.to_string() };
         table.row([counter.name().to_owned(), value, counter.help().to_owned()]);
     }
     text + &table.to_text()
@@ -108,7 +119,8 @@ pub fn stats_total(stats: &Stats) -> String {
 
 /// The page cache in a line.
 pub fn cache_line(stats: &Stats) -> String {
-    let (hits, misses) = (stats.counters.get(Counter::CacheHits), stats.counters.get(Counter::CacheMisses));
+    let (hits, misses) =
+        (stats.counters.get(Counter::CacheHits), stats.counters.get(Counter::CacheMisses));
     let mut text = format!(
         "{} dirty, {} clean, of {}",
         format_size(stats.cache.dirty_bytes),
@@ -189,7 +201,11 @@ flows  to PM 5 MiB/s, written back 2 MiB/s
         assert_eq!(stats_live(&stats(), true), expected);
         assert_eq!(stats_live(&stats(), false), expected.split_once('\n').unwrap().1);
         let idle = Stats { tiers: stats().tiers, ..Stats::default() };
-        assert_eq!(stats_live(&idle, true).lines().next(), expected.lines().next(), "the width does not change");
+        assert_eq!(
+            stats_live(&idle, true).lines().next(),
+            expected.lines().next(),
+            "the width does not change"
+        );
         assert!(!stats_live(&idle, false).contains("flows"));
     }
 
@@ -211,13 +227,22 @@ predictions that came true: 90.0 %
         assert!(text.starts_with(expected), "{text}");
         let counters = &text[expected.len()..];
         assert_eq!(counters.lines().count(), Counter::ALL.len() + 1);
-        assert!(counters.contains("\npm_written_bytes ") && counters.contains(" 10 MiB  Bytes that writes"), "{text}");
-        assert!(stats_total(&Stats::default()).contains("predictions that came true: none were made"));
+        assert!(
+            counters.contains("\npm_written_bytes ")
+                && counters.contains(" 10 MiB  Bytes that writes"),
+            "{text}"
+        );
+        assert!(
+            stats_total(&Stats::default()).contains("predictions that came true: none were made")
+        );
     }
 
     #[test]
     fn rates_of_long_and_of_empty_periods() {
-        assert_eq!([(500, 250), (1, 1500), (7, 0)].map(|(n, ms)| per_second(n, ms)), [2000, 0, 7000]);
+        assert_eq!(
+            [(500, 250), (1, 1500), (7, 0)].map(|(n, ms)| per_second(n, ms)),
+            [2000, 0, 7000]
+        );
         assert_eq!(per_second(u64::MAX, 1), u64::MAX);
     }
 }

@@ -46,7 +46,13 @@ pub struct Row {
 
 impl Row {
     /// What came of a volume of these sizes.
-    pub fn new(pm_bytes: u64, cache_bytes: u64, settings: Settings, cost_usd: f64, outcome: Outcome) -> Self {
+    pub fn new(
+        pm_bytes: u64,
+        cache_bytes: u64,
+        settings: Settings,
+        cost_usd: f64,
+        outcome: Outcome,
+    ) -> Self {
         Self { pm_bytes, cache_bytes, settings, cost_usd, slowdown: outcome.slowdown(), outcome }
     }
 
@@ -63,7 +69,8 @@ impl Row {
 }
 
 fn settings(settings: &Settings) -> String {
-    let parts: Vec<String> = settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let parts: Vec<String> =
+        settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
     parts.join(" ")
 }
 
@@ -95,12 +102,16 @@ pub fn text(trace: &Trace, rows: &[Row]) -> String {
         text += "\n";
         text += &match best == enough {
             true => {
-                format!("enough: {}: nothing smaller comes within {GOOD_ENOUGH_PERCENT} % of it\n", rows[best].name())
+                format!(
+                    "enough: {}: nothing smaller comes within {GOOD_ENOUGH_PERCENT} % of it\n",
+                    rows[best].name()
+                )
             }
             false => format!(
                 "enough: {}: {:.1} % slower than the best, {}\n",
                 rows[enough].name(),
-                (rows[enough].outcome.io_ns as f64 / rows[best].outcome.io_ns.max(1) as f64 - 1.0) * 100.0,
+                (rows[enough].outcome.io_ns as f64 / rows[best].outcome.io_ns.max(1) as f64 - 1.0)
+                    * 100.0,
                 rows[best].name()
             ),
         };
@@ -118,7 +129,10 @@ fn head(trace: &Trace) -> String {
     ));
     if *lost > 0 {
         let lost = counted(*lost, "operation was", "operations were");
-        let _ = writeln!(text, "{lost} lost when it was recorded: the volume did more than is counted here");
+        let _ = writeln!(
+            text,
+            "{lost} lost when it was recorded: the volume did more than is counted here"
+        );
     }
     if *torn {
         text += "it has no end: its writer was killed, or its disk was full\n";
@@ -214,8 +228,11 @@ mod tests {
 
     #[test]
     fn volumes_stand_in_a_table_and_the_smallest_good_one_is_named() {
-        let rows =
-            [row(1 << 30, 1_600_000_000, &[]), row(2 << 30, 1_030_000_000, &[]), row(4 << 30, 1_000_000_000, &[])];
+        let rows = [
+            row(1 << 30, 1_600_000_000, &[]),
+            row(2 << 30, 1_030_000_000, &[]),
+            row(4 << 30, 1_000_000_000, &[]),
+        ];
         let text = text(&trace(), &rows);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "day.trace: 1234 operations in 90.0 s; disk: hdd, 1 TiB");
@@ -232,20 +249,30 @@ mod tests {
         let rows = [row(1 << 30, 100, &[("group", 65_536), ("cold_age", 5)])];
         let text = text(&Trace { lost: 7, torn: true, ..trace() }, &rows);
         assert!(text.contains("SET") && text.contains("cold_age=5 group=65536"), "{text}");
-        assert!(text.contains("7 operations were lost") && text.contains("it has no end"), "{text}");
-        assert!(text.ends_with("cold_age=5 group=65536: nothing smaller comes within 5 % of it\n"), "{text}");
+        assert!(
+            text.contains("7 operations were lost") && text.contains("it has no end"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("cold_age=5 group=65536: nothing smaller comes within 5 % of it\n"),
+            "{text}"
+        );
     }
 
     #[test]
     fn json_has_every_number() {
-        let rows = [row(1 << 30, 1_600_000_000, &[("group", 65_536)]), row(4 << 30, 1_000_000_000, &[])];
+        let rows =
+            [row(1 << 30, 1_600_000_000, &[("group", 65_536)]), row(4 << 30, 1_000_000_000, &[])];
         let json = serde_json::to_value(json(&trace(), &rows)).unwrap();
         assert_eq!(
             (&json["trace"]["operations"], &json["best"], &json["enough"]),
             (&1234.into(), &1.into(), &1.into())
         );
         let first = &json["results"][0];
-        assert_eq!((&first["pm_bytes"], &first["settings"]["group"]), (&(1u64 << 30).into(), &65_536.into()));
+        assert_eq!(
+            (&first["pm_bytes"], &first["settings"]["group"]),
+            (&(1u64 << 30).into(), &65_536.into())
+        );
         assert_eq!((&first["read_pm_bytes"], &first["slowdown"]), (&750.into(), &1.6.into()));
     }
 }

@@ -1,4 +1,5 @@
-//! What the tests of the command share: running it, and a place that is cleaned up whatever happens.
+//! What the tests of the command share: running it, and a place that is cleaned up whatever
+//! happens.
 #![allow(dead_code, reason = "each test program uses its part of this")]
 
 use std::ffi::OsStr;
@@ -24,7 +25,8 @@ pub struct Ran {
 
 impl Ran {
     pub fn of(command: &mut Command) -> Ran {
-        let Output { status, stdout, stderr } = command.stdin(Stdio::null()).output().expect("the program runs");
+        let Output { status, stdout, stderr } =
+            command.stdin(Stdio::null()).output().expect("the program runs");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it prints UTF-8");
         Ran { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
     }
@@ -36,7 +38,8 @@ impl Ran {
         self.stdout
     }
 
-    /// It failed with this exit status, printed nothing but errors, and its error has all these parts.
+    /// It failed with this exit status, printed nothing but errors, and its error has all these
+    /// parts.
     #[track_caller]
     pub fn fails(self, code: i32, parts: &[&str]) {
         assert_eq!(self.code, Some(code), "{self:?}");
@@ -88,13 +91,16 @@ pub fn wait_until(what: &str, condition: impl Fn() -> bool) {
     panic!("waited in vain: {what}");
 }
 
-/// Waits until a process is gone, or dead and only waiting for its parent to notice. While one of its threads is left, it
-/// still has its files, however dead the first one is.
+/// Waits until a process is gone, or dead and only waiting for its parent to notice. While one of
+/// its threads is left, it still has its files, however dead the first one is.
 #[track_caller]
 pub fn wait_until_ended(pid: i32) {
     let is_dead = |stat: String| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z"));
     wait_until("the daemon ends", || match fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Ok(stat) => is_dead(stat) && fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count) <= 1,
+        Ok(stat) => {
+            is_dead(stat)
+                && fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count) <= 1
+        }
         Err(_) => true,
     });
 }
@@ -106,16 +112,22 @@ pub fn kill(pid: i32, signal: i32) {
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
-/// A directory in memory for one test, open to every user. When it goes, what is mounted below it is unmounted and
-/// all of it is removed.
+/// A directory in memory for one test, open to every user. When it goes, what is mounted below it
+/// is unmounted and all of it is removed.
 #[derive(Debug)]
 pub struct Place(tempfile::TempDir);
 
 impl Place {
     pub fn new() -> Place {
-        let base = if Path::new("/dev/shm").is_dir() { PathBuf::from("/dev/shm") } else { std::env::temp_dir() };
-        let dir = tempfile::Builder::new().prefix("terrace-test-").tempdir_in(base).expect("a directory");
-        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).expect("its permissions");
+        let base = if Path::new("/dev/shm").is_dir() {
+            PathBuf::from("/dev/shm")
+        } else {
+            std::env::temp_dir()
+        };
+        let dir =
+            tempfile::Builder::new().prefix("terrace-test-").tempdir_in(base).expect("a directory");
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777))
+            .expect("its permissions");
         fs::create_dir(dir.path().join("mnt")).expect("a mountpoint");
         Place(dir)
     }
@@ -132,8 +144,9 @@ impl Place {
     /// The names in it, sorted.
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.dir()).expect("the directory");
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"))
+            .collect();
         names.sort();
         names
     }
@@ -156,8 +169,9 @@ impl Place {
         terrace(["mount", &pm, &mountpoint, "--log", &log, "-o", &cache].iter().chain(more))
     }
 
-    /// Unmounts as soon as nobody keeps the mount busy: a program that another test starts has our files between its fork and
-    /// its exec, and one that asks the daemon something has the mount point open meanwhile.
+    /// Unmounts as soon as nobody keeps the mount busy: a program that another test starts has our
+    /// files between its fork and its exec, and one that asks the daemon something has the mount
+    /// point open meanwhile.
     #[track_caller]
     pub fn umount(&self) {
         wait_until("the mount is idle", || {
@@ -186,7 +200,10 @@ impl Place {
         let pm = fs::canonicalize(self.path(pm)).expect("the PM device");
         let serves = |process: &Path| {
             let files = fs::read_dir(process.join("fd")).ok()?;
-            files.flatten().any(|file| fs::read_link(file.path()).is_ok_and(|path| path == pm)).then_some(())
+            files
+                .flatten()
+                .any(|file| fs::read_link(file.path()).is_ok_and(|path| path == pm))
+                .then_some(())
         };
         let processes = fs::read_dir("/proc").expect("/proc").flatten();
         let mut found = processes.filter_map(|process| {
@@ -200,7 +217,9 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let below = |line: &&str| line.split(' ').nth(4).is_some_and(|place| Path::new(place).starts_with(self.dir()));
+        let below = |line: &&str| {
+            line.split(' ').nth(4).is_some_and(|place| Path::new(place).starts_with(self.dir()))
+        };
         for line in table.lines().filter(below) {
             let place = line.split(' ').nth(4).unwrap_or_default();
             let _ = Command::new("umount").args(["-l", place]).status();
