@@ -11,8 +11,8 @@ lacking() {
 cargo fuzz --version >/dev/null 2>&1 || lacking "there is no cargo-fuzz" "cargo install cargo-fuzz"
 cargo +nightly --version >/dev/null 2>&1 || lacking "there is no nightly compiler" "rustup toolchain install nightly"
 
-targets=${TARGET:-$(cargo +nightly fuzz list)}
-cargo run --quiet --locked --package terrace-damage --example seeds -- fuzz/corpus
+targets=${TARGET:-$(cargo +nightly fuzz list --fuzz-dir proof/fuzz)}
+cargo run --quiet --locked --package terrace-damage --example seeds -- proof/fuzz/corpus
 for target in $targets; do
     echo "fuzz: $target for ${FUZZ_SECONDS:-60} s"
     # The decoders run under AddressSanitizer. Whole volumes do not: what is unsafe under them stands in terrace-media and
@@ -20,6 +20,6 @@ for target in $targets; do
     # containers forbid.
     sanitizer=address
     [ "$target" != recover ] || sanitizer=none
-    cargo +nightly fuzz run --sanitizer "$sanitizer" --debug-assertions "$target" -- -detect_leaks=0 \
+    cargo +nightly fuzz run --fuzz-dir proof/fuzz --sanitizer "$sanitizer" --debug-assertions "$target" -- -detect_leaks=0 \
         -max_total_time="${FUZZ_SECONDS:-60}" -timeout=60 -rss_limit_mb=2048 -max_len=8192 -print_final_stats=1
 done

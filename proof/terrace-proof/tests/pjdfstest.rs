@@ -90,7 +90,7 @@ fn skipped_only(text: &str, allowed: &[&str]) -> Result<()> {
 
 /// **P-26** Permissions, owners, link counts, times and errors are as POSIX has them, as far as
 /// pjdfstest tests it; exceptions are listed with their reasons in
-/// `crates/terrace-proof/pjdfstest-exclusions.txt`.
+/// `proof/terrace-proof/pjdfstest-exclusions.txt`.
 #[test]
 fn posix_semantics() {
     proof(|| suite(VolumeSpec::new("pjdfstest")));

@@ -1,7 +1,7 @@
 //! Requests for metrics.
 
 // A file of the command, which is no library: it needs nothing but the parser.
-#[path = "../../../terrace/src/metrics/http.rs"]
+#[path = "../../../../crates/terrace/src/metrics/http.rs"]
 mod answers;
 
 /// What has come in of a request, as it is and with what a reader waits for.

@@ -129,7 +129,7 @@ impl Stage {
                 "--net",
             ])
             .args(["--pid", "--fork", "--kill-child", "bash"])
-            .arg(page::repository()?.join("crates/terrace-proof/tests/docs/stage.sh"))
+            .arg(page::repository()?.join("proof/terrace-proof/tests/docs/stage.sh"))
             .arg(scratch.path())
             .arg(page::repository()?)
             .stdin(Stdio::null())
