@@ -9,7 +9,7 @@
 //! groups, mask, others; owner, group and others are there exactly once, and the mask at most once,
 //! and at least if there is a named entry.
 
-use crate::error::{FsResult, fail};
+use terrace_store::error::{FsResult, fail};
 
 /// The owner.
 pub(crate) const USER_OBJ: u16 = 0x01;

@@ -25,14 +25,14 @@ use terrace_media::{Disk, Pm};
 
 #[cfg(all(test, not(shuttle)))]
 pub(crate) use self::data::PIECE_BLOCKS;
-use crate::checkpoint;
-use crate::error::{FsError, FsResult, without_advice};
-use crate::format::Disks;
 use crate::offline::{Offline, journal};
-use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Arc, Mutex};
 use crate::types::Ino;
 use crate::volume::{Devices, Progress, match_devices};
+use terrace_store::checkpoint;
+use terrace_store::error::{FsError, FsResult, without_advice};
+use terrace_store::superblock::Disks;
+use terrace_store::sync::atomic::{AtomicU64, Ordering};
+use terrace_store::sync::{Arc, Mutex};
 
 /// How to check.
 #[derive(Clone, Debug, Default)]

@@ -11,16 +11,16 @@ use terrace_policy::Target;
 use crate::cache::BlankPage;
 use crate::core::{Core, DirtyFile};
 use crate::counters::Counter;
-use crate::error::{FsError, FsResult, fail};
-use crate::file::{BLOCK, Mark, Way};
-use crate::index::Segment;
 use crate::inode::{Inner, Inode, Meta};
 use crate::placement::{Choice, Write, history_of};
-use crate::planted::{Bug, planted};
-use crate::space::Purpose;
-use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, RwLockWriteGuard, thread};
 use crate::types::{AtimePolicy, FileKind, Ino, KillPriv, Time, WriteOptions};
+use terrace_store::error::{FsError, FsResult, fail};
+use terrace_store::file::{BLOCK, Mark, Way};
+use terrace_store::index::Segment;
+use terrace_store::planted::{Bug, planted};
+use terrace_store::space::Purpose;
+use terrace_store::sync::atomic::Ordering;
+use terrace_store::sync::{Arc, RwLockWriteGuard, thread};
 
 /// A longer write is committed in pieces of this size, each atomic.
 pub const ATOMIC_WRITE_BYTES_MAX: usize = 4 << 20;

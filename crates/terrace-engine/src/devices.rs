@@ -11,15 +11,15 @@ use terrace_layout::{DEVICES_MAX, DeviceEntry, Superblock};
 use terrace_media::Disk;
 
 use crate::core::Core;
-use crate::error::{FsError, FsResult};
-use crate::format::{
-    TIER_DEFAULT, disk_entry, erase_disk_superblock, fresh_alloc, write_disk_superblock,
-    write_pm_superblock,
-};
-use crate::members::Member;
-use crate::planted::{Bug, planted};
-use crate::sync::Arc;
+use crate::format::{TIER_DEFAULT, disk_entry, fresh_alloc};
 use crate::volume::Volume;
+use terrace_store::error::{FsError, FsResult};
+use terrace_store::members::Member;
+use terrace_store::planted::{Bug, planted};
+use terrace_store::superblock::{
+    erase_disk_superblock, write_disk_superblock, write_pm_superblock,
+};
+use terrace_store::sync::Arc;
 
 /// Opens the disk that is to have this device index.
 pub type OpenDisk<'a> = &'a dyn Fn(u16) -> FsResult<Arc<dyn Disk>>;

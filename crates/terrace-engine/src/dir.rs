@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use terrace_layout::{DentryAddEntry, DentryRemoveEntry, EntryType, slots_for};
 
-use crate::error::FsResult;
-use crate::log::{Log, NewLog, Refs};
-use crate::sync::Arc;
 use crate::types::{FileKind, Ino, Time};
+use terrace_store::error::FsResult;
+use terrace_store::log::{Log, NewLog, Refs};
+use terrace_store::sync::Arc;
 
 /// First cookie of a real entry; 1 and 2 stand for `.` and `..`.
 pub(crate) const FIRST_COOKIE: u64 = terrace_layout::COOKIE_MIN;

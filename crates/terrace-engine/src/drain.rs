@@ -17,15 +17,15 @@ use terrace_layout::BLOCK_BYTES;
 
 use crate::core::Core;
 use crate::counters::Counter;
-use crate::error::{FsError, FsResult, fail};
-use crate::index::Extent;
 use crate::inode::Inode;
 use crate::migrate::{Order, Wanted};
-use crate::space::Tiers;
-use crate::sync::thread::{Builder, JoinHandle};
-use crate::sync::{Arc, Condvar, Mutex};
 use crate::types::Ino;
 use crate::volume::Volume;
+use terrace_store::error::{FsError, FsResult, fail};
+use terrace_store::index::Extent;
+use terrace_store::space::Tiers;
+use terrace_store::sync::thread::{Builder, JoinHandle};
+use terrace_store::sync::{Arc, Condvar, Mutex};
 
 /// How often in a row all inodes may be looked at in vain before what is left on the disk counts as
 /// nobody's.

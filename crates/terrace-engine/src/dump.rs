@@ -11,26 +11,20 @@ use terrace_layout::{
 };
 use terrace_media::{Disk, Pm};
 
-use crate::checkpoint;
-use crate::error::{FsError, FsResult};
-use crate::file::{BLOCK, read_write_entry};
-use crate::format::{Disks, format_text, uuid_text};
 use crate::inode::{Body, Inner, Replay};
-use crate::itable::RecordState;
-use crate::log::{Log, LogMedia, position_text};
 use crate::offline::{Offline, journal, volume_on};
-use crate::sync::Arc;
 use crate::types::{Ino, Time};
 use crate::volume::match_present_devices;
 use crate::words::counted;
+use terrace_store::checkpoint;
+use terrace_store::error::{FsError, FsResult};
+use terrace_store::file::{BLOCK, read_write_entry};
+use terrace_store::itable::RecordState;
+use terrace_store::log::{Log, LogMedia, position_text};
+use terrace_store::superblock::{Disks, format_text, uuid_text};
+use terrace_store::sync::Arc;
 
 type Out<'a> = &'a mut dyn Write;
-
-impl From<std::io::Error> for FsError {
-    fn from(error: std::io::Error) -> Self {
-        Self::with_message(error.raw_os_error().unwrap_or(libc::EIO), error.to_string())
-    }
-}
 
 /// Prints PM's superblock with its device table, both copies' state, shards with their journals,
 /// and the checkpoint.

@@ -3,13 +3,13 @@
 use terrace_layout::{BLOCK_BYTES, BlockAddr, FILE_BYTES_MAX};
 
 use crate::core::Core;
-use crate::error::{FsError, FsResult, fail};
-use crate::file::BLOCK;
-use crate::index::Segment;
 use crate::inode::{Inner, Inode};
-use crate::space::{BlockSource, Purpose, Tiers};
-use crate::sync::Arc;
 use crate::types::{Fallocate, FileKind, Ino, Time, WriteOptions};
+use terrace_store::error::{FsError, FsResult, fail};
+use terrace_store::file::BLOCK;
+use terrace_store::index::Segment;
+use terrace_store::space::{BlockSource, Purpose, Tiers};
+use terrace_store::sync::Arc;
 
 impl Core {
     /// `fallocate`.

@@ -11,13 +11,15 @@ use terrace_policy::Param;
 
 use crate::core::Core;
 use crate::counters::Counter;
-use crate::error::{FsError, FsResult};
-use crate::file::{BLOCK, blocks_before, covered_bytes, extent_crcs_in_log, read_write_entry};
-use crate::index::{Extent, Segment};
 use crate::inode::{Inner, Inode};
-use crate::log::Entries;
-use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, Mutex};
+use terrace_store::error::{FsError, FsResult};
+use terrace_store::file::{
+    BLOCK, blocks_before, covered_bytes, extent_crcs_in_log, read_write_entry,
+};
+use terrace_store::index::{Extent, Segment};
+use terrace_store::log::Entries;
+use terrace_store::sync::atomic::Ordering;
+use terrace_store::sync::{Arc, Mutex};
 
 /// Checksum blocks kept in DRAM.
 const CRC_BLOCKS_MAX: usize = 1024;

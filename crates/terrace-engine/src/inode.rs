@@ -15,16 +15,16 @@ use terrace_policy::PmSpace;
 
 use crate::cache::PageMap;
 use crate::dir::DirData;
-use crate::error::{FsError, FsResult, fail};
-use crate::file::{FileData, Heat, PmIo, apply_patch};
-use crate::index::{Extent, Freed, Segment};
-use crate::journal::Journal;
-use crate::log::{Draft, Log, LogMedia, NewLog, Refs, place};
 use crate::pin::Pin;
-use crate::planted::{Bug, planted};
-use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use crate::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::types::{Attr, FileKind, Ino, Time};
+use terrace_store::error::{FsError, FsResult, fail};
+use terrace_store::file::{FileData, Heat, PmIo, apply_patch};
+use terrace_store::index::{Extent, Freed, Segment};
+use terrace_store::journal::Journal;
+use terrace_store::log::{Draft, Log, LogMedia, NewLog, Refs, place};
+use terrace_store::planted::{Bug, planted};
+use terrace_store::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use terrace_store::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// An inode.
 #[derive(Debug)]

@@ -8,10 +8,10 @@
 //! space after a crash, `checkpoint` keeps it over a clean unmount. Lock order: see `core`.
 
 mod acl;
-mod alloc;
+
 mod cache;
 mod check;
-mod checkpoint;
+
 mod core;
 mod counters;
 mod data;
@@ -19,20 +19,19 @@ mod devices;
 mod dir;
 mod drain;
 mod dump;
-mod error;
+
 mod fallocate;
 mod fetch;
-mod file;
+
 mod format;
-mod index;
+
 mod inode;
-mod itable;
-mod journal;
+
 #[cfg(all(test, not(shuttle)))]
 mod lengths;
-mod log;
+
 mod logs;
-mod members;
+
 mod migrate;
 mod mover;
 mod moves;
@@ -41,7 +40,7 @@ mod offline;
 mod paths;
 mod pin;
 mod placement;
-mod planted;
+
 mod ranking;
 mod recorder;
 mod runs;
@@ -50,11 +49,10 @@ mod scan;
 #[cfg(all(test, shuttle))]
 mod schedules;
 mod scrub;
-mod seal;
-mod space;
+
 mod stats;
 mod status;
-mod sync;
+
 mod threads;
 mod tuning;
 mod types;
@@ -71,17 +69,17 @@ pub use data::ATOMIC_WRITE_BYTES_MAX;
 pub use devices::OpenDisk;
 pub use drain::{RemovalState, RemovalStatus};
 pub use dump::{dump_inode, dump_superblock};
-pub use error::{FsError, FsResult};
 pub use format::{DeviceLabel, FormatOptions, VolumeLabel, format, read_disk_label, read_pm_label};
 pub use migrate::FileMoved;
 pub use pin::{PIN_XATTR, parse_pin, pin_value};
-#[cfg(feature = "planted")]
-pub use planted::{Bug, plant, planted};
 pub use ranking::{FileRanking, RankedFile};
 pub use recorder::{Recorded, Recording};
 pub use save::{restore, save, saved_pm_len, verify_image};
 pub use stats::{CacheStats, Stats, TierStats};
 pub use status::offline_status;
+#[cfg(feature = "planted")]
+pub use terrace_store::planted::{Bug, plant, planted};
+pub use terrace_store::{FsError, FsResult};
 pub use types::*;
 pub use volume::{CACHE_BYTES_MIN, OpenOptions, Progress, Volume, waiting_pages};
 pub use words::counted;

@@ -15,20 +15,20 @@ use terrace_layout::{ArchiveEntry, BLOCK_BYTES, BlockAddr, INLINE_SLOTS, InodeRe
 use terrace_media::AlignedBuf;
 use terrace_policy::{Pressure, log_is_cold};
 
-use crate::alloc::Run;
 use crate::core::Core;
 use crate::counters::Counter;
-use crate::error::{FsError, FsResult};
-use crate::file::BLOCK;
 use crate::inode::{Inner, Inode, Live};
-use crate::itable::{RecordState, record_state};
-use crate::log::{Draft, Log};
 use crate::mover::Round;
-use crate::planted::{Bug, planted};
-use crate::space::{Purpose, Tiers};
-use crate::sync::Arc;
-use crate::sync::atomic::Ordering;
 use crate::types::{Ino, Time};
+use terrace_store::alloc::Run;
+use terrace_store::error::{FsError, FsResult};
+use terrace_store::file::BLOCK;
+use terrace_store::itable::{RecordState, record_state};
+use terrace_store::log::{Draft, Log};
+use terrace_store::planted::{Bug, planted};
+use terrace_store::space::{Purpose, Tiers};
+use terrace_store::sync::Arc;
+use terrace_store::sync::atomic::Ordering;
 
 /// Logs that a disk makes durable together, and blocks of them.
 const LOGS_PER_FLUSH: usize = 256;

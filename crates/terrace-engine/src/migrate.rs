@@ -20,19 +20,19 @@ use terrace_media::AlignedBuf;
 use crate::cache::BlankPage;
 use crate::core::Core;
 use crate::counters::Counter;
-use crate::error::{FsError, FsResult};
 use crate::fetch::Checksums;
-use crate::file::{BLOCK, DataRun, covered_bytes, read_write_entry};
-use crate::index::Extent;
 use crate::inode::{Inner, Inode};
-use crate::planted::{Bug, planted};
 use crate::runs::{Page, Placed, Target};
-use crate::space::{Purpose, Tiers};
 use crate::stats::tier_name;
-use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, Mutex, MutexGuard, limit, spawn_scoped, thread};
 use crate::types::{Ino, Time};
 use crate::volume::Volume;
+use terrace_store::error::{FsError, FsResult};
+use terrace_store::file::{BLOCK, DataRun, covered_bytes, read_write_entry};
+use terrace_store::index::Extent;
+use terrace_store::planted::{Bug, planted};
+use terrace_store::space::{Purpose, Tiers};
+use terrace_store::sync::atomic::Ordering;
+use terrace_store::sync::{Arc, Mutex, MutexGuard, limit, spawn_scoped, thread};
 
 /// Blocks of a file that are looked at together when all of it moves, and made durable together: 64
 /// MiB.

@@ -18,14 +18,14 @@ use terrace_policy::{
 
 use crate::core::Core;
 use crate::counters::Counter;
-use crate::error::{FsError, FsResult};
 use crate::pin::PinnedFiles;
 use crate::ranking::Recent;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Condvar, Mutex};
 use crate::threads::spawn_movers;
 use crate::types::{Ino, MigrationStatus};
 use crate::volume::Volume;
+use terrace_store::error::{FsError, FsResult};
+use terrace_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use terrace_store::sync::{Condvar, Mutex};
 
 /// The pulse.
 const TICK: Duration = Duration::from_secs(1);

@@ -12,9 +12,9 @@
 use std::time::{Duration, Instant};
 
 use crate::core::Core;
-use crate::error::{FsError, FsResult, fail};
-use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Condvar, Mutex, limit, thread};
+use terrace_store::error::{FsError, FsResult, fail};
+use terrace_store::sync::atomic::{AtomicU64, Ordering};
+use terrace_store::sync::{Condvar, Mutex, limit, thread};
 
 /// How often, and how long each time, who finds no room waits for what was removed.
 const FORGET_TRIES: u32 = 50;

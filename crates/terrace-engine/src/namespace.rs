@@ -16,18 +16,18 @@ use self::rename::{LinkLoss, Rename};
 use crate::acl;
 use crate::core::{Core, free_record};
 use crate::dir::{Dentry, DirData};
-use crate::error::{FsError, FsResult, advice, fail, fence};
 use crate::inode::{Body, Inner, Inode, Meta, retain_target, target_entries};
-use crate::itable::write_record;
-use crate::log::position_text;
 use crate::pin::{PIN_XATTR, pin_value};
-use crate::planted::{Bug, planted};
-use crate::space::BlockSource;
-use crate::space::Purpose;
-use crate::sync::Arc;
-use crate::sync::atomic::Ordering;
 use crate::types::{Attr, DirEntry, FileKind, Ino, NewInode, RenameFlags, Time};
 use crate::xattr::{ACL_ACCESS, ACL_DEFAULT};
+use terrace_store::error::{FsError, FsResult, advice, fail, fence};
+use terrace_store::itable::write_record;
+use terrace_store::log::position_text;
+use terrace_store::planted::{Bug, planted};
+use terrace_store::space::BlockSource;
+use terrace_store::space::Purpose;
+use terrace_store::sync::Arc;
+use terrace_store::sync::atomic::Ordering;
 
 /// Links that an inode can have.
 const LINKS_MAX: u32 = 65000;

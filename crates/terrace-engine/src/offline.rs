@@ -12,14 +12,14 @@ use terrace_layout::{
 };
 use terrace_media::Pm;
 
-use crate::checkpoint;
-use crate::error::{FsError, FsResult};
-use crate::format::{Disks, read_pm_superblock};
-use crate::itable::{InodeTable, RecordState, shard_of};
-use crate::journal::{Journal, Pending};
-use crate::log::LogMedia;
 use crate::scan::Unfinished;
 use crate::types::Ino;
+use terrace_store::checkpoint;
+use terrace_store::error::{FsError, FsResult};
+use terrace_store::itable::{InodeTable, RecordState, shard_of};
+use terrace_store::journal::{Journal, Pending};
+use terrace_store::log::LogMedia;
+use terrace_store::superblock::{Disks, read_pm_superblock};
 
 /// The inode tables and journals of a volume, as far as they can be read.
 pub(crate) struct Offline {

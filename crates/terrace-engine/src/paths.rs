@@ -7,8 +7,8 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::core::Core;
-use crate::sync::Arc;
 use crate::types::{FileKind, Ino};
+use terrace_store::sync::Arc;
 
 /// Names that are read under a directory's lock.
 const BATCH: usize = 1024;

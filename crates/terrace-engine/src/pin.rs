@@ -20,18 +20,18 @@ use terrace_layout::DEVICES_MAX;
 
 use crate::core::Core;
 use crate::counters::Counter;
-use crate::error::{FsError, FsResult};
-use crate::index::Extent;
 use crate::inode::{Body, Inner, Inode};
 use crate::migrate::Wanted;
 use crate::mover::Round;
 use crate::stats::tier_name;
-use crate::sync::Arc;
-use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::types::{FileKind, Ino};
 use crate::victims::Errand;
 use crate::volume::Volume;
 use crate::words::counted;
+use terrace_store::error::{FsError, FsResult};
+use terrace_store::index::Extent;
+use terrace_store::sync::Arc;
+use terrace_store::sync::atomic::{AtomicU64, Ordering};
 
 /// The extended attribute that pins a file or directory to a tier. Its value is what [`pin_value`]
 /// gives.

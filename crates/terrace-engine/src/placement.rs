@@ -9,12 +9,12 @@ use terrace_policy::{
 
 use crate::core::Core;
 use crate::counters::Counter;
-use crate::error::{FsError, FsResult};
-use crate::file::FileData;
 use crate::inode::Inode;
-use crate::sync::atomic::Ordering;
 use crate::types::{FileOpinion, Ino, Time};
 use crate::volume::Volume;
+use terrace_store::error::{FsError, FsResult};
+use terrace_store::file::FileData;
+use terrace_store::sync::atomic::Ordering;
 
 /// What was decided about a write.
 #[derive(Clone, Copy, Debug)]

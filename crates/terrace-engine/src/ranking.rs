@@ -18,10 +18,10 @@ use crate::core::Core;
 use crate::inode::Inode;
 use crate::paths::{Walk, shown};
 use crate::stats::tier_name;
-use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Arc, limit};
 use crate::types::Ino;
 use crate::volume::Volume;
+use terrace_store::sync::atomic::{AtomicU64, Ordering};
+use terrace_store::sync::{Arc, limit};
 
 /// Files of a shard that are remembered as used lately: a power of two.
 const RECENT: usize = limit(256, 2);

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use terrace_trace::{BlockEncoder, Facts, Operation, Record, TierFacts};
 
-use crate::error::{FsResult, fail};
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::types::{Fallocate, Ino, Time};
 use crate::volume::Volume;
+use terrace_store::error::{FsResult, fail};
+use terrace_store::sync::Mutex;
+use terrace_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const BUFFERS: usize = 16;
 /// Together 12 MiB.

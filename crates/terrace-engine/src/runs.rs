@@ -12,10 +12,10 @@ use terrace_media::AlignedBuf;
 
 use crate::cache::DirtyPage;
 use crate::core::Core;
-use crate::error::{FsError, FsResult, fail};
-use crate::file::{BLOCK, DataRun, covered_bytes};
-use crate::planted::{Bug, planted};
-use crate::space::{BlockSource, Purpose, Tiers};
+use terrace_store::error::{FsError, FsResult, fail};
+use terrace_store::file::{BLOCK, DataRun, covered_bytes};
+use terrace_store::planted::{Bug, planted};
+use terrace_store::space::{BlockSource, Purpose, Tiers};
 
 /// Blocks of the longest run: 16 MiB.
 pub(crate) const RUN_BLOCKS_MAX: u64 = 4096;

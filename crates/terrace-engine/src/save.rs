@@ -15,16 +15,16 @@ use terrace_layout::{
 use terrace_media::Pm;
 use zerocopy::IntoBytes;
 
-use crate::alloc::{DeviceAlloc, Run};
-use crate::checkpoint::{self, Area};
-use crate::error::{FsError, FsResult, fence};
-use crate::file::BLOCK;
-use crate::format::{Disks, choose};
 use crate::offline::{Offline, volume_on};
 use crate::scan::scan;
-use crate::sync::Arc;
 use crate::types::Time;
 use crate::volume::{Progress, scan_threads};
+use terrace_store::alloc::{DeviceAlloc, Run};
+use terrace_store::checkpoint::{self, Area};
+use terrace_store::error::{FsError, FsResult, fence};
+use terrace_store::file::BLOCK;
+use terrace_store::superblock::{Disks, choose};
+use terrace_store::sync::Arc;
 
 /// Writes an image of what is in use of an unmounted PM device, also of one that needs recovery;
 /// returns its bytes.

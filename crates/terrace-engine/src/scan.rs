@@ -10,14 +10,14 @@ use std::collections::HashMap;
 use terrace_layout::{BlockAddr, HEAD_OFFSET, InodeRecord, Stamp, Superblock, TAIL_OFFSET};
 use terrace_media::Pm;
 
-use crate::error::{FsResult, advice, fence, without_advice};
 use crate::inode::{Body, Inner, Replay, kind_of};
-use crate::itable::{InodeTable, RecordState, record_state};
-use crate::log::{FindDisk, LogMedia};
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Arc, Mutex, thread};
 use crate::types::{FileKind, Ino};
 use crate::volume::Progress;
+use terrace_store::error::{FsResult, advice, fence, without_advice};
+use terrace_store::itable::{InodeTable, RecordState, record_state};
+use terrace_store::log::{FindDisk, LogMedia};
+use terrace_store::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use terrace_store::sync::{Arc, Mutex, thread};
 
 /// Records that a thread takes at a time.
 const BATCH: usize = 256;

@@ -24,11 +24,11 @@ use self::data::{CrcBlock, DataRun};
 pub(crate) use self::record::READ_BLOCKS_MAX;
 use self::record::Record;
 use crate::core::Core;
-use crate::error::{FsError, FsResult, fail};
-use crate::sync::thread::{Builder, JoinHandle};
-use crate::sync::{Arc, Mutex};
 use crate::types::{ScrubOptions, ScrubReport, ScrubState, ScrubStatus};
 use crate::volume::Volume;
+use terrace_store::error::{FsError, FsResult, fail};
+use terrace_store::sync::thread::{Builder, JoinHandle};
+use terrace_store::sync::{Arc, Mutex};
 
 /// Lets other programs have the processor first.
 const NICENESS: i32 = 10;

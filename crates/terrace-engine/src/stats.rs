@@ -7,8 +7,8 @@ use terrace_layout::BLOCK_BYTES;
 
 use crate::core::Core;
 use crate::counters::{Counter, CounterSnapshot};
-use crate::format::uuid_text;
 use crate::volume::Volume;
+use terrace_store::superblock::uuid_text;
 
 /// One tier: how full it is, and what its devices did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,17 +6,17 @@ use std::path::Path;
 use terrace_layout::{BLOCK_BYTES, INODE_BYTES, NAME_BYTES_MAX, Superblock};
 use terrace_media::{Disk, Pm, PmKind};
 
-use crate::checkpoint;
 use crate::core::Core;
-use crate::error::{FsResult, fail};
-use crate::format::{Disks, format_text, uuid_text};
 use crate::inode::Body;
 use crate::stats::tier_name;
-use crate::sync::Arc;
 use crate::types::{
     ArchiveInfo, DeviceStatus, DirtyRange, ExtentInfo, FileMap, Ino, MapFrom, StatFs, Status,
 };
 use crate::volume::{Volume, match_present_devices};
+use terrace_store::checkpoint;
+use terrace_store::error::{FsResult, fail};
+use terrace_store::superblock::{Disks, format_text, uuid_text};
+use terrace_store::sync::Arc;
 
 impl Volume {
     /// Devices, tiers, usage, health.

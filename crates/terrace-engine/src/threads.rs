@@ -2,10 +2,10 @@
 //! data; and the pulse of migration.
 
 use crate::core::Core;
-use crate::error::{FsError, FsResult};
-use crate::sync::atomic::Ordering;
-use crate::sync::thread::JoinHandle;
-use crate::sync::{Arc, thread};
+use terrace_store::error::{FsError, FsResult};
+use terrace_store::sync::atomic::Ordering;
+use terrace_store::sync::thread::JoinHandle;
+use terrace_store::sync::{Arc, thread};
 
 /// All threads that the options ask for.
 ///

@@ -3,7 +3,7 @@
 
 use terrace_policy::{OutOfRange, PARAMS, Param, Params};
 
-use crate::sync::atomic::{AtomicU64, Ordering};
+use terrace_store::sync::atomic::{AtomicU64, Ordering};
 
 /// See the module.
 #[derive(Debug)]

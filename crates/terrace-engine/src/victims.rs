@@ -11,18 +11,18 @@ use terrace_policy::{
 
 use crate::core::Core;
 use crate::counters::Counter;
-use crate::error::FsResult;
-use crate::file::{FileData, Heat, read_write_entry};
-use crate::index::Extent;
 use crate::inode::{Body, Inner, Inode};
-use crate::log::Entries;
 use crate::migrate::{Order, Wanted};
 use crate::mover::Round;
-use crate::space::Tiers;
 use crate::stats::tier_name;
-use crate::sync::Arc;
-use crate::sync::atomic::Ordering;
 use crate::types::{Ino, Time};
+use terrace_store::error::FsResult;
+use terrace_store::file::{FileData, Heat, read_write_entry};
+use terrace_store::index::Extent;
+use terrace_store::log::Entries;
+use terrace_store::space::Tiers;
+use terrace_store::sync::Arc;
+use terrace_store::sync::atomic::Ordering;
 
 /// Inodes that nobody has used since the mount, of which so many are looked at when cold data is
 /// looked for.

@@ -9,33 +9,33 @@ use terrace_media::{Disk, Pm};
 use terrace_policy::{Params, Placement};
 use terrace_trace::Operation;
 
-use crate::alloc::DeviceAlloc;
 use crate::cache::{CacheBacking, PageCache, RecoveredPage};
-use crate::checkpoint::{self, Area};
 use crate::core::{Core, Shard, free_record};
-use crate::error::{FsError, FsResult, fence};
-use crate::format::{
-    Disks, areas, read_disk_superblock, read_pm_superblock, uuid_text, write_disk_superblock,
-    write_pm_superblock,
-};
 use crate::inode::{Inner, Inode};
-use crate::itable::InodeTable;
-use crate::journal::{Journal, Pending};
-use crate::members::Member;
 use crate::offline::{journal, volume_on};
-use crate::planted::{Bug, planted};
 use crate::scan::{Unfinished, first_problem, scan};
-use crate::space::Purpose;
-use crate::space::Space;
-use crate::sync::atomic::Ordering;
-use crate::sync::thread::JoinHandle;
-use crate::sync::{Arc, Mutex, RwLock, limit, thread};
 use crate::threads::spawn_workers;
 use crate::types::{
     AtimePolicy, Attr, DirEntry, Fallocate, FileKind, Ino, NewInode, RenameFlags, SetAttr, StatFs,
     Time, WriteOptions, XattrFlags,
 };
 use crate::words::counted;
+use terrace_store::alloc::DeviceAlloc;
+use terrace_store::checkpoint::{self, Area};
+use terrace_store::error::{FsError, FsResult, fence};
+use terrace_store::itable::InodeTable;
+use terrace_store::journal::{Journal, Pending};
+use terrace_store::members::Member;
+use terrace_store::planted::{Bug, planted};
+use terrace_store::space::Purpose;
+use terrace_store::space::Space;
+use terrace_store::superblock::{
+    Disks, areas, read_disk_superblock, read_pm_superblock, uuid_text, write_disk_superblock,
+    write_pm_superblock,
+};
+use terrace_store::sync::atomic::Ordering;
+use terrace_store::sync::thread::JoinHandle;
+use terrace_store::sync::{Arc, Mutex, RwLock, limit, thread};
 
 /// Told of the progress of long work: what, done, total.
 pub type Progress<'a> = &'a (dyn Fn(&str, u64, u64) + Sync);

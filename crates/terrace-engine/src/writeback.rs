@@ -16,14 +16,14 @@ use terrace_policy::{DirtyState, Due, writeback_due};
 use crate::cache::DirtyPage;
 use crate::core::{Core, DirtyFile};
 use crate::counters::Counter;
-use crate::error::{FsResult, fail};
-use crate::file::BLOCK;
 use crate::inode::{Inner, Inode};
-use crate::planted::{Bug, planted};
 use crate::runs::{Placed, Target};
-use crate::space::{Purpose, Tiers};
-use crate::sync::Arc;
-use crate::sync::atomic::Ordering;
+use terrace_store::error::{FsResult, fail};
+use terrace_store::file::BLOCK;
+use terrace_store::planted::{Bug, planted};
+use terrace_store::space::{Purpose, Tiers};
+use terrace_store::sync::Arc;
+use terrace_store::sync::atomic::Ordering;
 
 /// Pages that one commit takes to disk at most: 64 MiB.
 pub(crate) const COMMIT_PAGES_MAX: usize = 16384;

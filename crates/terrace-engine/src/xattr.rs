@@ -6,17 +6,17 @@ use terrace_layout::{
 };
 
 use crate::acl;
-use crate::alloc::Use;
 use crate::core::Core;
 use crate::data::without_set_id;
-use crate::error::{FsError, FsResult, fail};
 use crate::inode::{Inner, Inode, Meta, Xattr, inline_len, xattr_blocks};
-use crate::log::Log;
 use crate::pin::{PIN_XATTR, parse_pin};
-use crate::planted::{Bug, planted};
-use crate::space::Purpose;
-use crate::sync::Arc;
 use crate::types::{Attr, FileKind, Ino, KillPriv, SetAttr, SetTime, Time, XattrFlags};
+use terrace_store::alloc::Use;
+use terrace_store::error::{FsError, FsResult, fail};
+use terrace_store::log::Log;
+use terrace_store::planted::{Bug, planted};
+use terrace_store::space::Purpose;
+use terrace_store::sync::Arc;
 
 /// Access ACL.
 pub(crate) const ACL_ACCESS: &[u8] = b"system.posix_acl_access";

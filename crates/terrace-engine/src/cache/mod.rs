@@ -35,10 +35,6 @@ use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 use std::path::PathBuf;
 
-use crate::error::FsResult;
-use crate::planted::{Bug, planted};
-use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Arc, Mutex, RwLock, switch};
 use pages::{Kind, Pages};
 use pool::{Eviction, Pool};
 pub use recovery::discard_page_cache;
@@ -46,6 +42,10 @@ pub(crate) use recovery::{CacheBacking, RecoveredPage};
 pub(crate) use slots::PAGE_BYTES;
 use slots::{CLEAN, DIRTY, Identity, SlotId, Slots};
 use terrace_layout::BLOCK_BYTES;
+use terrace_store::error::FsResult;
+use terrace_store::planted::{Bug, planted};
+use terrace_store::sync::atomic::{AtomicU64, Ordering};
+use terrace_store::sync::{Arc, Mutex, RwLock, switch};
 
 /// Pages that a reader copies before it lets writers have their turn.
 const READ_PAGES_MAX: u64 = 32;

@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 
 use super::PageMap;
 use super::slots::{FREE, GROW_SLOTS, InFlight, SlotId, Slots};
-use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use crate::sync::{Arc, Mutex, Weak, thread};
+use terrace_store::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use terrace_store::sync::{Arc, Mutex, Weak, thread};
 
 /// More shards than this gain nothing.
 const SHARDS_MAX: usize = 64;

@@ -12,9 +12,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::slots::{CLEAN, DIRTY, FREE, Identity, PAGE_BYTES, SlotId, SlotMeta, Slots};
-use crate::error::{FsError, FsResult};
-use crate::sync::Arc;
-use crate::sync::atomic::Ordering;
+use terrace_store::error::{FsError, FsResult};
+use terrace_store::sync::Arc;
+use terrace_store::sync::atomic::Ordering;
 
 /// Where the cache's file lives, and whose it is.
 #[derive(Clone, Debug)]

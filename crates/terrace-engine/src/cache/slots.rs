@@ -18,20 +18,20 @@
 //!   or pinned.
 //! * The header's `magic` is stored last, so a file with it has a complete header.
 
-use crate::sync::atomic::Ordering;
-use crate::sync::mapped::{AtomicI64, AtomicU32, AtomicU64};
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::ptr::{self, NonNull};
+use terrace_store::sync::atomic::Ordering;
+use terrace_store::sync::mapped::{AtomicI64, AtomicU32, AtomicU64};
 
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use terrace_layout::BLOCK_BYTES;
 
-use crate::error::{FsError, FsResult};
+use terrace_store::error::{FsError, FsResult};
 
 /// Bytes in a page of the cache.
 pub(crate) const PAGE_BYTES: usize = BLOCK_BYTES as usize;

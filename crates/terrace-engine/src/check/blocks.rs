@@ -4,12 +4,12 @@ use terrace_layout::{BLOCK_BYTES, BlockAddr, DeviceEntry};
 
 use super::tree::Tree;
 use super::{Check, Finding, Remedy};
-use crate::alloc::DeviceAlloc;
-use crate::checkpoint;
-use crate::format::areas;
 use crate::offline::Offline;
 use crate::scan::{ProblemKind, Usage};
 use crate::types::Ino;
+use terrace_store::alloc::DeviceAlloc;
+use terrace_store::checkpoint;
+use terrace_store::superblock::areas;
 
 /// Runs of blocks that a message lists.
 const RUNS_SHOWN: usize = 8;

@@ -8,13 +8,15 @@ use terrace_layout::{
 use terrace_media::AlignedBuf;
 
 use super::{Check, Finding};
-use crate::file::{BLOCK, blocks_before, covered_bytes, extent_crcs_in_log, read_write_entry};
-use crate::index::Extent;
-use crate::log::{Archive, Entries};
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Arc, thread};
 use crate::types::Ino;
 use crate::volume::scan_threads;
+use terrace_store::file::{
+    BLOCK, blocks_before, covered_bytes, extent_crcs_in_log, read_write_entry,
+};
+use terrace_store::index::Extent;
+use terrace_store::log::{Archive, Entries};
+use terrace_store::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use terrace_store::sync::{Arc, thread};
 
 /// Blocks read at a time: 1 MiB.
 pub(crate) const PIECE_BLOCKS: u64 = 256;

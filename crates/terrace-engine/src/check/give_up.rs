@@ -36,18 +36,18 @@ use terrace_layout::{INCOMPAT_GAPS, INODE_BYTES, InodeRecord};
 
 use super::places::Names;
 use super::{Check, CheckProblem, Finding};
-use crate::checkpoint;
 use crate::core::free_record;
-use crate::error::{FsError, FsResult, fence};
-use crate::format::read_disk_superblock;
 use crate::inode::{Body, Inner, kind_of};
-use crate::itable::{first_generation, write_record};
 use crate::offline::{Offline, journal};
 use crate::scan::{ProblemKind, Scan, scan};
-use crate::space::{Purpose, Space};
-use crate::sync::{Arc, Mutex};
 use crate::types::{FileKind, Ino, Time};
 use crate::volume::scan_threads;
+use terrace_store::checkpoint;
+use terrace_store::error::{FsError, FsResult, fence};
+use terrace_store::itable::{first_generation, write_record};
+use terrace_store::space::{Purpose, Space};
+use terrace_store::superblock::read_disk_superblock;
+use terrace_store::sync::{Arc, Mutex};
 
 const LOST_AND_FOUND: &str = "lost+found";
 /// A name in the root directory, which leads nowhere until everything is saved.

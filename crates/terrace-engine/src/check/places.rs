@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 use super::{Check, CheckProblem, Finding, Loss};
 use crate::dir::DirData;
 use crate::offline::Offline;
-use crate::sync::Arc;
 use crate::types::{FileKind, Ino};
+use terrace_store::sync::Arc;
 
 /// Where an inode is named.
 pub(super) type Named = (Ino, Arc<[u8]>);

@@ -6,18 +6,18 @@ use zerocopy::IntoBytes;
 
 use super::tree::Tree;
 use super::{Check, Finding, Remedy};
-use crate::alloc::DeviceAlloc;
-use crate::checkpoint;
 use crate::core::free_record;
-use crate::error::{FsResult, fence};
-use crate::file::BLOCK;
 use crate::inode::Meta;
-use crate::log::Log;
 use crate::offline::Offline;
 use crate::scan::Scan;
-use crate::space::{Purpose, Space};
-use crate::sync::Arc;
 use crate::types::{Ino, Time};
+use terrace_store::alloc::DeviceAlloc;
+use terrace_store::checkpoint;
+use terrace_store::error::{FsResult, fence};
+use terrace_store::file::BLOCK;
+use terrace_store::log::Log;
+use terrace_store::space::{Purpose, Space};
+use terrace_store::sync::Arc;
 
 impl Check<'_> {
     pub(super) fn repair(&self, offline: &Offline, tree: &Tree, sound: bool) -> FsResult<()> {

@@ -4,9 +4,9 @@ use terrace_layout::{BLOCK_BYTES, MediaStruct, SUPERBLOCK_BLOCKS, Superblock};
 use terrace_media::AlignedBuf;
 
 use super::{Check, Finding, Remedy};
-use crate::error::FsResult;
-use crate::file::BLOCK;
-use crate::format::{differs_by_a_write, read_disk_superblock};
+use terrace_store::error::FsResult;
+use terrace_store::file::BLOCK;
+use terrace_store::superblock::{differs_by_a_write, read_disk_superblock};
 
 impl Check<'_> {
     pub(super) fn superblocks(&self) -> FsResult<()> {

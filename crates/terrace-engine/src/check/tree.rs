@@ -8,17 +8,17 @@ use super::data::DataRun;
 use super::places::Names;
 use super::{Check, Finding, Remedy};
 use crate::dir::{Dentry, DirData, FIRST_COOKIE};
-use crate::error::FsResult;
-use crate::file::read_write_entry;
 use crate::inode::{Body, Inner, Replay, kind_of, xattr_blocks};
-use crate::itable::RecordState;
-use crate::log::{Entries, Log, position_text};
 use crate::offline::Offline;
 use crate::scan::{Problem, ProblemKind, Scan, scan};
-use crate::sync::Mutex;
 use crate::types::Ino;
 use crate::volume::scan_threads;
 use crate::words::counted;
+use terrace_store::error::FsResult;
+use terrace_store::file::read_write_entry;
+use terrace_store::itable::RecordState;
+use terrace_store::log::{Entries, Log, position_text};
+use terrace_store::sync::Mutex;
 
 /// What reading all inodes brought.
 pub(super) struct Tree {

@@ -13,11 +13,11 @@ use terrace_media::Pm;
 use super::rename::LinkLoss;
 use crate::core::Core;
 use crate::dir::{Dentry, DirData};
-use crate::error::{FsResult, fail};
 use crate::inode::Inner;
-use crate::log::Log;
-use crate::planted::{Bug, planted};
 use crate::types::Time;
+use terrace_store::error::{FsResult, fail};
+use terrace_store::log::Log;
+use terrace_store::planted::{Bug, planted};
 
 /// Entries that change where they stand, in one commit. Each part fails with `ENOSPC` where an
 /// entry lies on a disk.

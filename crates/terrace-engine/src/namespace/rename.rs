@@ -4,12 +4,12 @@ use super::Newborn;
 use super::in_place::InPlace;
 use crate::core::Core;
 use crate::dir::Dentry;
-use crate::error::{FsError, FsResult, fail, fence};
 use crate::inode::{Body, Inner, Inode, Meta};
-use crate::log::Log;
-use crate::space::Purpose;
-use crate::sync::{Arc, RwLockWriteGuard};
 use crate::types::{FileKind, Ino, NewInode, RenameFlags, Time};
+use terrace_store::error::{FsError, FsResult, fail, fence};
+use terrace_store::log::Log;
+use terrace_store::space::Purpose;
+use terrace_store::sync::{Arc, RwLockWriteGuard};
 
 /// A link that an inode loses. With others left, its log says so, in the same commit; the last one
 /// needs no entry: an inode without a name is gone.

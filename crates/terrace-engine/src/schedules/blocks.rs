@@ -7,11 +7,11 @@ use terrace_media::{Pm, memory_disk};
 use terrace_policy::Placement;
 
 use super::{finds, holds, together};
-use crate::alloc::{DeviceAlloc, Run, Use};
-use crate::members::Member;
-use crate::planted::Bug;
-use crate::space::{BlockSource, Purpose, Space, Tiers};
-use crate::sync::thread;
+use terrace_store::alloc::{DeviceAlloc, Run, Use};
+use terrace_store::members::Member;
+use terrace_store::planted::Bug;
+use terrace_store::space::{BlockSource, Purpose, Space, Tiers};
+use terrace_store::sync::thread;
 
 const BLOCKS: u64 = 200;
 const GROUP_BLOCKS: u64 = 64;

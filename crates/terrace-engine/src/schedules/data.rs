@@ -5,9 +5,9 @@ use super::{
     BLOCK, FILE, Rig, Tier, contents, errno, finds, holds, make, must_survive, put, together,
     truncate, uniform,
 };
-use crate::planted::Bug;
-use crate::sync::thread;
 use crate::{Fallocate, Ino, Volume, WriteOptions};
+use terrace_store::planted::Bug;
+use terrace_store::sync::thread;
 
 /// When all is written back, nothing is promised to anybody.
 fn promises_must_be_exact(volume: &Volume) {

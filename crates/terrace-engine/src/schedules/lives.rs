@@ -2,9 +2,9 @@
 //! its number goes to another. An inode that leaves DRAM comes back as it was.
 
 use super::{BLOCK, FILE, Rig, Tier, contents, errno, finds, holds, make, put, together};
-use crate::planted::Bug;
-use crate::sync::thread;
 use crate::{Ino, SetAttr, Volume};
+use terrace_store::planted::Bug;
+use terrace_store::sync::thread;
 
 /// Inodes in use, by the table's count.
 fn used(volume: &Volume) -> u64 {

@@ -7,9 +7,9 @@ use super::{
     BLOCK, DIR, FILE, Rig, Tier, contents, errno, finds, holds, make, must_survive, put, together,
     truncate, uniform,
 };
-use crate::planted::Bug;
-use crate::sync::{Arc, thread};
 use crate::{Ino, Volume, XattrFlags};
+use terrace_store::planted::Bug;
+use terrace_store::sync::{Arc, thread};
 
 /// Data stays where it is; logs that have pages do not.
 fn open(rig: &Rig) -> Arc<Volume> {

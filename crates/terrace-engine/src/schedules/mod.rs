@@ -40,12 +40,12 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 use terrace_media::{Disk, DiskStats, MediaError, Pm, memory_disk};
 
-use crate::planted::{Bug, plant};
-use crate::sync::{Arc, switch};
 use crate::{
     CheckOptions, FileKind, FormatOptions, Ino, NewInode, OpenOptions, SetAttr, Volume,
     WriteOptions, check, format,
 };
+use terrace_store::planted::{Bug, plant};
+use terrace_store::sync::{Arc, switch};
 
 /// Switches that PCT makes where no thread blocks.
 const PCT_DEPTH: usize = 4;

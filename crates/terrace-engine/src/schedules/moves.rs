@@ -7,9 +7,9 @@ use super::{
     BLOCK, FILE, Rig, Tier, contents, errno, finds, holds, make, must_survive, put, together,
     truncate, uniform,
 };
-use crate::planted::Bug;
-use crate::sync::{Arc, thread};
 use crate::{Ino, Volume};
+use terrace_store::planted::Bug;
+use terrace_store::sync::{Arc, thread};
 
 /// Moves the file to each of the tiers, as long as it is there and the volume mounted.
 fn travel(volume: &Volume, file: Ino, tiers: &[u8]) {

@@ -10,8 +10,8 @@ use std::sync::Mutex as Real;
 
 use super::{BLOCK, finds, holds, together};
 use crate::cache::{PageCache, PageMap};
-use crate::planted::Bug;
-use crate::sync::{Arc, RwLock, switch, thread};
+use terrace_store::planted::Bug;
+use terrace_store::sync::{Arc, RwLock, switch, thread};
 
 struct File {
     map: Arc<PageMap>,

@@ -2,9 +2,9 @@
 //! several threads; what comes after an unmount.
 
 use super::{BLOCK, DIR, FILE, Rig, Tier, contents, finds, holds, make, put, together};
-use crate::planted::Bug;
-use crate::sync::thread;
 use crate::{Ino, Volume};
+use terrace_store::planted::Bug;
+use terrace_store::sync::thread;
 
 /// How often a thread looks whether a worker has done its work.
 const LOOKS: usize = 20_000;

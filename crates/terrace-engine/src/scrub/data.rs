@@ -11,11 +11,11 @@ use terrace_media::AlignedBuf;
 
 use super::record::Damage;
 use super::{Scrubber, Stopped};
-use crate::file::{BLOCK, blocks_before, covered_bytes};
-use crate::index::Segment;
 use crate::inode::{Body, Inode};
-use crate::log::Entries;
 use crate::types::{Ino, ScrubKind};
+use terrace_store::file::{BLOCK, blocks_before, covered_bytes};
+use terrace_store::index::Segment;
+use terrace_store::log::Entries;
 
 /// Extents of a file looked up under one hold of its lock.
 const BATCH: usize = 1024;

@@ -12,16 +12,18 @@ use zerocopy::IntoBytes;
 
 use super::record::Damage;
 use super::{Scrubber, Stopped};
-use crate::alloc::DeviceAlloc;
-use crate::checkpoint::bitmap_place;
-use crate::error::{FsError, FsResult, fence, without_advice};
-use crate::file::BLOCK;
-use crate::format::{choose, differs_by_a_write, write_disk_superblock, write_pm_superblock};
 use crate::inode::{Inner, Inode, xattr_blocks};
-use crate::itable::{InodeTable, RecordState, record_state};
-use crate::log::{Archive, LogDamage};
-use crate::sync::Arc;
 use crate::types::{Ino, ScrubKind};
+use terrace_store::alloc::DeviceAlloc;
+use terrace_store::checkpoint::bitmap_place;
+use terrace_store::error::{FsError, FsResult, fence, without_advice};
+use terrace_store::file::BLOCK;
+use terrace_store::itable::{InodeTable, RecordState, record_state};
+use terrace_store::log::{Archive, LogDamage};
+use terrace_store::superblock::{
+    choose, differs_by_a_write, write_disk_superblock, write_pm_superblock,
+};
+use terrace_store::sync::Arc;
 
 /// PM, as the index of a device.
 const PM: usize = 0;

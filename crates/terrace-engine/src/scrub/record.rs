@@ -9,12 +9,12 @@ use terrace_policy::Pace;
 
 use super::Stopped;
 use crate::core::Core;
-use crate::sync::{Condvar, Mutex};
 use crate::types::{
     Ino, ScrubError, ScrubKind, ScrubOptions, ScrubReport, ScrubState, ScrubStatus, ScrubTally,
     Time,
 };
 use crate::words::counted;
+use terrace_store::sync::{Condvar, Mutex};
 
 /// Blocks that are read at a time: 1 MiB.
 pub(crate) const READ_BLOCKS_MAX: u64 = 256;

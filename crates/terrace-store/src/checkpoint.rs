@@ -19,9 +19,11 @@ use crate::planted::{Bug, planted};
 use crate::sync::Arc;
 
 /// Reads and writes whole blocks of one device's checkpoint area.
-#[derive(Clone)]
-pub(crate) enum Area {
+#[derive(Debug, Clone)]
+pub enum Area {
+    /// Of PM.
     Pm(Arc<Pm>),
+    /// Of a disk.
     Disk(Arc<dyn Disk>),
 }
 
@@ -51,7 +53,7 @@ impl Area {
 }
 
 /// Where group `g`'s part of a device's bitmap is: block, byte in it.
-pub(crate) fn bitmap_place(device: &DeviceEntry, g: u64) -> (u64, usize) {
+pub fn bitmap_place(device: &DeviceEntry, g: u64) -> (u64, usize) {
     let byte = g * u64::from(device.group_blocks) / 8;
     (
         device.checkpoint_start + device.summary_blocks() + byte / BLOCK_BYTES,
@@ -67,7 +69,7 @@ fn group_bytes(device: &DeviceEntry) -> usize {
 ///
 /// # Errors
 /// If the summaries are damaged or unreadable: recover from the logs.
-pub(crate) fn load_device(
+pub fn load_device(
     area: Area,
     device: DeviceEntry,
     known: &CheckpointDevice,
@@ -115,7 +117,7 @@ fn is_possible(device: &DeviceEntry, g: u64, words: &[u64], free: u32) -> bool {
 }
 
 /// The header, if it may be used.
-pub(crate) fn usable_header(pm: &Pm, sb: &Superblock) -> Option<CheckpointHeader> {
+pub fn usable_header(pm: &Pm, sb: &Superblock) -> Option<CheckpointHeader> {
     let mut bytes = [0u8; size_of::<CheckpointHeader>()];
     pm.read(sb.checkpoint_header * BLOCK_BYTES, &mut bytes);
     let mount_epoch = match planted(Bug::CheckpointStays) {
@@ -126,7 +128,7 @@ pub(crate) fn usable_header(pm: &Pm, sb: &Superblock) -> Option<CheckpointHeader
 }
 
 /// Forbids the use of the checkpoint, durably.
-pub(crate) fn invalidate(pm: &Pm, sb: &Superblock) -> FsResult<()> {
+pub fn invalidate(pm: &Pm, sb: &Superblock) -> FsResult<()> {
     if planted(Bug::CheckpointStays) {
         return Ok(());
     }
@@ -140,7 +142,7 @@ pub(crate) fn invalidate(pm: &Pm, sb: &Superblock) -> FsResult<()> {
 ///
 /// # Errors
 /// If a device fails: the checkpoint stays invalid, and the next mount recovers from the logs.
-pub(crate) fn write<'a>(
+pub fn write<'a>(
     pm: &Pm,
     sb: &Superblock,
     devices: impl Iterator<Item = (Area, &'a DeviceEntry, &'a DeviceAlloc)>,

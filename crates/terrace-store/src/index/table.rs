@@ -13,7 +13,7 @@ use super::{Extent, Segment};
 
 /// File blocks of a table: with its 8 KiB it stays small beside the data, and unit tests see
 /// several in a small file.
-pub(crate) const TABLE_BLOCKS: u64 = if cfg!(test) { 16 } else { 512 };
+pub const TABLE_BLOCKS: u64 = if cfg!(test) { 16 } else { 512 };
 
 /// Of the addresses, marks blocks that are allocated and were never written: readers need not look
 /// at the entries.

@@ -18,9 +18,10 @@ struct Record {
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CachedWrites(BTreeMap<u64, Record>);
+pub struct CachedWrites(BTreeMap<u64, Record>);
 
 impl CachedWrites {
+    /// Whether no write is noted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -16,10 +16,12 @@ use crate::sync::{Arc, RwLock, RwLockReadGuard};
 
 /// A disk of the volume.
 #[derive(Debug)]
-pub(crate) struct Member {
+pub struct Member {
     /// Its row in the device table.
     pub entry: DeviceEntry,
+    /// The disk itself.
     pub disk: Arc<dyn Disk>,
+    /// Its free blocks.
     pub alloc: DeviceAlloc,
 }
 
@@ -32,7 +34,7 @@ impl Member {
 
 /// What a disk takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub enum Standing {
     /// Everything.
     Open,
     /// It is to be removed, and takes what can go nowhere else: dirty pages that were promised
@@ -44,19 +46,22 @@ pub(crate) enum Standing {
 
 /// A member and its standing.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub struct Place {
+    /// The disk.
     pub member: Arc<Member>,
+    /// What it takes.
     pub standing: Standing,
 }
 
 /// Places by device index less one.
-pub(crate) type Places = [Option<Place>; DEVICES_MAX - 1];
+pub type Places = [Option<Place>; DEVICES_MAX - 1];
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Members(RwLock<Places>);
+pub struct Members(RwLock<Places>);
 
 impl Members {
+    /// A table of these disks, each open.
     pub fn new(members: Vec<Member>) -> Self {
         let places = Members(RwLock::new(Default::default()));
         members.into_iter().for_each(|member| places.join(member));
@@ -114,16 +119,16 @@ impl FindDisk for Members {
 }
 
 /// The places but for those that are closed.
-pub(crate) fn not_closed(places: &Places) -> impl Iterator<Item = &Place> {
+pub fn not_closed(places: &Places) -> impl Iterator<Item = &Place> {
     places.iter().flatten().filter(|place| place.standing != Standing::Closed)
 }
 
 /// The places of disks that take everything.
-pub(crate) fn open(places: &Places) -> impl Iterator<Item = &Place> {
+pub fn open(places: &Places) -> impl Iterator<Item = &Place> {
     places.iter().flatten().filter(|place| place.standing == Standing::Open)
 }
 
 /// Free blocks of some disks.
-pub(crate) fn free_blocks<'a>(places: impl Iterator<Item = &'a Place>) -> u64 {
+pub fn free_blocks<'a>(places: impl Iterator<Item = &'a Place>) -> u64 {
     places.map(|place| place.member.alloc.free_blocks()).sum()
 }

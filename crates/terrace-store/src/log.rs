@@ -49,8 +49,8 @@ use crate::space::BlockSource;
 use crate::sync::Arc;
 
 use archive::ARCHIVE_START;
-pub(crate) use archive::{Archive, Draft, Entries, FindDisk, LogMedia, NewLog};
-pub(crate) use verify::LogDamage;
+pub use archive::{Archive, Draft, Entries, FindDisk, LogMedia, NewLog};
+pub use verify::LogDamage;
 
 /// Slots that compaction must be able to gain: it costs a journal record and a few pages' worth of
 /// stores.
@@ -71,11 +71,11 @@ struct Batch {
 }
 
 /// Sees a committed entry: the references to count, its position, the entry.
-pub(crate) type Visit<'a> = &'a mut dyn FnMut(&mut Refs, u64, LogEntry<'_>) -> FsResult<()>;
+pub type Visit<'a> = &'a mut dyn FnMut(&mut Refs, u64, LogEntry<'_>) -> FsResult<()>;
 
 /// References from the volatile state into a log: they tell which pages are live.
 #[derive(Debug)]
-pub(crate) struct Refs {
+pub struct Refs {
     record_at: u64,
     /// References into each page; pages without any are absent.
     pages: FxHashMap<u64, u32>,
@@ -149,7 +149,7 @@ impl Refs {
 
 /// The log of one inode, seen from DRAM.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub struct Log {
     record_at: u64,
     ino: u64,
     generation: u32,
@@ -781,13 +781,13 @@ fn has_stamp(bytes: &[u8], stamp: Stamp) -> bool {
 }
 
 /// Damage at a byte of PM, or at the position of an entry that is on a disk.
-pub(crate) fn place(pm: &Pm, position: u64, what: &str) -> FsError {
+pub fn place(pm: &Pm, position: u64, what: &str) -> FsError {
     let path = pm.path().display();
     FsError::corrupt(format!("{path}: {what} (at {}): {}", position_text(position), advice(pm)))
 }
 
 /// Where an entry stands.
-pub(crate) fn position_text(position: u64) -> String {
+pub fn position_text(position: u64) -> String {
     match position.checked_sub(ARCHIVE_START) {
         None => format!("byte {position}"),
         Some(byte) => format!("byte {byte} of its archive"),

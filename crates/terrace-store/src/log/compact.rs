@@ -14,7 +14,8 @@ use zerocopy::IntoBytes;
 const PAGE: usize = BLOCK_BYTES as usize;
 
 /// The pages written so far, and the one that is being filled, in DRAM.
-pub(crate) struct Compaction<'a> {
+#[derive(Debug)]
+pub struct Compaction<'a> {
     pm: &'a Pm,
     source: &'a dyn BlockSource,
     ino: u64,

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use terrace_policy::{ColdCut, MeanTime, Params, Pressure, cold_under};
 
-use crate::types::Time;
+use crate::Time;
 
 /// For how long at least a block is spared that has changed in place.
 const SPARED_NS: i64 = 1_000_000_000;
@@ -17,7 +17,7 @@ const TOUCHED_BLOCKS_MAX: u64 = 1 << 24;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Heat {
+pub struct Heat {
     /// Mean of the modification times of the blocks (amtime).
     mean: MeanTime,
     last_write: Time,

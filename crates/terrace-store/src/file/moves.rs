@@ -15,7 +15,7 @@ use crate::planted::{Bug, planted};
 
 /// A stretch of the file that is being copied, and what of it has been overtaken.
 #[derive(Debug)]
-pub(crate) struct Moving {
+pub struct Moving {
     from: u64,
     /// Committed size of the file when the copies were made: the checksums in PM cover no byte
     /// beyond it, and all bytes there are zeros, however far the file grows meanwhile.
@@ -115,7 +115,7 @@ impl FileData {
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
-    use crate::types::Time;
+    use crate::Time;
 
     #[test]
     fn what_is_not_noted_counts_as_overtaken() {

@@ -15,7 +15,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// What metadata blocks are for: how far into the last PM blocks an operation may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub enum Purpose {
     /// Anything else.
     Ordinary,
     /// Committing data that a program has written.
@@ -26,7 +26,7 @@ pub(crate) enum Purpose {
 
 /// Where an inode's log and PM data get their blocks from. All that a file's data path knows of the
 /// volume's space.
-pub(crate) trait BlockSource {
+pub trait BlockSource: std::fmt::Debug {
     /// A run of up to `want` PM blocks for file data; `None` when PM has no room for data.
     fn alloc_data(&self, want: u64) -> Option<Run>;
     /// One PM block for metadata.
@@ -40,8 +40,10 @@ pub(crate) trait BlockSource {
 
 /// Tiers of disks that data may go to: the first of them that has room. Both ends are among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tiers {
+pub struct Tiers {
+    /// The fastest.
     pub first: u8,
+    /// The slowest.
     pub last: u8,
 }
 
@@ -51,6 +53,7 @@ impl Tiers {
         Tiers { first, last: u8::MAX }
     }
 
+    /// Whether a tier is among them.
     pub fn contains(self, tier: u8) -> bool {
         (self.first..=self.last).contains(&tier)
     }
@@ -58,11 +61,13 @@ impl Tiers {
 
 /// The allocators of a volume.
 #[derive(Debug)]
-pub(crate) struct Space {
+pub struct Space {
     pm: Arc<Pm>,
     pm_entry: DeviceEntry,
     pm_alloc: DeviceAlloc,
+    /// The disks.
     pub members: Members,
+    /// How much of PM file data may take.
     pub placement: Placement,
     /// Disk blocks promised to dirty pages.
     disk_reserved: AtomicU64,
@@ -73,6 +78,7 @@ pub(crate) struct Space {
 }
 
 impl Space {
+    /// The space of a volume.
     pub fn new(
         pm: Arc<Pm>,
         pm_entry: DeviceEntry,
@@ -167,6 +173,7 @@ impl Space {
         tiers.into_iter()
     }
 
+    /// Free space of PM.
     pub fn pm(&self) -> &DeviceAlloc {
         &self.pm_alloc
     }
@@ -371,6 +378,7 @@ impl Space {
         assert!(before >= blocks, "more reservations returned than given");
     }
 
+    /// Takes back blocks that nothing on media refers to any more.
     pub fn free(&self, addr: BlockAddr, blocks: u64) {
         if addr.is_pm() && self.pm.check(addr.byte(), blocks * BLOCK_BYTES).is_err() {
             return self.retire(addr, blocks);
@@ -439,7 +447,7 @@ fn fitting(free: u64) -> u64 {
 
 /// [`BlockSource`] of one shard.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ShardSource<'a> {
+pub struct ShardSource<'a> {
     space: &'a Space,
     shard: usize,
     purpose: Purpose,

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use terrace_layout::BlockAddr;
 
-pub(crate) use self::table::TABLE_BLOCKS;
+pub use self::table::TABLE_BLOCKS;
 use self::table::{Table, Tables};
 use crate::log::Refs;
 
@@ -29,16 +29,17 @@ const TABLE_EXTENTS_MIN: usize = TABLE_BLOCKS as usize / 2;
 const TREE_INSERTS_PER_LOOK: u32 = 32;
 
 /// Blocks that became stale; freed by the caller once that is durable.
-pub(crate) type Freed = Vec<(BlockAddr, u64)>;
+pub type Freed = Vec<(BlockAddr, u64)>;
 
 /// A run of file blocks on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
+pub struct Extent {
     /// First device block.
     pub addr: BlockAddr,
     /// Position of the write entry; slots are 64 bytes long, so the low bits hold flags, and the
     /// predictor's counter.
     entry_and_flags: u64,
+    /// Blocks of the run.
     pub blocks: u32,
     /// One more than the binary logarithm of the blocks of the write that brought the data; 0:
     /// nobody remembers.
@@ -52,6 +53,7 @@ const COUNTER_MAX: u8 = 15;
 const FLAGS: u64 = 63;
 
 impl Extent {
+    /// A run of blocks with the position of its entry in the log.
     pub fn new(
         addr: BlockAddr,
         blocks: u32,
@@ -137,7 +139,7 @@ struct CrcRun {
 
 /// The index of one file.
 #[derive(Debug, Default)]
-pub(crate) struct Index {
+pub struct Index {
     tree: BTreeMap<u64, Extent>,
     tables: Tables,
     tree_inserts: u32,
@@ -150,7 +152,7 @@ pub(crate) struct Index {
 
 /// What lies at a file block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Segment {
+pub enum Segment {
     /// Nothing, for this many blocks (`u64::MAX`: to the end).
     Hole(u64),
     /// The extent from this block on.
@@ -158,6 +160,7 @@ pub(crate) enum Segment {
 }
 
 impl Index {
+    /// Blocks of the file on any device, those of checksums included.
     pub fn blocks(&self) -> u64 {
         self.blocks + self.crc_runs.values().map(|r| r.blocks).sum::<u64>()
     }

@@ -4,10 +4,10 @@ use terrace_layout::{BlockAddr, EntryType, HoleEntry};
 
 use super::entries::{push_write, set_size_entry};
 use super::{FileData, PmIo, StagedRun, move_ref};
+use crate::Time;
 use crate::error::FsResult;
 use crate::log::Log;
 use crate::planted::{Bug, planted};
-use crate::types::Time;
 
 impl FileData {
     /// Replaces the file blocks `from..to` by a hole, or by reserved blocks (`reserve` yields runs

@@ -26,34 +26,34 @@ use terrace_layout::{
 use terrace_media::Pm;
 use terrace_policy::Synchronicity;
 
-pub(crate) use self::cached::CachedWrites;
-pub(crate) use self::entries::{
-    blocks_before, covered_bytes, extent_crcs_in_log, read_write_entry,
-};
+pub use self::cached::CachedWrites;
+pub use self::entries::{blocks_before, covered_bytes, extent_crcs_in_log, read_write_entry};
 use self::entries::{copy_of, pm_crcs, push_vouched, push_write, set_size_entry};
-pub(crate) use self::heat::Heat;
+pub use self::heat::Heat;
 use self::moves::Moving;
+use crate::Time;
 use crate::alloc::Run;
 use crate::error::FsResult;
 use crate::index::{Extent, Freed, Index, Segment};
 use crate::log::{Entries, Log, NewLog, Refs};
 use crate::planted::{Bug, planted};
 use crate::space::BlockSource;
-use crate::types::Time;
 
 /// Entries that compaction joins cover no more than the largest group of the papers.
-pub(crate) const JOINED_BLOCKS_MAX: u64 = 4096;
+pub const JOINED_BLOCKS_MAX: u64 = 4096;
 /// How far ahead of itself compaction asks for entries: each stands in a cache line of its own,
 /// anywhere in the log.
 const PREFETCHED_ENTRIES: usize = 8;
 
 /// Bytes of a block as a `usize`.
-pub(crate) const BLOCK: usize = BLOCK_BYTES as usize;
+pub const BLOCK: usize = BLOCK_BYTES as usize;
 
 /// What a file's data path works on.
-#[derive(Clone, Copy)]
-pub(crate) struct PmIo<'a> {
+#[derive(Debug, Clone, Copy)]
+pub struct PmIo<'a> {
+    /// PM.
     pub pm: &'a Pm,
+    /// Where new blocks come from, and old ones go.
     pub source: &'a dyn BlockSource,
     /// PM data carries checksums.
     pub data_crc: bool,
@@ -63,11 +63,11 @@ pub(crate) struct PmIo<'a> {
 
 /// Reads a file block as it is now, zeros beyond the end of the file: how a write gets the bytes
 /// around it.
-pub(crate) type ReadOld<'a> = &'a dyn Fn(u64, &mut [u8; BLOCK]) -> FsResult<()>;
+pub type ReadOld<'a> = &'a dyn Fn(u64, &mut [u8; BLOCK]) -> FsResult<()>;
 
 /// What the entries of a write say beyond what it writes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark {
+pub struct Mark {
     /// When it is.
     pub now: Time,
     /// What the write-size predictor is to remember, as entries hold it.
@@ -76,7 +76,7 @@ pub(crate) struct Mark {
 
 /// How a write goes to PM, cheapest first.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Way {
+pub enum Way {
     /// A small overwrite rides in the log and is applied to this block.
     Patch(BlockAddr),
     /// It starts behind the committed size, in this block, the last one.
@@ -87,7 +87,8 @@ pub(crate) enum Way {
 
 /// A file's data: where it is and how long it is.
 #[derive(Debug, Default)]
-pub(crate) struct FileData {
+pub struct FileData {
+    /// Where the blocks are.
     pub index: Index,
     /// Length in bytes; dirty pages may have taken it beyond what the log has committed.
     pub size: u64,
@@ -100,6 +101,7 @@ pub(crate) struct FileData {
     mtime_ref: u64,
     /// How the file is written: the synchronicity predictor.
     pub habits: Synchronicity,
+    /// When the blocks were written.
     pub heat: Heat,
     /// Writes that no entry knows of yet.
     pub cached: CachedWrites,
@@ -145,9 +147,12 @@ impl StagedRun {
 
 /// A run of blocks that holds file data, durable, to be committed.
 #[derive(Debug, Clone)]
-pub(crate) struct DataRun {
+pub struct DataRun {
+    /// First block in the file.
     pub file_block: u64,
+    /// First block on the device.
     pub addr: BlockAddr,
+    /// Blocks of the run.
     pub blocks: u64,
     /// CRC32C of each block; none in PM without data checksums.
     pub crcs: Vec<u32>,
@@ -796,7 +801,7 @@ impl FileData {
 }
 
 /// Moves a "latest entry of its kind" reference to entry `index` of the last batch.
-pub(crate) fn move_ref(log: &mut Log, reference: &mut u64, index: usize) {
+pub fn move_ref(log: &mut Log, reference: &mut u64, index: usize) {
     let position = log.position(index);
     log.refs.move_to(reference, position);
 }
@@ -810,7 +815,7 @@ fn store_data(pm: &Pm, at: u64, bytes: &[u8]) {
 }
 
 /// Stores a patch's bytes into their block; flushed, not fenced. Returns where in PM, and how many.
-pub(crate) fn apply_patch(pm: &Pm, block: BlockAddr, offset: u64, data: &[u8]) -> (u64, u64) {
+pub fn apply_patch(pm: &Pm, block: BlockAddr, offset: u64, data: &[u8]) -> (u64, u64) {
     let (at, len) = (block.byte() + offset % BLOCK_BYTES, data.len() as u64);
     pm.write(at, data);
     pm.flush(at, len);

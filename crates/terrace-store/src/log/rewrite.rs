@@ -18,8 +18,8 @@ use terrace_media::Pm;
 
 use super::archive::ARCHIVE_START;
 use super::{Log, place};
+use crate::Time;
 use crate::error::FsResult;
-use crate::types::Time;
 
 const WORD: usize = 8;
 

@@ -24,17 +24,17 @@ use terrace_media::{AlignedBuf, Disk, MediaError, Pm};
 
 use super::{Log, LogDamage, Refs, Visit, inline_tails, place, walk};
 use crate::error::{FsError, FsResult, advice, fail};
-use crate::format::Disks;
 use crate::journal::{Journal, Pending, read_pending};
 use crate::planted::{Bug, planted};
 use crate::space::BlockSource;
+use crate::superblock::Disks;
 use crate::sync::Arc;
 
 /// Position of the first entry of an archive.
 pub(super) const ARCHIVE_START: u64 = 1 << 60;
 
 /// Knows the disks of a volume.
-pub(crate) trait FindDisk: Sync {
+pub trait FindDisk: std::fmt::Debug + Sync {
     /// The disk with this index, if there is one.
     fn find_disk(&self, device: u16) -> Option<Arc<dyn Disk>>;
 }
@@ -46,9 +46,11 @@ impl FindDisk for Disks {
 }
 
 /// Where logs are read from.
-#[derive(Clone, Copy)]
-pub(crate) struct LogMedia<'a> {
+#[derive(Debug, Clone, Copy)]
+pub struct LogMedia<'a> {
+    /// PM.
     pub pm: &'a Pm,
+    /// The disks, some of which may be missing.
     pub disks: &'a dyn FindDisk,
     /// Words that count as if they stood in PM.
     pub pending: Option<&'a Pending>,
@@ -73,13 +75,15 @@ impl LogMedia<'_> {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Archive {
+pub struct Archive {
+    /// First block.
     pub addr: BlockAddr,
     pub(super) seed: u32,
     pub(super) entries: Box<[u8]>,
 }
 
 impl Archive {
+    /// Blocks on the disk.
     pub fn blocks(&self) -> u64 {
         ArchiveEntry::blocks_for(self.slots())
     }
@@ -109,8 +113,8 @@ impl Archive {
 }
 
 /// The entries of a log, to be read by position.
-#[derive(Clone, Copy)]
-pub(crate) struct Entries<'a> {
+#[derive(Debug, Clone, Copy)]
+pub struct Entries<'a> {
     pm: &'a Pm,
     archive: Option<&'a Archive>,
 }
@@ -157,7 +161,7 @@ impl<'a> Entries<'a> {
 }
 
 /// A log written anew.
-pub(crate) trait NewLog {
+pub trait NewLog {
     /// Adds an entry; returns its position.
     ///
     /// # Errors
@@ -173,7 +177,7 @@ pub(crate) trait NewLog {
 
 /// What is live of a log, in DRAM, on its way to the record or to an archive.
 #[derive(Debug)]
-pub(crate) struct Draft {
+pub struct Draft {
     /// Position of the first entry.
     start: u64,
     seed: u32,

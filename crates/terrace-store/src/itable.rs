@@ -22,11 +22,11 @@ use terrace_layout::{
 use terrace_media::Pm;
 use zerocopy::IntoBytes;
 
+use crate::Ino;
 use crate::alloc::{DeviceAlloc, Use};
 use crate::error::{FsError, FsResult, fail, fence};
 use crate::journal::{Pending, read_pending};
 use crate::planted::{Bug, planted};
-use crate::types::Ino;
 
 mod shrink;
 
@@ -56,7 +56,7 @@ impl Chunk {
 
 /// The table of one shard.
 #[derive(Debug)]
-pub(crate) struct InodeTable {
+pub struct InodeTable {
     shard: u64,
     shards: u64,
     /// In order of their indexes.
@@ -69,11 +69,11 @@ pub(crate) struct InodeTable {
 /// Records in a block of a chunk, in the first one with the header.
 const RECORDS_PER_BLOCK: u64 = BLOCK_BYTES / INODE_BYTES;
 /// Blocks of the chunk that a shard gets at format.
-pub(crate) const FIRST_CHUNK_BLOCKS: u64 = CHUNK_RECORDS_MIN as u64 * INODE_BYTES / BLOCK_BYTES;
+pub const FIRST_CHUNK_BLOCKS: u64 = CHUNK_RECORDS_MIN as u64 * INODE_BYTES / BLOCK_BYTES;
 
 /// Writes a chunk at PM block `block`: zeros and a header, which leads to `next`; durable at the
 /// next fence.
-pub(crate) fn write_chunk(
+pub fn write_chunk(
     pm: &Pm,
     block: u64,
     blocks: u64,
@@ -106,7 +106,7 @@ fn header(shard: u16, first_index: u64, records: u64, next: CheckedPtr, free: u6
 }
 
 /// Shard and index in it of an inode.
-pub(crate) fn shard_of(ino: Ino, shards: u64) -> usize {
+pub fn shard_of(ino: Ino, shards: u64) -> usize {
     ((ino.0 - 1) % shards) as usize
 }
 
@@ -370,7 +370,7 @@ impl InodeTable {
 
 /// The generation of an inode whose record remembers none. Where tables have gaps, records have
 /// been forgotten.
-pub(crate) fn first_generation(has_gaps: bool, secrets: &RandomState, ino: Ino) -> u32 {
+pub fn first_generation(has_gaps: bool, secrets: &RandomState, ino: Ino) -> u32 {
     match has_gaps {
         true => (secrets.hash_one((ino.0, Instant::now())) as u32).max(1),
         false => 1,
@@ -379,15 +379,17 @@ pub(crate) fn first_generation(has_gaps: bool, secrets: &RandomState, ino: Ino) 
 
 /// What a record on media is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RecordState {
+pub enum RecordState {
+    /// Nobody has it.
     Free,
+    /// An inode has it.
     Used(InodeRecord),
     /// Neither: damaged.
     Damaged,
 }
 
 /// Reads the state of inode `ino`'s record at byte `at`.
-pub(crate) fn record_state(pm: &Pm, at: u64, ino: Ino) -> RecordState {
+pub fn record_state(pm: &Pm, at: u64, ino: Ino) -> RecordState {
     let mut bytes = [0u8; size_of::<InodeRecord>()];
     if pm.try_read(at, &mut bytes).is_err() {
         return RecordState::Damaged;
@@ -403,7 +405,7 @@ pub(crate) fn record_state(pm: &Pm, at: u64, ino: Ino) -> RecordState {
 }
 
 /// Writes a new record: the first word last, in the same cache line, so that it is whole or free.
-pub(crate) fn write_record(pm: &Pm, at: u64, record: &InodeRecord) {
+pub fn write_record(pm: &Pm, at: u64, record: &InodeRecord) {
     pm.write(at + 8, &record.as_bytes()[8..]);
     pm.store_u64(at, record.first_word());
     if !planted(Bug::RecordNotFlushed) {

@@ -10,13 +10,13 @@ use super::{
 };
 
 /// Damage in a log: byte of PM, what is wrong.
-pub(crate) type LogDamage = (u64, String);
+pub type LogDamage = (u64, String);
 
 const UNREADABLE: &str = "a part of the log cannot be read";
 
 /// What verifying a part of a log brought.
 #[derive(Debug, Default)]
-pub(crate) struct Verified {
+pub struct Verified {
     pub bytes: u64,
     pub damage: Vec<LogDamage>,
     /// Ordinal of the next page; `None` behind the last one.

@@ -42,28 +42,28 @@ impl FsError {
     }
 
     /// It tells of damage at this byte of a disk.
-    pub(crate) fn at(self, device: u16, byte: u64) -> Self {
+    pub fn at(self, device: u16, byte: u64) -> Self {
         Self { on_disk: Some((device, byte)), ..self }
     }
 
     /// The disk whose damage it tells of, and the byte there; `None`: PM, or no damage.
-    pub(crate) fn on_disk(&self) -> Option<(u16, u64)> {
+    pub fn on_disk(&self) -> Option<(u16, u64)> {
         self.on_disk
     }
 
     /// Acknowledged data is at risk: the volume must not be written again.
-    pub(crate) fn fatal(error: MediaError) -> Self {
+    pub fn fatal(error: MediaError) -> Self {
         Self { fatal: true, ..Self::from(error) }
     }
 
     /// There was no room, and nothing has changed. PM that cannot be synced says `ENOSPC`, too, and
     /// that is fatal.
-    pub(crate) fn is_no_room(&self) -> bool {
+    pub fn is_no_room(&self) -> bool {
         !self.fatal && self.errno == libc::ENOSPC
     }
 
     /// See [`Self::fatal`].
-    pub(crate) fn is_fatal(&self) -> bool {
+    pub fn is_fatal(&self) -> bool {
         self.fatal
     }
 
@@ -95,6 +95,12 @@ impl From<MediaError> for FsError {
     }
 }
 
+impl From<std::io::Error> for FsError {
+    fn from(error: std::io::Error) -> Self {
+        Self::with_message(error.raw_os_error().unwrap_or(libc::EIO), error.to_string())
+    }
+}
+
 impl From<LayoutError> for FsError {
     fn from(error: LayoutError) -> Self {
         Self::corrupt(error.to_string())
@@ -102,13 +108,13 @@ impl From<LayoutError> for FsError {
 }
 
 /// A fence that must succeed.
-pub(crate) fn fence(pm: &Pm) -> FsResult<()> {
+pub fn fence(pm: &Pm) -> FsResult<()> {
     switch();
     pm.fence().map_err(FsError::fatal)
 }
 
 /// What to do about an inode that cannot be read.
-pub(crate) fn advice(pm: &Pm) -> String {
+pub fn advice(pm: &Pm) -> String {
     let path = pm.path().display();
     format!(
         "run `terrace check {path}`; where nothing else helps, `terrace check --repair --give-up {path}`, unmounted, gives up \
@@ -117,11 +123,11 @@ pub(crate) fn advice(pm: &Pm) -> String {
 }
 
 /// The text of an error without the advice to run a check.
-pub(crate) fn without_advice(what: &str) -> &str {
+pub fn without_advice(what: &str) -> &str {
     what.split(": run `terrace check").next().unwrap_or_default()
 }
 
 /// Shorthand for `Err(FsError::new(errno))`.
-pub(crate) fn fail<T>(errno: i32) -> FsResult<T> {
+pub fn fail<T>(errno: i32) -> FsResult<T> {
     Err(FsError::new(errno))
 }

@@ -17,13 +17,13 @@ use crate::planted::{Bug, planted};
 use crate::sync::Mutex;
 
 /// Words that count as if they stood in PM, by byte.
-pub(crate) type Pending = HashMap<u64, u64>;
+pub type Pending = HashMap<u64, u64>;
 
 /// Reads whole words of PM, from byte `start` on, as if those that are pending were stored.
 ///
 /// # Errors
 /// PM that cannot be read.
-pub(crate) fn read_pending(
+pub fn read_pending(
     pm: &Pm,
     pending: Option<&Pending>,
     start: u64,
@@ -40,7 +40,7 @@ pub(crate) fn read_pending(
 
 /// The journal of one shard.
 #[derive(Debug)]
-pub(crate) struct Journal {
+pub struct Journal {
     at: u64,
     sequence: Mutex<u64>,
 }

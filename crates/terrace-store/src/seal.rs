@@ -17,7 +17,7 @@ use crate::file::{BLOCK, covered_bytes};
 
 /// Whether the entry, as laid out, can vouch for itself. A new name can not: it depends on the
 /// inode's record.
-pub(crate) fn can_seal(entry: &[u8]) -> bool {
+pub fn can_seal(entry: &[u8]) -> bool {
     use EntryType::{
         Append, Attr, DentryRemove, Hole, Patch, SetSize, Write, XattrRemove, XattrSet,
     };
@@ -35,7 +35,7 @@ pub(crate) fn can_seal(entry: &[u8]) -> bool {
 
 /// Whether all that the entry, itself sound, stands for is on media. Of what cannot be read nobody
 /// knows: the entry counts, and reads of the data fail.
-pub(crate) fn holds(pm: &Pm, entry: &LogEntry<'_>) -> bool {
+pub fn holds(pm: &Pm, entry: &LogEntry<'_>) -> bool {
     match entry {
         LogEntry::Write(e, _) => write_holds(pm, e),
         LogEntry::Append(e) => append_holds(pm, e),

@@ -20,14 +20,16 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// A run of blocks on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub struct Run {
+    /// First block.
     pub start: u64,
+    /// Blocks.
     pub len: u64,
 }
 
 /// Loads a group's bitmap words from the checkpoint when the group is first needed; `None` if it is
 /// damaged, an error if it cannot be read now.
-pub(crate) type GroupLoader = Box<dyn Fn(u64) -> FsResult<Option<Vec<u64>>> + Send + Sync>;
+pub type GroupLoader = Box<dyn Fn(u64) -> FsResult<Option<Vec<u64>>> + Send + Sync>;
 
 struct Group {
     /// `None`: still in the checkpoint.
@@ -42,8 +44,10 @@ struct Group {
 /// What blocks are for. Searches for the one start far from those for the other, so that log pages
 /// do not cut files into pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub enum Use {
+    /// Data of files.
     Data,
+    /// Logs and tables.
     Metadata,
 }
 
@@ -69,7 +73,7 @@ impl Group {
 }
 
 /// Allocator of one device.
-pub(crate) struct DeviceAlloc {
+pub struct DeviceAlloc {
     group_blocks: u64,
     blocks: u64,
     groups: Vec<Mutex<Group>>,
@@ -151,10 +155,12 @@ impl DeviceAlloc {
         }
     }
 
+    /// Blocks of the device.
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
 
+    /// Blocks that nobody has.
     pub fn free_blocks(&self) -> u64 {
         self.free.load(Ordering::Relaxed)
     }

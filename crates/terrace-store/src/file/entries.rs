@@ -8,10 +8,10 @@ use terrace_media::Pm;
 use zerocopy::IntoBytes;
 
 use super::{BLOCK, BLOCK_BYTES, StagedRun};
+use crate::Time;
 use crate::error::FsResult;
 use crate::index::Extent;
 use crate::log::{Entries, Log};
-use crate::types::Time;
 
 pub(super) fn set_size_entry(size: u64, mtime: Time, truncates: bool) -> SetSizeEntry {
     SetSizeEntry {
@@ -109,14 +109,14 @@ pub(super) fn copy_of(mut piece: WriteEntry, skip: u32, crcs: &[u32]) -> (WriteE
 ///
 /// # Errors
 /// PM that cannot be read.
-pub(crate) fn read_write_entry(entries: Entries<'_>, position: u64) -> FsResult<WriteEntry> {
+pub fn read_write_entry(entries: Entries<'_>, position: u64) -> FsResult<WriteEntry> {
     let mut bytes = [0u8; size_of::<WriteEntry>()];
     entries.read(position, &mut bytes)?;
     Ok(WriteEntry::from_bytes(&bytes))
 }
 
 /// Blocks of an entry before the extent at `file_block` that is left of it.
-pub(crate) fn blocks_before(entry: &WriteEntry, file_block: u64) -> u32 {
+pub fn blocks_before(entry: &WriteEntry, file_block: u64) -> u32 {
     file_block.saturating_sub(entry.file_block) as u32
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn blocks_before(entry: &WriteEntry, file_block: u64) -> u32 {
 ///
 /// # Errors
 /// PM that cannot be read.
-pub(crate) fn extent_crcs_in_log(
+pub fn extent_crcs_in_log(
     entries: Entries<'_>,
     entry: &WriteEntry,
     skip: u32,
@@ -157,6 +157,6 @@ pub(super) fn pm_crcs(pm: &Pm, run: &StagedRun, size: u64) -> Vec<u32> {
 }
 
 /// Bytes of file block `block` that a checksum covers in a PM entry that set the size to `size`.
-pub(crate) fn covered_bytes(block: u64, size: u64) -> usize {
+pub fn covered_bytes(block: u64, size: u64) -> usize {
     size.saturating_sub(block * BLOCK_BYTES).min(BLOCK_BYTES) as usize
 }
