@@ -42,6 +42,7 @@ mod real {
 pub use real::*;
 
 #[cfg(shuttle)]
+#[allow(missing_docs, missing_debug_implementations, reason = "they mirror the real ones")]
 mod model;
 #[cfg(shuttle)]
 pub use model::*;
